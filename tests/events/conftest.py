@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,77 +78,80 @@ handlers:
   text/plain: {attribute: Text}
 """
 
+SPLIT = OBJECTS.replace("  text/plain: {attribute: Text}\n", "  application/jsonl: {split: true}\n")
+"""The objects, and a data handler that makes an event of each line."""
+
 PROCESSES = '''\
 import json, os, signal, threading, time
 import connector
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("not even this")
+
+RAISES = {
+    "fail": ValueError, "failed": connector.Failed, "refused": ConnectionRefusedError, "mute": Mute,
+    "interpreter": SystemExit, "unsubscribed": connector.Unsubscribed, "inactive": connector.NotActive,
+    "temporary": connector.TemporaryFailure,
+}
 
 def record(who, bo, event):
     """One line a call, so that calls are counted also when their process is gone."""
     line = {
         "who": who, "id": event.id, "from": event.input_destination, "count": event.delivery_count,
         "object": bo.type, "verb": bo.verb, "values": bo.as_dict(), "pid": os.getpid(),
+        "retries": event.retries, "time": time.time(),
     }
     descriptor = os.open(os.path.join(HERE, "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     os.write(descriptor, json.dumps(line).encode() + b"\\n")
     os.close(descriptor)
 
-
 def obey(who, bo, event):
-    """Does what the Name of a customer says: `who: what; who: what`."""
+    """Does what the Name of a customer says: `who: what; who: what`.
+
+    `fail-once x` fails at the first delivery, `fail-with x` while there is a file x, and `fail-until 2` at
+    the first two tries. The same holds for each other word.
+    """
     record(who, bo, event)
     for part in ((bo["Name"] or "") if bo.type == "Customer" else "").split(";"):
         name, _, what = part.strip().partition(": ")
         if name not in (who, "*"):
             continue
         what, _, rest = what.partition(" ")
-        if what == "fail":
-            raise ValueError(rest)
-        if what == "unsubscribed":
-            raise connector.Unsubscribed(rest)
-        if what == "inactive":
-            raise connector.NotActive(rest)
-        if what == "inactive-once" and event.delivery_count == 1 and not os.path.exists(HERE + "/woken"):
-            raise connector.NotActive(rest)
-        if what == "away-with" and os.path.exists(os.path.join(HERE, rest)):
-            raise connector.TemporaryFailure(rest)
-        if what == "temporary":
-            raise connector.TemporaryFailure(rest)
-        if what == "temporary-once" and calls(event.id, who) < 2:
-            raise connector.TemporaryFailure(rest)
-        if what == "exit":
+        kind, _, condition = what.partition("-")
+        exists = os.path.exists(os.path.join(HERE, rest))
+        if condition == "once" and event.delivery_count > 1 or condition == "with" and not exists:
+            continue
+        if condition == "until" and event.retries >= int(rest):  # it has come again often enough
+            continue
+        if what == "inactive-once" and os.path.exists(os.path.join(HERE, "woken")):
+            continue
+        if what == "temporary-once" and calls(event.id, who) > 1:
+            continue
+        if what == "busy":  # for so many seconds
+            if event.retries < 1:
+                raise connector.TemporaryFailure("busy", after=int(rest))
+        elif kind in RAISES:
+            raise RAISES[kind](rest)
+        elif kind == "exit":
             os._exit(int(rest))
-        if what == "exit-once" and event.delivery_count == 1:
-            os._exit(int(rest))
-        if what == "kill":
+        elif kind == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        if what == "hang" or what == "hang-once" and event.delivery_count == 1:
+        elif kind == "hang":
             threading.Event().wait()
-        if what == "wait-for":
+        elif what == "wait-for":
             open(os.path.join(HERE, "waiting"), "w").close()
             while not os.path.exists(os.path.join(HERE, rest)):
                 time.sleep(0.01)  # between two looks at the gate
-        if what == "interpreter":
-            raise SystemExit(rest)
-        if what == "mute":
-            raise Mute()
-
-
-class Mute(Exception):
-    def __str__(self):
-        raise RuntimeError("not even this")
-
 
 def calls(identity, who):
     with open(os.path.join(HERE, "calls")) as lines:
         return sum(1 for l in map(json.loads, lines) if l["id"] == identity and l["who"] == who)
 
-
 def a(bo, event):
     obey("a", bo, event)
-
 
 def b(bo, event):
     obey("b", bo, event)
@@ -167,6 +172,36 @@ CONNECTOR: Mapping[str, Any] = {
 }
 
 
+_HANDLER = """\
+{head}
+
+
+class Own:
+    mime_types = ("{mime_type}",)
+    options = ()
+
+    def __init__(self, options, definitions):
+        self.definitions = definitions
+
+    def to_business_object(self, body, hint):
+{reads}
+
+    def to_body(self, bo):
+{writes}
+"""
+
+
+def handler(mime_type: str, *, reads: str = "...", writes: str = "...", head: str = "") -> str:
+    """A module with the data handler ``Own``.
+
+    Args:
+        reads, writes: the lines of its two methods.
+        head: imports, and whatever else is before the class.
+    """
+    methods = {"reads": textwrap.indent(reads, " " * 8), "writes": textwrap.indent(writes, " " * 8)}
+    return _HANDLER.format(head=head, mime_type=mime_type, **methods)
+
+
 def with_rules(rules: str) -> str:
     """The objects with another static meta-object, whose entries are ``rules``."""
     before, _, rest = OBJECTS.partition("static_metaobject: MO_Config\n")
@@ -183,7 +218,7 @@ IN_MEMORY = {"type": "memory"}
 
 def customer(name: str = "") -> str:
     """The body of a customer, whose name says what its processes do."""
-    return f'{{"CustomerId": "1", "Name": "{name}"}}'
+    return f'{{"BusinessObject": "Customer", "CustomerId": "1", "Name": "{name}"}}'
 
 
 class EventDeployment(Deployment):
@@ -246,6 +281,11 @@ class EventDeployment(Deployment):
 def outcomes_of(adapter: InProcessAdapter) -> dict[str, tuple[str, str]]:
     """Outcome and reason by message id of the events of an adapter."""
     return {e["id"]: (e["outcome"], e["reason"] or "") for e in adapter.summary.as_dict()["events"]}
+
+
+def placeless(reason: str) -> str:
+    """A reason without the places in the code that it names."""
+    return re.sub(r" \([^()]*\.py:\d+\)", "", reason)
 
 
 def logged(caplog: pytest.LogCaptureFixture, text: str) -> list[dict[str, Any]]:

@@ -1,30 +1,43 @@
-"""From a message to a business object, as a process sees it."""
+"""From a message to a business object: what a process sees, and what becomes of a message that is bad."""
 
 from __future__ import annotations
 
-from tests.events.conftest import Bench
-from tests.tables import Table
+import os
+from pathlib import Path
+
+import pytest
+
+from connector.errors import PipelineError
+from connector.status import ReturnCode
+from tests.events.conftest import ORDER, Bench, handler, outcomes_of
+from tests.privileges import stuck
+from tests.tables import Table, rows
 
 CUSTOMER = '{"CustomerId": "7", "Age": 40, "Address": [{"City": "Ulm"}]}'
+NAMED = '{"BusinessObject": "Order", "Verb": "Cancel", "Id": "Käse"}'
 UPDATE = '{"BusinessObject": "Customer", "Verb": "Update", "CustomerId": "7"}'
-NAMED = '{"BusinessObject": "Order", "Verb": "Cancel", "Id": "1"}'
 
 
 def test_rule_or_body_name_object_and_verb(bench: Bench) -> None:
     messages = {
-        "one rule, by destination": ("customers", "", CUSTOMER, ("Customer", "Create")),
-        "one rule, by format": ("orders", "....NOTE", "hello", ("Note", "Create")),
-        "no rule: the body names both": ("orders", "", NAMED, ("Order", "Cancel")),
-        "no verb: DefaultVerb": ("orders", "", '{"BusinessObject": "Order"}', ("Order", "Create")),
-        "rule and body name a verb: the rule's": ("customers", "", UPDATE, ("Customer", "Create")),
-        "two rules match: the body decides": ("customers", "....NOTE", NAMED, ("Order", "Cancel")),
+        "one rule, by destination": ("customers", "T", CUSTOMER, ("Customer", "Create")),
+        "one rule, by format": ("orders", "T....NOTE", "hello", ("Note", "Create")),
+        "no rule: the body names both": ("orders", "T", NAMED, ("Order", "Cancel")),
+        "bytes, which the handler decodes": ("orders", "B", NAMED, ("Order", "Cancel")),
+        "no verb: DefaultVerb": ("orders", "T", '{"BusinessObject": "Order"}', ("Order", "Create")),
+        "rule and body name a verb: the rule's": ("customers", "T", UPDATE, ("Customer", "Create")),
+        "two rules match: the body decides": ("customers", "T....NOTE", NAMED, ("Order", "Cancel")),
+        "a class kept for JSON is read as that": ("orders", "P", ORDER, ("Order", "Create")),
+        "another one": ("orders", "S", ORDER, ("Order", "Create")),
+        "no body": ("orders", "M....NOTE", "", ("Note", "Create")),
     }
     deployment = bench.deploy()
     for number, (queue, end, body, _) in enumerate(messages.values()):
-        deployment.drop(queue, body, f"4.{number}.T{end}")
+        deployment.drop(queue, body, f"4.{number}.{end}")
     assert set(deployment.outcomes().values()) == {("published", "")}
     found = {call["id"]: (call["object"], call["verb"]) for call in bench.calls()}
     assert found == {f"ID:{number}": row[-1] for number, row in enumerate(messages.values())}
+    assert [call["values"]["Id"] for call in bench.calls() if call["verb"] == "Cancel"] == ["Käse"] * 3
 
 
 def test_the_dynamic_meta_object_holds_the_headers_of_the_message(bench: Bench) -> None:
@@ -52,15 +65,6 @@ def test_the_dynamic_meta_object_holds_the_headers_of_the_message(bench: Bench) 
     }
 
 
-def test_a_body_cannot_bring_a_dynamic_meta_object_of_its_own(bench: Bench) -> None:
-    deployment = bench.deploy()
-    deployment.drop("customers", '{"CustomerId": "7", "Meta": {"MessageID": "forged"}}', "4.1.T")
-    kind, reason = deployment.outcomes()["ID:1"]
-    assert kind == "failed"
-    assert "Meta" in reason
-    assert bench.calls() == []
-
-
 def test_the_event_tells_where_from_and_which_attempt_and_the_object_has_its_id(bench: Bench) -> None:
     deployment = bench.deploy()
     deployment.drop("orders", NAMED, "4.abc.T.....JMSXDeliveryCountI=2")
@@ -72,88 +76,6 @@ def test_the_event_tells_where_from_and_which_attempt_and_the_object_has_its_id(
     ]
 
 
-HANDLER = '''\
-import connector
-from connector.businessobjects.instance import BusinessObject
-
-
-class Odd:
-    """Does wrong what the body says."""
-
-    mime_types = ("text/x-odd",)
-    options = ()
-
-    def __init__(self, options, definitions):
-        self.definitions = definitions
-
-    def to_business_object(self, body, hint):
-        what = bytes(body).decode()
-        if what == "bug":
-            return {}["missing"]
-        if what == "recursion":
-            return self.to_business_object(body, hint)
-        if what == "nothing":
-            return None
-        if what == "inactive":
-            raise connector.NotActive("a handler has no say in this")
-        if what == "exit":
-            raise SystemExit(4)
-        if what == "connection":
-            raise ConnectionError("no such host")
-        if what == "mute":
-            raise Mute()
-        bo = BusinessObject(self.definitions, "Order", "Create", {"Id": what})
-        if what == "verb":
-            bo.verb = ["Create"]
-        return bo
-
-    def to_body(self, bo):
-        raise RuntimeError("cannot write")
-
-
-class Mute(Exception):
-    def __str__(self):
-        raise RuntimeError("not even this")
-'''
-
-
-def test_a_bug_of_a_data_handler_fails_the_one_event(bench: Bench) -> None:
-    bugs = {
-        "bug": "KeyError: 'missing'",
-        "recursion": "RecursionError",
-        "nothing": "returned NoneType, no BusinessObject",
-        "inactive": "NotActive: a handler has no say in this",
-        "exit": "SystemExit: 4",
-        "connection": "ConnectionError: no such host",
-        "mute": "raised Mute",
-        "verb": "TypeError",
-    }
-    deployment = bench.deploy(DataHandlerMimeType="text/x-odd", more={"datahandlers": "./handlers"})
-    deployment.write("handlers/odd.py", HANDLER)
-    for body in bugs:
-        deployment.drop("orders", body, f"4.{body}.T")
-        deployment.drop("orders", "good", f"4.{body}-good.T")
-    found = deployment.outcomes()
-    with Table() as table:
-        for body, words in bugs.items():
-            with table.row(body):
-                assert found[f"ID:{body}-good"] == ("published", "")
-                outcome, reason = found[f"ID:{body}"]
-                assert outcome == "failed"
-                assert words in reason
-                assert "Odd" in reason
-    assert sorted(bench.called()) == sorted(f"ID:{body}-good" for body in bugs)
-
-
-def test_a_bytes_message_is_decoded_by_the_handler(bench: Bench) -> None:
-    deployment = bench.deploy()
-    body = '{"BusinessObject": "Order", "Id": "Käse"}'
-    deployment.drop("orders", body, "4.1.B")
-    deployment.drop("orders", body, "4.2.T")
-    deployment.outcomes()
-    assert [call["values"]["Id"] for call in bench.calls()] == ["Käse", "Käse"]
-
-
 def test_another_property_may_hold_the_format(bench: Bench) -> None:
     deployment = bench.deploy(MessageFormatProperty="kind")
     deployment.drop("orders", "hello", "4.1.T.....kindS=NOTE")
@@ -163,13 +85,227 @@ def test_another_property_may_hold_the_format(bench: Bench) -> None:
     assert found["ID:2"][0] == "failed"  # its type is no format now, and plain text is no JSON
 
 
-def test_a_required_attribute_may_take_its_default(bench: Bench) -> None:
+@rows("has_defaults, outcome", [(True, "published"), (False, "failed")])
+def test_a_required_attribute_may_take_its_default(bench: Bench, has_defaults: bool, outcome: str) -> None:
     objects = (
         "business_object: Order\nverbs: {Create: }\n"
         "attributes:\n  Id: {type: String, required: true, default: x}\n"
     )
-    for has_defaults, outcome in ((True, "published"), (False, "failed")):
-        deployment = bench.deploy(objects=objects, ConfigurationMetaObject=None, UseDefaults=has_defaults)
-        deployment.drop("orders", '{"BusinessObject": "Order"}', f"4.{outcome}.T")
-        assert deployment.outcomes()[f"ID:{outcome}"][0] == outcome
-    assert [call["values"] for call in bench.calls()] == [{"Id": "x"}]
+    deployment = bench.deploy(objects=objects, ConfigurationMetaObject=None, UseDefaults=has_defaults)
+    deployment.drop("orders", '{"BusinessObject": "Order"}', "4.1.T")
+    assert deployment.outcomes()["ID:1"][0] == outcome
+    assert [call["values"] for call in bench.calls()] == [{"Id": "x"}] * has_defaults
+
+
+# -- what is bad ---------------------------------------------------------------------------------------
+
+RAISING = handler(
+    "text/x-odd",
+    head="""\
+from connector import NotActive
+from connector.businessobjects.instance import BusinessObject
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("not even this")
+
+def fail(error):
+    raise error
+
+def order(definitions, verb="Create"):
+    bo = BusinessObject(definitions, "Order", "Create", {"Id": "1"})
+    bo.verb = verb
+    return bo
+""",
+    reads="return eval(bytes(body).decode())",
+)
+
+
+def test_a_bug_of_a_data_handler_fails_the_one_event(bench: Bench) -> None:
+    bugs = {
+        "{}['missing']": "KeyError: 'missing'",
+        "self.to_business_object(body, hint)": "RecursionError",
+        "None": "returned NoneType, no BusinessObject",
+        "fail(NotActive('a handler has no say in this'))": "NotActive: a handler has no say in this",
+        "fail(SystemExit(4))": "SystemExit: 4",
+        "fail(ConnectionError('no such host'))": "ConnectionError: no such host",
+        "fail(Mute())": "raised Mute",
+        "order(self.definitions, ['Create'])": "TypeError",
+    }
+    deployment = bench.deploy(DataHandlerMimeType="text/x-odd", more={"datahandlers": "./handlers"})
+    deployment.write("handlers/odd.py", RAISING)
+    for number, body in enumerate(bugs):
+        deployment.drop("orders", body, f"4.bad{number}.T")
+        deployment.drop("orders", "order(self.definitions)", f"4.good{number}.T")
+    found = deployment.outcomes()
+    with Table() as table:
+        for number, (body, words) in enumerate(bugs.items()):
+            with table.row(body):
+                assert found[f"ID:good{number}"] == ("published", "")
+                outcome, reason = found[f"ID:bad{number}"]
+                assert (outcome, words in reason, "Own" in reason) == ("failed", True, True)
+    assert sorted(bench.called()) == [f"ID:good{number}" for number in range(len(bugs))]
+
+
+NESTED = '{"BusinessObject": "Order", "Id": ' + "[" * 300 + "]" * 300 + "}"
+CITIES = '{"CustomerId": "7", "Address": [{"City": "Ulm"}, {"City": 5}]}'
+FORGED = '{"CustomerId": "7", "Meta": {"MessageID": "forged"}}'
+
+BAD: dict[str, tuple[str, str, str | bytes, str, str]] = {
+    "malformed": ("orders", "T", "{", "failed", "no JSON"),
+    "something after the end": ("orders", "T", ORDER + "x", "failed", "no JSON"),
+    "empty": ("orders", "T", "", "failed", "empty"),
+    "class M has no body": ("orders", "M", "", "failed", "empty"),
+    "undecodable": ("orders", "T", b"\xff\xff\x00", "failed", "UTF-8"),
+    "deeply nested": ("orders", "T", NESTED, "failed", "200"),
+    "very deeply nested": ("orders", "T", "[" * 100_000, "failed", ""),
+    "very deep objects": ("orders", "T", '{"a":' * 100_000, "failed", ""),
+    "nobody names an object": ("orders", "T", '{"Id": "1"}', "unsubscribed", ""),
+    "unknown object": ("orders", "T", '{"BusinessObject": "Ordre"}', "unsubscribed", "Ordre"),
+    "unknown verb": ("orders", "T", '{"BusinessObject": "Order", "Verb": "Eat"}', "failed", "Cancel"),
+    "unknown attribute": ("orders", "T", '{"BusinessObject": "Order", "Ids": "1"}', "failed", "Ids"),
+    "a dynamic meta-object of its own": ("customers", "T", FORGED, "failed", "Meta"),
+    "wrong type deep inside": ("customers", "T", CITIES, "failed", "Address[1].City"),
+    "required attribute missing": ("customers", "T", '{"Name": "x"}', "failed", "CustomerId"),
+    "object message": ("orders", "O", ORDER, "failed", "never deserialised"),
+    "expiration is no number": ("orders", "T.soon", ORDER, "failed", "expiration"),
+    "property without a value": ("orders", "T.....nS", ORDER, "failed", "property"),
+    "property of the wrong type": ("orders", "T.....nI=many", ORDER, "failed", "many"),
+    "property of no type": ("orders", "T.....nZ=1", ORDER, "failed", "nZ"),
+    "sidecar missing": ("orders", "T.....JMS_dropboxmq_hdrS=gone", ORDER, "failed", "headers of the message"),
+    "property that cannot be": ("customers", "T.....regionI=5&regionB=1", CUSTOMER, "failed", "region"),
+}
+"""By what is wrong: queue, end of the file's name, body, outcome, and words of the reason."""
+
+
+def test_bad_messages_have_their_outcomes_and_their_neighbours_theirs(bench: Bench) -> None:
+    deployment = bench.deploy()
+    for number, (queue, end, body, _, _) in enumerate(BAD.values()):
+        deployment.drop(queue, body, f"4.x{number:02}.{end}")
+        deployment.drop("orders", ORDER, f"4.x{number:02}-good.T")
+    deployment.drop("orders", "{", "a bare name")
+    found = deployment.outcomes()
+    good = sorted(f"ID:x{number:02}-good" for number in range(len(BAD)))
+    assert {identity: found.pop(identity) for identity in good} == dict.fromkeys(good, ("published", ""))
+    bare = ("orders", "", "{", "failed", "no JSON")
+    ids = [f"ID:x{number:02}" for number in range(len(BAD))] + ["a bare name"]
+    with Table() as table:
+        for identity, (what, row) in zip(ids, {**BAD, "a bare name": bare}.items(), strict=True):
+            queue, _, sent, kind, words = row
+            with table.row(what):
+                outcome, reason = found.pop(identity)
+                assert (outcome, bool(reason), words in reason) == (kind, True, True)
+                # it is kept, with its body, and says why although its headers may not be readable
+                copy = deployment.copy("error" if kind == "failed" else "unsubscribed", identity)
+                assert copy.body == (sent if isinstance(sent, bytes) else sent.encode())
+                expected = {"outcome": kind, "reason": reason, "origin_destination": f"queue://{queue}"}
+                assert {name: copy.properties[f"connector_{name}"] for name in expected} == expected
+    assert (found, sorted(bench.called())) == ({}, good)
+    for queue in ("orders", "customers"):
+        assert deployment.names(queue) == deployment.names(queue, "processing") == []
+
+
+def test_a_body_above_max_body_is_not_read(bench: Bench) -> None:
+    deployment = bench.deploy(max_body="1KiB")
+    padded = ORDER + " " * (1024 - len(ORDER))
+    deployment.drop("orders", padded, "4.fits.T")
+    deployment.drop("orders", padded + " ", "4.big.T")
+    sparse = Path(deployment.folders("orders").working) / "4.huge.T"
+    with sparse.open("wb") as file:
+        file.truncate(1 << 40)  # a terabyte of nothing: reading it would not end
+    sparse.rename(Path(deployment.folders("orders").target) / sparse.name)
+    too_large = "the body has {} bytes, more than max_body (1024 bytes)"
+    assert deployment.outcomes() == {
+        "ID:fits": ("published", ""),
+        "ID:big": ("failed", too_large.format(1025)),
+        "ID:huge": ("failed", too_large.format(1 << 40)),
+    }
+
+
+# -- what is no regular file ---------------------------------------------------------------------------
+
+KINDS = ("symlink", "fifo", "directory", "gone")
+
+
+def test_what_is_done_to_a_claimed_file_fails_that_event_alone(bench: Bench) -> None:
+    """The first event's process changes the files of the next, which are claimed already."""
+    processes = f"""\
+import os
+from pathlib import Path
+
+def a(bo, event):
+    for kind in {KINDS!r} if event.id == "ID:1" else ():
+        (path,) = Path({str(bench.root)!r}, "orders/incoming/processing").glob(f"4.{{kind}}.T~*")
+        path.unlink()
+        if kind == "symlink":
+            path.symlink_to("/etc/passwd")
+        elif kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "directory":
+            path.mkdir()
+"""
+    deployment = bench.deploy(processes=processes)
+    for name in ("1", *KINDS, "z"):
+        deployment.drop("orders", ORDER, f"4.{name}.T")
+    with deployment.running() as adapter:
+        report = adapter.poll()
+    assert (report.code, report.claimed, report.settled) == (ReturnCode.SUCCEED, 6, 6)
+    found = outcomes_of(adapter)
+    assert found.pop("ID:1") == found.pop("ID:z") == ("published", "")
+    with Table() as table:
+        for kind in KINDS:
+            with table.row(kind):
+                outcome, reason = found[f"ID:{kind}"]
+                words = "vanished" if kind == "gone" else "not a regular file"
+                assert (outcome, words in reason) == ("failed", True)
+    assert deployment.names("orders", "processing") == []
+
+
+def test_a_name_that_is_no_utf_8_is_a_message_like_any_other(bench: Bench) -> None:
+    deployment = bench.deploy()
+    target = os.fsencode(deployment.folders("orders").target)
+    for name, body in ((b"/caf\xe9 1", ORDER), (b"/4.\xe9.T.....nS=\xff", "{")):
+        with open(target + name, "wb") as file:
+            file.write(body.encode())
+    found = deployment.outcomes()
+    assert sorted(kind for kind, _ in found.values()) == ["failed", "published"]
+    assert [call["object"] for call in bench.calls()] == ["Order"]
+    assert len(deployment.names("archive")) == len(deployment.names("error")) == 1
+
+
+def test_a_file_that_cannot_be_renamed_holds_up_no_other_message_and_no_other_input(bench: Bench) -> None:
+    deployment = bench.deploy()
+    deployment.drop("customers", CUSTOMER, "4.a-stuck.T")
+    for number in range(3):
+        deployment.drop("customers", CUSTOMER, f"4.customer-{number}.T")
+        deployment.drop("orders", ORDER, f"4.order-{number}.T")
+    path = Path(deployment.folders("customers").target) / "4.a-stuck.T"
+    with deployment.running() as adapter:
+        with stuck(path):
+            assert adapter.drain().code is ReturnCode.SUCCEED
+        assert (len(bench.called()), "ID:a-stuck" in bench.called()) == (6, False)
+    deployment.drain()
+    assert "ID:a-stuck" in bench.called()
+
+
+# -- a module of processes -----------------------------------------------------------------------------
+
+
+@pytest.mark.process
+@rows(
+    "at_import, isolated, words",
+    [
+        ("raise SystemExit(3)", True, ("process processes:a", "SystemExit: 3", "this process")),
+        ("raise SystemExit(3)", False, ("process processes:a", "SystemExit: 3", "this process")),
+        ("import os; os._exit(7)", True, ("ended with status 7 while it loaded",)),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_an_error_at_start_that_names_it(
+    bench: Bench, at_import: str, isolated: bool, words: tuple[str, ...]
+) -> None:
+    deployment = bench.deploy(processes=f"def a(bo, event): ...\n{at_import}\n")
+    deployment.drop("orders", ORDER, "4.1.T")
+    with pytest.raises(PipelineError) as raised, deployment.running(isolated=isolated):
+        pass
+    assert [word for word in words if word not in str(raised.value)] == []
+    assert deployment.names("orders") == ["4.1.T"]

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import signal
-import tempfile
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from connector.events.convert import Converter
 from connector.limits import stages
 from connector.limits.control import RunnerControl
 from connector.limits.memory import data_memory
 from connector.messaging.message import Message
-from tests.events.conftest import Bench, EventDeployment
+from tests.events.conftest import Bench, EventDeployment, handler
 from tests.tables import rows
-
-pytestmark = pytest.mark.process
 
 OBJECTS = """\
 business_object: Work
@@ -114,11 +109,13 @@ ACTIONS: dict[str, tuple[Callable[[], object], str]] = {
 
 
 HANGING = ("wait", "regex")
-QUICK = sorted(set(ACTIONS) - set(HANGING))
+ENDING = ("exit", "exit 0", "kill", "segv")
+HARMLESS = sorted(set(ACTIONS) - {*HANGING, *ENDING, "memory"})
+"""Whatever a process survives without a limit of its memory."""
 
 
 @pytest.fixture
-def harmful(monkeypatch: pytest.MonkeyPatch) -> None:
+def harmful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Makes each stage do what the message says. The runner is a fork, and inherits this."""
     current: list[Message] = []
     convert = Converter.convert
@@ -134,6 +131,9 @@ def harmful(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Converter, "convert", remember)
     monkeypatch.setattr(stages, "on_entry", act)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a worker, so no KeyboardInterrupt is real
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def work(identity: str, at: str = "", do: str = "") -> str:
@@ -158,11 +158,9 @@ def send(deployment: EventDeployment, queue: str, body: str) -> str:
     return str(deployment.send(f"queue://{queue}", body, reply_to="queue://answers"))
 
 
-def expect(
-    deployment: EventDeployment, bad: dict[str, tuple[str, str]], good: set[str], parallelism: int = 1
-) -> None:
+def expect(deployment: EventDeployment, bad: dict[str, tuple[str, str]], good: set[str], **how: Any) -> None:
     """Drains, and asserts that the bad events have failed with reason and place, and no other event."""
-    found = deployment.outcomes(isolated=True, parallelism=parallelism)
+    found = deployment.outcomes(**how)
     assert {name for name, (outcome, _) in found.items() if outcome == "published"} == good
     assert {name for name, (outcome, _) in found.items() if outcome == "failed"} == set(bad)
     for name, (at, do) in bad.items():
@@ -179,88 +177,65 @@ def expect(
     assert len(deployment.messages("out")) == len(good)
 
 
-@rows("at", stages.STAGES)
-def test_a_stage_may_do_anything_to_its_own_event_only(bench: Bench, harmful: None, at: str) -> None:
-    deployment = deploy(bench)
+def send_all(
+    deployment: EventDeployment, harms: Iterable[tuple[str, str]]
+) -> tuple[dict[str, tuple[str, str]], set[str]]:
+    """Sends bad events, with good ones between. Returns the harm by the id of each bad one, and the good."""
     bad, good = {}, {send(deployment, "orders", work("other"))}
-    for do in QUICK:
-        good.add(send(deployment, "customers", work("good")))
-        bad[send(deployment, "customers", work("bad", at, do))] = (at, do)
-    good.add(send(deployment, "customers", work("good")))
-    expect(deployment, bad, good)
-
-
-def test_each_stage_may_hang_and_only_its_own_event_fails(bench: Bench, harmful: None) -> None:
-    deployment = deploy(bench, convert_timeout="3s", order="none", PollQuantity=3)
-    bad, good = {}, {send(deployment, "orders", work("other"))}
-    harms = [(at, "wait") for at in stages.STAGES] + [("data_handler", "regex")]
     for harm in harms:
         good.add(send(deployment, "customers", work("good")))
         bad[send(deployment, "customers", work("bad", *harm))] = harm
-    expect(deployment, bad, good, parallelism=6)
+    return bad, good | {send(deployment, "customers", work("good"))}
 
 
-EVENTS = st.tuples(
-    st.sampled_from(["customers", "orders"]),
-    st.none() | st.tuples(st.sampled_from(list(stages.STAGES)), st.sampled_from(QUICK)),
-)
+def test_a_stage_may_raise_anything_and_only_its_event_fails(bench: Bench, harmful: None) -> None:
+    deployment = deploy(bench)
+    expect(deployment, *send_all(deployment, itertools.product(stages.STAGES, HARMLESS)))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    events=st.lists(EVENTS, max_size=8),
-    order=st.sampled_from(["destination", "group", "none"]),
-    quantity=st.integers(1, 5),
-)
-def test_any_mix_of_harmful_events_costs_these_events_only(
-    harmful: None, events: list[Any], order: str, quantity: int
+HANGS = [(at, "wait") for at in stages.STAGES] + [("data_handler", "regex")]
+ENDS = [(at, "memory") for at in stages.STAGES] + list(zip(stages.STAGES, itertools.cycle(ENDING)))
+"""Each stage once and each end twice: the watcher of a process knows the stage, and not the code."""
+
+
+@pytest.mark.process
+@rows("harms, parallelism", [(HANGS, 6), (ENDS, 1)])
+def test_a_stage_may_hang_or_end_its_process_and_only_its_event_fails(
+    bench: Bench, harmful: None, harms: list[tuple[str, str]], parallelism: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        home = Path(directory)
-        home.joinpath("deployment").mkdir()
-        deployment = deploy(Bench(home / "deployment", home / "data"), order=order, PollQuantity=quantity)
-        bad, good = {}, set()
-        for queue, harm in events:
-            if harm is None:
-                good.add(send(deployment, queue, work("good")))
-            else:
-                bad[send(deployment, queue, work("bad", *harm))] = harm
-        expect(deployment, bad, good)
+    hanging = {"convert_timeout": "3s", "order": "none", "PollQuantity": 3} if parallelism > 1 else {}
+    deployment = deploy(bench, **hanging)
+    expect(deployment, *send_all(deployment, harms), isolated=True, parallelism=parallelism)
 
 
-HANDLER = """
-import os, re
+HANDLER = handler(
+    "application/x-own",
+    head="""\
+import os, threading
 from connector.businessobjects.instance import BusinessObject
 
 KEPT = []
-
-
-class Handler:
-    mime_types = ("application/x-own",)
-    options = ()
-
-    def __init__(self, options, definitions):
-        self.definitions = definitions
-
-    def to_business_object(self, body, hint):
-        text = body.decode()
-        with open(os.path.join(os.path.dirname(__file__), "converted"), "a") as file:
-            file.write(f"{text} {os.getpid()}\\n")
-        if text == "hang":
-            re.match("^([a-z]+)+$", "a" * 64 + "1")
-        if text == "die":
-            os.kill(os.getpid(), 11)
-        if text == "leak":
-            KEPT.append(b"x" * (180 << 20))
-        if text == "large":
-            KEPT.append(b"x" * (450 << 20))
-        if text == "huge":
-            KEPT.append(bytes(1 << 40))
-        return BusinessObject(self.definitions, "Work", "Create", {"Id": text})
-
-    def to_body(self, bo):
-        return bo["Id"]
-"""
+SIZES = {"leak": 180 << 20, "large": 450 << 20}
+""",
+    reads="""\
+text = body.decode()
+with open(os.path.join(os.path.dirname(__file__), "converted"), "a") as file:
+    file.write(f"{text} {os.getpid()}\\n")
+if text == "hang":
+    threading.Event().wait()
+if text == "die":
+    os.kill(os.getpid(), 11)
+if text == "limits":
+    import resource
+    score = open("/proc/self/oom_score_adj").read().strip()
+    text = f"{score} {resource.getrlimit(resource.RLIMIT_DATA)[0]}"
+if text in SIZES:
+    KEPT.append(b"x" * SIZES[text])
+if text == "huge":
+    KEPT.append(bytes(1 << 40))
+return BusinessObject(self.definitions, "Work", "Create", {"Id": text})""",
+    writes='return bo["Id"]',
+)
 
 
 def deploy_handler(bench: Bench, provider: str = "dropbox", **connector: Any) -> EventDeployment:
@@ -291,29 +266,33 @@ def converted(deployment: EventDeployment) -> list[str]:
     return [line.split()[0] for line in lines if line]
 
 
+@pytest.mark.process
 @rows("provider", ["dropbox", "sqlite"])
-def test_a_conversion_that_never_ends_fails_at_once_and_one_that_ends_its_process_runs_once_more_alone(
+def test_a_conversion_that_never_ends_fails_and_one_that_ends_runs_once_more_alone(
     bench: Bench, provider: str
 ) -> None:
-    deployment = deploy_handler(bench, provider, convert_timeout="3s", max_attempts=7)
-    bodies = [("in", "good"), ("in", "hang"), ("in", "die"), ("in", "good"), ("other", "good")]
-    for queue, body in bodies:
-        deployment.send(f"queue://{queue}", body)
+    deployment = deploy_handler(bench, provider, convert_timeout="3s", max_attempts=7, worker_memory="1GiB")
+    for body in ("good", "hang", "die", "limits", "good"):
+        deployment.send("queue://in", body)
+    deployment.send("queue://other", "good")
     died = "its worker was ended by SIGSEGV during the conversion; it was tried alone, too"
     assert sorted(drain(deployment)) == [
         ("die", "failed", died),
         *[("good", "published", "")] * 3,
-        ("hang", "failed", "data handler Handler: did not end within 3 s (convert_timeout)"),
+        ("hang", "failed", "data handler Own: did not end within 3 s (convert_timeout)"),
+        ("limits", "published", ""),
     ]
     found = converted(deployment)
     assert (found.count("hang"), found.count("die")) == (1, 2)
-    assert len(deployment.messages("out")) == 3
+    bodies = sorted(message.body.decode() for message in deployment.messages("out"))
+    assert bodies == [f"500 {1 << 30}", *["good"] * 3], "a runner is what the kernel ends first"
 
 
+@pytest.mark.process
 def test_a_worker_that_keeps_memory_is_replaced_between_two_events(bench: Bench) -> None:
     # a runner is a fork of this process, so what this process has counts, too
     deployment = deploy_handler(bench, worker_memory=data_memory() + (768 << 20))
-    bodies = ["leak"] * 4 + ["large"] + ["leak"] * 4 + ["huge", "leak"]
+    bodies = ["leak"] * 4 + ["large", "leak", "leak", "huge", "leak"]
     for body in bodies:
         deployment.send("queue://in", body)
     found = drain(deployment)
@@ -321,22 +300,9 @@ def test_a_worker_that_keeps_memory_is_replaced_between_two_events(bench: Bench)
         (body, "failed" if body == "huge" else "published") for body in bodies
     ]
     ((_, _, reason),) = [event for event in found if event[0] == "huge"]
-    assert "Handler raised MemoryError: there is no more within worker_memory" in reason
+    assert "Own raised MemoryError: there is no more within worker_memory" in reason
     lines = (deployment.directory / "handlers" / "converted").read_text().splitlines()
     assert len({line.split()[1] for line in lines}) > 2
-
-
-def test_a_runner_is_what_the_kernel_ends_first(bench: Bench) -> None:
-    deployment = deploy_handler(bench, worker_memory="1GiB")
-    deployment.write(
-        "handlers/own.py",
-        HANDLER.replace('"Id": text}', '"Id": open("/proc/self/oom_score_adj").read().strip() + " " + str('
-        '__import__("resource").getrlimit(__import__("resource").RLIMIT_DATA)[0])}'),
-    )  # fmt: skip
-    deployment.send("queue://in", "good")
-    drain(deployment)
-    (message,) = deployment.messages("out")
-    assert message.body.decode() == f"500 {1 << 30}"
 
 
 def test_a_runner_that_gives_up_has_time_to_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from connector.service.assembly import make_provider
 from connector.state.duplicates import DuplicateWindow
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import ORDER, Bench, customer
+from tests.events.conftest import ORDER, Bench, EventDeployment, customer
 from tests.tables import rows
 
 
@@ -35,64 +37,45 @@ def test_copies_of_one_message_are_published_once(bench: Bench, quantity: int, p
             deployment.drop("customers", customer(), again(identity, number))
     adapter = deployment.drain(parallelism=parallelism)
     assert sorted(bench.called()) == ["ID:x", "ID:y"]
-    assert kinds(adapter) == {
-        ("ID:x", "published"): 1,
-        ("ID:y", "published"): 1,
-        ("ID:x", "duplicate"): 3,
-        ("ID:y", "duplicate"): 3,
-    }
+    expected = {"published": 1, "duplicate": 3}
+    assert kinds(adapter) == {(i, kind): n for i in ("ID:x", "ID:y") for kind, n in expected.items()}
     found = Counter(m.properties["connector_outcome"] for m in deployment.messages("archive"))
     assert found == {"published": 2, "duplicate": 6}
 
 
 def test_what_was_published_before_a_restart_is_known_after_it_in_any_order(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True)
-    for n in range(5):
-        deployment.drop("customers", customer(), again(f"x{n}", 0))
-    deployment.drain()
-    for n in (3, 0, 4, 1, 2, 5):
-        deployment.drop("customers", customer(), again(f"x{n}", 1))
-    adapter = deployment.drain()
+    for copy, numbers in enumerate(((0, 1, 2, 3, 4), (3, 0, 4, 1, 2, 5))):
+        for n in numbers:
+            deployment.drop("customers", customer(), again(f"x{n}", copy))
+        adapter = deployment.drain()
     assert kinds(adapter) == {("ID:x5", "published"): 1, **{(f"ID:x{n}", "duplicate"): 1 for n in range(5)}}
     assert sorted(bench.called()) == [f"ID:x{n}" for n in range(6)]
 
 
 def test_only_published_events_are_remembered(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True)
-    deployment.drop("customers", customer("a: fail x"), again("x", 0))
-    deployment.drop("customers", customer("a: unsubscribed"), again("y", 0))
+    first = {"x": ("a: fail x", "failed"), "y": ("a: unsubscribed", "unsubscribed")}
     with deployment.running() as adapter:
-        adapter.drain()
-        deployment.drop("customers", customer(), again("x", 1))
-        deployment.drop("customers", customer(), again("y", 1))
-        adapter.drain()
-    assert kinds(adapter) == {
-        ("ID:x", "failed"): 1,
-        ("ID:y", "unsubscribed"): 1,
-        ("ID:x", "published"): 1,
-        ("ID:y", "published"): 1,
-    }
+        for number in (0, 1):
+            for identity, (name, _) in first.items():
+                deployment.drop("customers", customer("" if number else name), again(identity, number))
+            adapter.drain()
+    expected = {(f"ID:{i}", kind) for i, (_, kind) in first.items()} | {("ID:x", "published")}
+    assert kinds(adapter) == dict.fromkeys(expected | {("ID:y", "published")}, 1)
 
 
 @rows("quantity", [1, 2, 100])
 def test_a_second_copy_runs_where_the_first_one_failed(bench: Bench, quantity: int) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True, PollQuantity=quantity)
-    deployment.drop("customers", customer("a: fail x"), again("x", 0))
-    deployment.drop("customers", customer(), again("x", 1))
-    deployment.drop("customers", customer(), again("x", 2))
+    for number, name in enumerate(("a: fail x", "", "")):
+        deployment.drop("customers", customer(name), again("x", number))
     adapter = deployment.drain()
     assert kinds(adapter) == {("ID:x", "failed"): 1, ("ID:x", "published"): 1, ("ID:x", "duplicate"): 1}
     assert deployment.names("customers") == []
 
 
-def test_one_id_in_two_destinations_is_two_messages(bench: Bench) -> None:
-    deployment = bench.deploy(DuplicateEventElimination=True)
-    deployment.drop("customers", customer(), again("x", 0))
-    deployment.drop("orders", ORDER, again("x", 1))
-    assert deployment.drain().summary.total.published == 2
-
-
-def test_a_bare_name_that_is_used_again_is_another_message(bench: Bench) -> None:
+def test_a_bare_name_that_is_used_again_or_an_id_elsewhere_is_another_message(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True)
     with deployment.running() as adapter:
         for day in (1, 2):
@@ -100,8 +83,11 @@ def test_a_bare_name_that_is_used_again_is_another_message(bench: Bench) -> None
             path = Path(deployment.folders("customers").target) / "orders.csv"
             os.utime(path, ns=(day * 10**18, day * 10**18))
             adapter.drain()
-    assert bench.called() == ["orders.csv", "orders.csv"]
-    assert adapter.summary.total.published == 2
+        for queue, body in (("customers", customer()), ("orders", ORDER)):
+            deployment.drop(queue, body, again("x", 0))
+        adapter.drain()
+    assert bench.called() == ["orders.csv", "orders.csv", "ID:x", "ID:x"]
+    assert adapter.summary.total.published == 4
 
 
 def test_an_archived_message_with_a_bare_name_is_a_duplicate_when_it_comes_back(bench: Bench) -> None:
@@ -113,9 +99,9 @@ def test_an_archived_message_with_a_bare_name_is_a_duplicate_when_it_comes_back(
         adapter.drain()
     assert kinds(adapter) == {("orders.csv", "published"): 1, ("orders.csv", "duplicate"): 1}
     properties = deployment.properties("archive", "orders.csv")
-    assert properties["connector_outcome"] == "duplicate"
-    assert properties["connector_reason"] == "it was published before"
-    assert properties["connector_attempts"] == 1  # of its first stay; it was not delivered again
+    # the attempt is that of its first stay; it was not delivered again
+    expected = {"outcome": "duplicate", "reason": "it was published before", "attempts": 1}
+    assert {name: properties[f"connector_{name}"] for name in expected} == expected
 
 
 def test_without_elimination_every_copy_is_published(bench: Bench) -> None:
@@ -126,37 +112,37 @@ def test_without_elimination_every_copy_is_published(bench: Bench) -> None:
     assert bench.called() == ["ID:x"] * 3
 
 
+@contextmanager
+def neighbour(deployment: EventDeployment) -> Iterator[DuplicateWindow]:
+    """The window of a living neighbour, which has the message ID:x of the customers in flight."""
+    provider = make_provider(deployment.configuration)
+    with closing(provider.connect("test", "neighbour")) as connection:
+        window = provider.state("test").window(connection.client_id, 100)
+        window.reserve([X])
+        yield cast(DuplicateWindow, window)
+
+
+X = "queue://customers|ID:x"
+
+
 def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True)
-    deployment.drop("customers", customer(), again("x", 0))
-    deployment.drop("customers", customer(), again("y", 0))
-    provider = make_provider(deployment.configuration)
-    connection = provider.connect("test", "neighbour")
-    window = provider.state("test").window(connection.client_id, 100)
-    try:
-        window.reserve(["queue://customers|ID:x"])
-        with deployment.running() as adapter:
-            report = adapter.poll()
-            assert (report.claimed, report.settled) == (2, 1)
-            assert bench.called() == ["ID:y"]
-            assert deployment.deliveries("customers") == [("ID:x", 1)]
-            window.release()
-            adapter.poll()
-            assert bench.called() == ["ID:y", "ID:x"]
-    finally:
-        connection.close()
+    for identity in ("x", "y"):
+        deployment.drop("customers", customer(), again(identity, 0))
+    with neighbour(deployment) as window, deployment.running() as adapter:
+        report = adapter.poll()
+        assert (report.claimed, report.settled, bench.called()) == (2, 1, ["ID:y"])
+        assert deployment.deliveries("customers") == [("ID:x", 1)]
+        window.release()
+        adapter.poll()
+    assert bench.called() == ["ID:y", "ID:x"]
 
 
-def test_two_draining_adapters_do_not_wait_for_each_other(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_draining_adapters_do_not_wait_for_another(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has in flight what the other wants, and would hold it for as long as the other does."""
     deployment = bench.deploy(DuplicateEventElimination=True, PollQuantity=1, order="destination")
     for identity in ("x", "y", "z"):
         deployment.drop("customers", customer(), again(identity, 0))
-    provider = make_provider(deployment.configuration)
-    connection = provider.connect("test", "neighbour")
-    window = provider.state("test").window(connection.client_id, 100)
     reserve, release = DuplicateWindow.reserve, DuplicateWindow.release
     met: list[set[str]] = []
 
@@ -170,14 +156,11 @@ def test_two_draining_adapters_do_not_wait_for_each_other(
         if any(met) and self is not window:
             window.release()
 
-    try:
-        window.reserve(["queue://customers|ID:x"])
+    with neighbour(deployment) as window:
         monkeypatch.setattr(DuplicateWindow, "reserve", note)
         monkeypatch.setattr(DuplicateWindow, "release", release_both)
         deployment.drain()
-    finally:
-        connection.close()
-    assert met[0] == {"queue://customers|ID:x"}
+    assert met[0] == {X}
     assert bench.called() == ["ID:x", "ID:y", "ID:z"]
 
 

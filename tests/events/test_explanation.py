@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from connector.messaging.message import Message
 from connector.service.assembly import make_explainer
 from connector.workbench.explain import Explanation
-from tests.events.conftest import OBJECTS, Bench, EventDeployment
+from tests.events.conftest import A_AND_B, OBJECTS, ORDER, SPLIT, Bench, EventDeployment, handler
 from tests.tables import rows
 
-SPLIT = OBJECTS.replace("  text/plain: {attribute: Text}\n", "  application/jsonl: {split: true}\n")
 PROCESS = {"object": "Customer", "process": "processes:a", "name": "a"}
 QUEUE = {"object": "Customer", "destination": "queue://crm", "name": "crm", "format": "CUST"}
 NOTE = {"object": "Note", "destination": "queue://notes", "name": "notes", "mime_type": "text/plain"}
 AS_TEXT = {"object": "Order", "destination": "queue://x", "name": "x", "mime_type": "text/plain"}
 
-BROKEN = """\
-class Broken:
-    mime_types = ("text/broken",)
-    options = ()
 
-    def __init__(self, options, definitions):
-        pass
-
-    def to_business_object(self, body, hint):
-        return {}["nothing"]
-
-    def to_body(self, bo):
-        return 1 / 0
-"""
+def of(kind: str, **values: Any) -> str:
+    return json.dumps({"BusinessObject": kind, **values})
 
 
 def customer(**values: Any) -> str:
-    return json.dumps({"BusinessObject": "Customer", "CustomerId": "1", **values})
+    return of("Customer", CustomerId="1", **values)
 
 
 def explained(deployment: EventDeployment, queue: str) -> dict[str, Explanation]:
@@ -62,37 +51,26 @@ def essence(message: Message) -> tuple[Any, ...]:
     return message.body, message.type, message.message_class, message.correlation_id, message.properties
 
 
+def sent(explanations: Iterable[Explanation]) -> list[tuple[Any, ...]]:
+    """What would be sent for messages."""
+    subscriptions = [one for found in explanations for bo in found.objects for one in bo.subscriptions]
+    return [essence(one.sent) for one in subscriptions if one.sent is not None]
+
+
 def test_the_explanation_of_each_message_is_what_happens(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[PROCESS, QUEUE, NOTE, AS_TEXT], max_body="400B")
-    for number, body in enumerate(
-        [
-            customer(Name="Ærø"),
-            customer(Name=7),
-            customer(Verb="Delete"),
-            '{"CustomerId": "1"}',
-            '{"BusinessObject": "Nothing"}',
-            '{"BusinessObject": "OrderLine", "Id": "1"}',
-            '{"BusinessObject": "Order", "Id": "1"}',
-            "no JSON",
-            "",
-            customer(Name="x" * 400),
-        ],
-        1,
-    ):
+    bodies = [
+        *(customer(Name="Ærø"), customer(Name=7), customer(Verb="Delete"), customer(Name="x" * 400)),
+        *(of("Nothing"), of("OrderLine", Id="1"), ORDER, '{"CustomerId": "1"}', "no JSON", ""),
+    ]
+    for number, body in enumerate(bodies):
         deployment.drop("orders", body, f"4.{number}.T")
     deployment.send("orders", "a text", type="NOTE")
     found = compare(deployment, "orders")
     assert {one.outcome for one in found.values()} == {"published", "failed", "unsubscribed"}
-    sent = [
-        essence(subscription.sent)
-        for one in found.values()
-        for bo in one.objects
-        for subscription in bo.subscriptions
-        if subscription.sent is not None
-    ]
     really = [essence(message) for queue in ("crm", "notes") for message in deployment.messages(queue)]
-    assert len(sent) == 2
-    assert sorted(sent, key=repr) == sorted(really, key=repr)
+    assert len(really) == 2
+    assert sorted(sent(found.values()), key=repr) == sorted(really, key=repr)
 
 
 def test_a_handler_that_raises_is_named_with_its_place(bench: Bench) -> None:
@@ -100,16 +78,13 @@ def test_a_handler_that_raises_is_named_with_its_place(bench: Bench) -> None:
     objects = OBJECTS.replace(
         "rules:\n", "rules:\n  Order_Cancel: {InputFormat: BROKEN, DataHandlerMimeType: text/broken}\n"
     )
-    bench.directory.mkdir(exist_ok=True)
-    (bench.directory / "broken.py").write_text(BROKEN)
     deployment = bench.deploy(subscriptions=[writes], objects=objects, more={"datahandlers": "./broken.py"})
+    broken = handler("text/broken", reads='return {}["nothing"]', writes="return 1 / 0")
+    deployment.write("broken.py", broken)
     deployment.send("orders", "a", type="BROKEN")
-    deployment.drop("orders", '{"BusinessObject": "Order", "Id": "1"}', "4.1.T")
-    found = compare(deployment, "orders")
-    assert sorted(one.reason.rpartition(" ")[2] for one in found.values()) == [
-        "(broken.py:12)",
-        "(broken.py:9)",
-    ]
+    deployment.drop("orders", ORDER, "4.1.T")
+    reasons = [one.reason for one in compare(deployment, "orders").values()]
+    assert sorted(reason.rpartition(" ")[2] for reason in reasons) == ["(broken.py:12)", "(broken.py:15)"]
 
 
 def test_the_dynamic_meta_object_has_the_values_of_the_run(bench: Bench) -> None:
@@ -124,11 +99,11 @@ def test_the_dynamic_meta_object_has_the_values_of_the_run(bench: Bench) -> None
     "records",
     [
         [customer(), customer(), customer()],
-        [customer(), '{"BusinessObject": "Order", "Id": "7"}'],
-        ['{"BusinessObject": "Order", "Id": "7"}'],
-        ['{"BusinessObject": "Order", "Id": "7"}', '{"BusinessObject": "Order", "Id": "8"}'],
+        [customer(), ORDER],
+        [ORDER],
+        [ORDER, of("Order", Id="8")],
         [customer(), customer(Age="x")],
-        [customer(), '{"BusinessObject": "Customer"}'],
+        [customer(), of("Customer")],
         [],
     ],
 )
@@ -137,23 +112,19 @@ def test_a_body_that_is_split_is_explained_record_by_record(bench: Bench, record
         subscriptions=[PROCESS, QUEUE], objects=SPLIT, DataHandlerMimeType="application/jsonl"
     )
     deployment.drop("orders", "\n".join(records), "4.1.T")
-    (one,) = compare(deployment, "orders").values()
-    sent = [found.sent for bo in one.objects for found in bo.subscriptions if found.sent is not None]
-    assert [essence(message) for message in sent] == [
-        essence(message) for message in deployment.messages("crm")
-    ]
+    explanations = compare(deployment, "orders").values()
+    assert sent(explanations) == [essence(message) for message in deployment.messages("crm")]
 
 
 def test_a_subscription_that_has_confirmed_gets_nothing_again(bench: Bench) -> None:
-    deployment = bench.deploy(subscriptions=[PROCESS, {**PROCESS, "process": "processes:b", "name": "b"}])
+    deployment = bench.deploy(subscriptions=A_AND_B)
     deployment.drop("orders", customer(Name="b: fail no stock"), "4.1.T")
     deployment.outcomes()
     (copy,) = deployment.messages("error")
     found = make_explainer(deployment.configuration).explain(copy, "queue://orders")
     (bo,) = found.objects
     assert [(one.name, one.confirmed) for one in bo.subscriptions] == [("a", True), ("b", False)]
-    assert found.outcome == "published"
-    assert bo.values["Meta"]["DeliveryCount"] == 2
+    assert (found.outcome, bo.values["Meta"]["DeliveryCount"]) == ("published", 2)
 
 
 def test_the_options_in_effect_are_those_of_the_chosen_meta_object(bench: Bench) -> None:
@@ -184,8 +155,7 @@ def test_the_data_handler_is_named_by_the_rule_or_by_default(bench: Bench, entry
     )
     deployment = bench.deploy(objects=objects)
     found = make_explainer(deployment.configuration).explain(Message(b"x", type="NOTE"), "queue://orders")
-    assert found.mime_type == "text/plain"
-    assert found.named_by == named_by
+    assert (found.mime_type, found.named_by) == ("text/plain", named_by)
 
 
 def test_an_explanation_changes_nothing(bench: Bench) -> None:
@@ -194,7 +164,5 @@ def test_an_explanation_changes_nothing(bench: Bench) -> None:
     (message,) = deployment.messages("orders")
     before = repr(message)
     make_explainer(deployment.configuration).explain(message, "queue://orders")
-    assert repr(message) == before
-    assert bench.calls() == []
-    assert deployment.names("orders") == ["4.1.T"]
+    assert (repr(message), bench.calls(), deployment.names("orders")) == (before, [], ["4.1.T"])
     assert not (bench.root / "crm").exists()

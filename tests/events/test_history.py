@@ -12,6 +12,7 @@ from connector.messaging.history import History, HistoryRow
 from connector.operate.history import LifeEvent, find_ids, find_now, note_action, read_all, read_life
 from tests.events.conftest import Bench, EventDeployment
 from tests.events.test_retry_later import SOON, drain
+from tests.tables import rows
 
 Deploy = Callable[..., EventDeployment]
 CUSTOMER = '{"BusinessObject": "Customer", "CustomerId": "%s", "Name": "%s"}'
@@ -84,19 +85,16 @@ def test_each_outcome_is_told_with_its_reason(deploy: Deploy) -> None:
     reasons = [one.row.reason for one in found.values() if one.row.what == "failed"]
     assert any("no 17" in reason for reason in reasons)
     assert all(reasons)
-    assert {one.row.to for one in found.values()} == {
-        "queue://archive",
-        "queue://error",
-        "queue://unsubscribed",
-    }
+    copies = {f"queue://{name}" for name in ("archive", "error", "unsubscribed")}
+    assert {one.row.to for one in found.values()} == copies
     assert read_all(history, time.time() + 1) == []
 
 
 def test_a_later_try_and_its_time_are_told(deploy: Deploy) -> None:
     name = {"object": "*", "process": "processes:a", "name": "a", "retry_later": SOON}
-    deployment = deploy(subscriptions=[name], InputDestination="queue://orders", ConfigurationMetaObject=None)
+    deployment = deploy(subscriptions=[name], InputDestination="queue://customers")
     sent = time.time()
-    identity = deployment.send("orders", CUSTOMER % ("1", "a: temporary-once away"))
+    identity = deployment.send("customers", CUSTOMER % ("1", "a: temporary-once away"))
     drain(deployment)
     events = read_life(history_of(deployment), identity).events
     assert [one.row.what for one in events] == ["later", "published"]
@@ -109,35 +107,23 @@ def test_who_repairs_a_message_is_told(deploy: Deploy) -> None:
     identity = deployment.send("customers", CUSTOMER % ("1", "a: fail"))
     deployment.drain()
     history = deployment.provider.state("test").history()
-    note_action(
-        history,
-        "replayed",
-        [identity],
-        by="alice",
-        why="fixed",
-        origin="queue://error",
-        to="queue://customers",
-    )
+    move = {"origin": "queue://error", "to": "queue://customers"}
+    note_action(history, "replayed", [identity], by="alice", why="fixed", **move)
     events = read_life(history, identity).events
     assert [(one.row.what, one.row.by) for one in events] == [("failed", ""), ("replayed", "alice")]
-    assert (
-        events[1].as_dict().items() >= {"by": "alice", "reason": "fixed", "to": "queue://customers"}.items()
-    )
+    told = {"by": "alice", "reason": "fixed", "to": "queue://customers"}
+    assert events[1].as_dict().items() >= told.items()
 
 
-def test_the_keys_can_be_left_out(bench: Bench) -> None:
-    deployment = bench.deploy(more={"history": {"keys": False}})
+@rows("settings, found", [({"keys": False}, [((), "C-1")]), ({"keep": 0}, [])])
+def test_the_keys_or_all_can_be_left_out(
+    bench: Bench, settings: dict[str, Any], found: list[tuple[tuple[str, ...], str]]
+) -> None:
+    deployment = bench.deploy(more={"history": settings})
     deployment.send("customers", CUSTOMER % ("4711", ""), correlation_id="C-1")
     deployment.drain()
-    assert [(one.keys, one.correlation_id) for one in read_all(history_of(deployment), 0.0)] == [((), "C-1")]
-
-
-def test_no_history_is_kept_where_none_is_wanted(bench: Bench) -> None:
-    deployment = bench.deploy(more={"history": {"keep": 0}})
-    deployment.send("customers", CUSTOMER % ("4711", ""))
-    deployment.drain()
     assert len(deployment.messages("archive")) == 1
-    assert read_all(history_of(deployment), 0.0) == []
+    assert [(one.keys, one.correlation_id) for one in read_all(history_of(deployment), 0.0)] == found
 
 
 def test_old_days_are_removed(deploy: Deploy) -> None:

@@ -1,15 +1,20 @@
-"""The shipped means to test a deployment without Spark."""
+"""The shipped means to test a deployment without Spark, and the probe of workers with it."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from connector.errors import CapabilityError, ConfigurationError, PipelineError
 from connector.events.job import CHECK
+from connector.events.probe import differences, versions
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.status import VERSION
 from connector.testing.deployment import Deployment
 from connector.testing.pipeline import InProcessPipeline
 from tests.events.conftest import IN_MEMORY, ORDER, Bench
@@ -20,9 +25,7 @@ PID = "import os, pathlib\ndef a(bo, event): pathlib.Path('pid').write_text(str(
 
 @pytest.mark.process
 @rows("isolated", [True, False])
-def test_a_process_runs_in_the_directory_of_its_deployment_isolated_or_not(
-    bench: Bench, isolated: bool
-) -> None:
+def test_a_process_runs_in_the_directory_of_its_deployment(bench: Bench, isolated: bool) -> None:
     deployment = bench.deploy(processes=PID)
     deployment.drop("orders", ORDER)
     before = os.getcwd()
@@ -53,18 +56,12 @@ def test_a_deployment_tells_every_mistake_of_its_texts(tmp_path: Path) -> None:
 
 
 def test_messages_may_live_in_memory_and_leave_no_file(bench: Bench) -> None:
-    deployment = bench.deploy(
-        provider=IN_MEMORY,
-        subscriptions=[
-            {"object": "Order", "process": "processes:a"},
-            {"object": "*", "destination": "queue://crm"},
-        ],
-    )
-    identity = deployment.send("orders", ORDER)
-    bad = deployment.send("orders", "{")
+    crm = {"object": "*", "destination": "queue://crm"}
+    process = {"object": "Order", "process": "processes:a"}
+    deployment = bench.deploy(provider=IN_MEMORY, subscriptions=[process, crm])
+    identity, bad = (deployment.send("orders", body) for body in (ORDER, "{"))
     deployment.drain()
-    assert deployment.ids("archive") == [identity]
-    assert deployment.ids("error") == [bad]
+    assert (deployment.ids("archive"), deployment.ids("error")) == ([identity], [bad])
     (sent,) = deployment.messages("crm")
     assert sent.delivery_mode == NON_PERSISTENT
     assert not bench.root.exists()
@@ -92,12 +89,9 @@ def test_work_in_progress_and_managed_events_are_in_memory_what_they_are_elsewhe
     moving.send("orders", ORDER)
     moving.drain()
     assert (len(moving.messages("archive")), moving.messages("busy")) == (1, [])
-    managed = bench.deploy(
-        provider=IN_MEMORY,
-        subscriptions=[{"object": "*", "destination": "queue://crm"}],
-        ContainerManagedEvents="JMS",
-        max_attempts=2,
-    )
+    crm = {"object": "*", "destination": "queue://crm"}
+    settings: dict[str, Any] = {"ContainerManagedEvents": "JMS", "max_attempts": 2}
+    managed = bench.deploy(provider=IN_MEMORY, subscriptions=[crm], **settings)
     managed.send("orders", "{")
     with managed.running() as adapter:
         assert adapter.poll().rolled_back == 1
@@ -122,3 +116,44 @@ def test_a_root_may_be_put_elsewhere_by_the_environment(bench: Bench, tmp_path: 
     moved.drop("orders", "{}")
     assert (tmp_path / "elsewhere" / "orders").is_dir()
     assert moved.messages("nowhere") == []
+
+
+# -- the probe: differences by which workers cannot process the events of a driver ----------------------
+
+
+class Answer(NamedTuple):
+    executor: str
+    answer: bytes
+    error: str = ""
+
+
+def of(**facts: Any) -> list[Answer]:
+    return [
+        Answer("host-1", json.dumps({**json.loads(versions()), "python": "/opt/python", **facts}).encode())
+    ]
+
+
+def test_a_worker_like_the_driver_differs_in_nothing_and_one_that_cannot_work_says_why() -> None:
+    assert differences(of()) == []
+    assert differences([Answer("host-1", b"", "no disk")]) == ["host-1: no disk"]
+
+
+OLD = [
+    "host-1, /opt/python is Python 3.9, the adapter runs ",
+    sys.executable,
+    "set PYSPARK_PYTHON or spark.pyspark.python",
+]
+OTHER = f"has loaded the connector 0.0.1, the adapter is {VERSION}; restart the Spark application"
+
+
+@rows(
+    "facts, words",
+    [
+        ({"version": "3.9"}, OLD),
+        ({"connector": "0.0.1"}, [OTHER]),
+        ({"packages": {"msgspec": None}}, ["host-1, /opt/python has no msgspec: install msgspec=="]),
+    ],
+)
+def test_a_difference_is_named_with_its_remedy(facts: dict[str, Any], words: list[str]) -> None:
+    (found,) = differences(of(**facts))
+    assert all(word in found for word in words), found

@@ -15,11 +15,13 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import ORDER, Bench, EventDeployment
+from tests.events.conftest import ORDER, Bench, EventDeployment, customer, with_rules
 
 Deploy = Callable[..., EventDeployment]
 
 PRICES = {"destination": "topic://prices", "subscription": "all"}
+OTHER = {**PRICES, "subscription": "other"}
+DEAR = {**PRICES, "subscription": "dear", "selector": "price > 100"}
 
 
 @pytest.fixture(params=["dropbox", "memory"])
@@ -40,48 +42,30 @@ def drained(deployment: EventDeployment) -> dict[str, Any]:
     return deployment.drain().summary.as_dict()
 
 
-DEAR = {"destination": "topic://prices", "subscription": "dear", "selector": "price > 100"}
-
-
 def subscribed(deployment: EventDeployment) -> None:
     """Starts the adapter once, so that its subscriptions are there."""
     with deployment.running():
         pass
 
 
-def test_a_selector_leaves_the_other_messages_of_a_queue_to_others(deploy: Deploy, bench: Bench) -> None:
-    deployment = deploy({"destination": "queue://orders", "selector": "region = 'EU' AND size > 10"})
-    wanted = deployment.send("orders", ORDER, properties={"region": "EU", "size": 11})
-    others = [
-        deployment.send("orders", ORDER, properties={"region": "EU", "size": 10}),
-        deployment.send("orders", ORDER, properties={"region": "US", "size": 11}),
-        deployment.send("orders", ORDER),
-    ]
-    summary = drained(deployment)
-    assert bench.called() == [wanted]
-    assert deployment.ids("orders") == others
-    assert all(message.delivery_count == 1 for message in deployment.messages("orders"))
-    assert summary["destinations"] == {
-        "queue://orders": {
-            **dict.fromkeys(summary["destinations"]["queue://orders"], 0),
-            "claimed": 1,
-            "published": 1,
-        }
-    }
-
-
-def test_two_inputs_of_one_queue_share_it_by_their_selectors(deploy: Deploy, bench: Bench) -> None:
-    deployment = deploy(
-        {"destination": "queue://orders", "selector": "size > 10"},
-        {"destination": "queue://orders", "selector": "size <= 10"},
-        PollQuantity=1,
-    )
-    ids = [deployment.send("orders", ORDER, properties={"size": n}) for n in (11, 12, 13, 1)]
+def test_inputs_of_one_queue_share_it_by_their_selectors_and_leave_the_rest(
+    deploy: Deploy, bench: Bench
+) -> None:
+    selectors = ("region = 'EU' AND size > 10", "size <= 10")
+    inputs = [{"destination": "queue://orders", "selector": selector} for selector in selectors]
+    deployment = deploy(*inputs, PollQuantity=1)
+    sizes: list[dict[str, Any]] = [{"region": "EU", "size": size} for size in (11, 12, 13, 1)]
+    rest: list[dict[str, Any]] = [{"region": "US", "size": 11}, {}]
+    ids = [deployment.send("orders", ORDER, properties=properties) for properties in (*sizes, *rest)]
     with deployment.running() as adapter:
         assert adapter.poll().claimed == 2
         assert bench.called() == [ids[0], ids[3]]
         adapter.drain()
-    assert sorted(bench.called()) == sorted(ids)
+    assert sorted(bench.called()) == sorted(ids[:4])
+    assert deployment.deliveries("orders") == [(identity, 1) for identity in ids[4:]]
+    destinations = adapter.summary.as_dict()["destinations"]
+    counts = {name: number for name, number in destinations["queue://orders"].items() if number}
+    assert counts == {"claimed": 4, "published": 4}
 
 
 def test_a_topic_is_polled_through_its_subscription(deploy: Deploy, bench: Bench) -> None:
@@ -118,14 +102,11 @@ def test_two_subscriptions_of_one_topic_are_two_events_of_one_message(deploy: De
 
 
 def test_a_rule_may_name_a_topic(deploy: Deploy, bench: Bench) -> None:
-    deployment = deploy(
-        {"destination": "topic://notes", "subscription": "s"}, ConfigurationMetaObject="MO_Topic"
+    topic = {"destination": "topic://notes", "subscription": "s"}
+    objects = with_rules(
+        "  Note_Create: {InputDestination: topic://notes, DataHandlerMimeType: text/plain}\n"
     )
-    deployment.write(
-        "metaobjects/topic.yaml",
-        "static_metaobject: MO_Topic\n"
-        "rules:\n  Note_Create: {InputDestination: topic://notes, DataHandlerMimeType: text/plain}\n",
-    )
+    deployment = deploy(topic, objects=objects)
     subscribed(deployment)
     deployment.send("topic://notes", "any text")
     drained(deployment)
@@ -133,42 +114,14 @@ def test_a_rule_may_name_a_topic(deploy: Deploy, bench: Bench) -> None:
 
 
 def test_a_message_given_back_waits_in_the_subscription_it_came_from(deploy: Deploy, bench: Bench) -> None:
-    other = {"destination": "topic://prices", "subscription": "other"}
-    deployment = deploy(PRICES, other, order="none")
+    deployment = deploy(PRICES, OTHER, order="none")
     subscribed(deployment)
-    deployment.send(
-        "topic://prices", '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: inactive-once"}'
-    )
+    deployment.send("topic://prices", customer("a: inactive-once"))
     with deployment.running() as adapter:
         assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
         deployment.write("woken", "")
         assert adapter.drain().code is ReturnCode.SUCCEED
     assert len(deployment.messages("archive")) == 2
-
-
-def test_what_a_dead_instance_had_taken_is_back_in_its_subscription(deploy: Deploy, bench: Bench) -> None:
-    deployment = deploy(PRICES, {"destination": "topic://prices", "subscription": "other"})
-    subscribed(deployment)
-    identity = deployment.send("topic://prices", ORDER)
-    victim = deployment.provider.connect("test", "victim", client_id="test")
-    topic = Destination("topic", "prices")
-    poller = victim.poller(TopicSubscription(topic, "all", client_id="test", durable=True))
-    assert poller.take(1, 0) is not None
-    assert poller.take(1, 1) is None
-    victim.abandon()
-    drained(deployment)
-    assert bench.called() == [identity, identity]
-    assert len(deployment.messages("archive")) == 2
-
-
-def test_the_subscription_belongs_to_the_application(deploy: Deploy) -> None:
-    deployment = deploy(PRICES, ApplicationName="billing")
-    subscribed(deployment)
-    with closing(deployment.provider.connect()) as connection:
-        (found,) = connection.subscriptions()
-    topic = Destination("topic", "prices")
-    assert found.subscription == TopicSubscription(topic, "all", client_id="billing", durable=True)
-    assert found.consumers == 0
 
 
 def test_instances_of_one_application_share_the_work_of_a_subscription(deploy: Deploy, bench: Bench) -> None:
@@ -181,11 +134,8 @@ def test_instances_of_one_application_share_the_work_of_a_subscription(deploy: D
 
 
 def test_an_input_without_local_messages_leaves_out_what_the_adapter_sends_itself(deploy: Deploy) -> None:
-    deployment = deploy(
-        {"destination": "topic://prices", "subscription": "s", "no_local": True},
-        {"destination": "topic://prices", "subscription": "other", "no_local": True},
-        subscriptions=[{"object": "*", "destination": "topic://prices"}],
-    )
+    inputs = [{**one, "no_local": True} for one in (PRICES, OTHER)]
+    deployment = deploy(*inputs, subscriptions=[{"object": "*", "destination": "topic://prices"}])
     subscribed(deployment)
     deployment.send("topic://prices", ORDER)
     assert drained(deployment)["claimed"] == 2
@@ -205,7 +155,7 @@ def test_what_is_published_to_a_topic_is_there_for_all_its_subscriptions(deploy:
         connection.settle([Settlement(claim) for claim in claims if claim is not None])
 
 
-def test_a_client_id_belongs_to_one_application_with_subscriptions(deploy: Deploy) -> None:
+def test_client_id_and_subscription_belong_to_one_application(deploy: Deploy) -> None:
     deployment = deploy(PRICES, ApplicationName="billing")
     with closing(deployment.provider.connect(client_id="billing")):
         with pytest.raises(ClientIdError, match="billing"):
@@ -213,7 +163,14 @@ def test_a_client_id_belongs_to_one_application_with_subscriptions(deploy: Deplo
         without = deploy("queue://orders", ApplicationName="billing")
         without._provider = deployment.provider
         subscribed(without)
-    subscribed(deployment)
+    again = deploy(PRICES, ApplicationName="billing")
+    again._provider = deployment.provider
+    subscribed(again)
+    with closing(deployment.provider.connect()) as connection:
+        (found,) = connection.subscriptions()
+    topic = Destination("topic", "prices")
+    assert found.subscription == TopicSubscription(topic, "all", client_id="billing", durable=True)
+    assert found.consumers == 0
 
 
 def test_another_selector_while_an_instance_runs_is_refused_at_start(deploy: Deploy) -> None:
@@ -230,7 +187,7 @@ def test_another_selector_while_an_instance_runs_is_refused_at_start(deploy: Dep
 @pytest.mark.parametrize("view", ["EXPIRED", "REJECT-ERROR"])
 def test_what_a_queue_could_not_deliver_can_be_an_input(deploy: Deploy, bench: Bench, view: str) -> None:
     deployment = deploy(f"queue://orders~{view}", redelivery_limit=1)
-    identity = deployment.send("orders", ORDER, expiration=1 if view == "EXPIRED" else 0)
+    identity = deployment.send("orders", customer(), expiration=1 if view == "EXPIRED" else 0)
     with closing(deployment.provider.connect()) as connection:
         poller = connection.poller(Destination("queue", "orders"))
         if view == "REJECT-ERROR":
@@ -239,32 +196,31 @@ def test_what_a_queue_could_not_deliver_can_be_an_input(deploy: Deploy, bench: B
             connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
         assert poller.take(2, 0) is None
     drained(deployment)
-    assert bench.called() == [identity]
-    assert len(deployment.messages("archive")) == 1
+    assert (bench.called(), deployment.ids("archive")) == ([identity], [identity])
+    assert told(bench) == {f"queue://orders~{view}"}
     assert drained(deployment)["claimed"] == 0
 
 
-@pytest.mark.parametrize(
-    ("inputs", "connector", "destination"),
-    [
-        ([PRICES], {}, "topic://prices"),
-        (["queue://orders~EXPIRED"], {}, "queue://orders~EXPIRED"),
-        (["queue://orders"], {"InProgressDestination": "queue://in-progress"}, "queue://orders"),
-    ],
-    ids=["topic", "view", "in progress"],
-)
-def test_the_destination_of_the_dynamic_meta_object_is_the_input(
-    deploy: Deploy, bench: Bench, inputs: list[Any], connector: dict[str, str], destination: str
-) -> None:
-    deployment = deploy(*inputs, **connector)
-    subscribed(deployment)
-    expiration = 1 if "~" in destination else 0
-    body = '{"BusinessObject": "Customer", "CustomerId": "7"}'
-    deployment.send(destination.partition("~")[0], body, expiration=expiration)
-    if expiration:  # its own queue finds it expired
-        with closing(deployment.provider.connect()) as connection:
-            assert connection.poller(Destination("queue", "orders")).take(1, 0) is None
-    drained(deployment)
+def told(bench: Bench) -> set[str]:
+    """The destinations of the one event, as its process and its dynamic meta-object were told them."""
     (call,) = bench.calls()
     meta = call["values"]["Meta"]
-    assert (meta["Destination"], meta["InputDestination"], call["from"]) == (destination,) * 3
+    return {meta["Destination"], meta["InputDestination"], call["from"]}
+
+
+@pytest.mark.parametrize(
+    ("one", "connector", "destination"),
+    [
+        (PRICES, {}, "topic://prices"),
+        ("queue://orders", {"InProgressDestination": "queue://busy"}, "queue://orders"),
+    ],
+    ids=["topic", "in progress"],
+)
+def test_the_destination_of_the_dynamic_meta_object_is_the_input(
+    deploy: Deploy, bench: Bench, one: Any, connector: dict[str, str], destination: str
+) -> None:
+    deployment = deploy(one, **connector)
+    subscribed(deployment)
+    deployment.send(destination, customer())
+    drained(deployment)
+    assert told(bench) == {destination}

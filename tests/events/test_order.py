@@ -1,26 +1,228 @@
-"""What is published one after the other, and in which order."""
+"""In which order events are taken and published: round robin over the inputs, priority, age and groups.
+
+See WBI Adapter for JMS, "Event detection".
+"""
 
 from __future__ import annotations
 
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connector.events.claiming import WaitingMessages, claim_round_robin
+from connector.events.event_durations import EventDurations
+from connector.events.order_groups import spread
+from connector.events.report import CycleReport
+from connector.events.schedule import Schedule
+from connector.events.settling import untouched_settlement
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
+from connector.messaging.settlement import Settlement
+from connector.operate.control import ControlWatch
 from connector.status import ReturnCode
-from tests.events.conftest import Bench, customer
+from tests.events.conftest import ORDER, Bench, EventDeployment, customer, outcomes_of
 from tests.tables import rows
+from tests.waiting import now_ms
 
 
-def test_higher_priority_comes_first_then_the_older_one(bench: Bench) -> None:
-    deployment = bench.deploy()
-    names = ("4.x1.T", "9.x2.T", "4.x3.T", "0.x4.T", "-3.x5.T", "2147483647.x6.T", "9.x7.T")
-    deployment.drop_in_turn("customers", customer(), *names)
-    deployment.drain()
-    assert [i.removeprefix("ID:") for i in bench.called()] == ["x6", "x2", "x7", "x1", "x3", "x4", "x5"]
+def deploy(bench: Bench, inputs: str, quantity: int, order: str = "destination") -> EventDeployment:
+    """A deployment that polls queues of one letter."""
+    queues = [f"queue://{name}" for name in inputs]
+    return bench.deploy(InputDestination=queues, PollQuantity=quantity, order=order)
 
 
-def test_the_time_in_an_id_is_the_age_of_a_message(bench: Bench) -> None:
-    deployment = bench.deploy()
-    for name in ("4.0000000000000003-c.T", "4.0000000000000001-a.T", "4.0000000000000002-b.T"):
-        deployment.drop("customers", customer(), name)
-    deployment.drain()
-    assert [i[-1] for i in bench.called()] == ["a", "b", "c"]
+def fill(deployment: EventDeployment, **queues: int) -> None:
+    for queue, number in queues.items():
+        for n in range(number):
+            deployment.drop(queue, ORDER, f"4.{queue}{n + 1}.T")
+
+
+@rows(
+    "quantity, waiting, taken, left",
+    [
+        (2, {"a": 2, "b": 1, "c": 5}, "a1 b1 c1 a2 c2", {"c": 3}),  # the seed's example
+        (1, {"a": 2, "b": 2, "c": 0}, "a1 b1", {"a": 1, "b": 1}),  # PollQuantity 1, the default
+        (9, {"a": 3, "b": 1, "c": 0}, "a1 b1 a2 a3", {}),  # all empty before the maximum
+        (3, {"a": 0, "b": 0, "c": 4}, "c1 c2 c3", {"c": 1}),  # the maximum is of each destination
+        (5, {"a": 0, "b": 0, "c": 0}, "", {}),  # nothing waits
+    ],
+)
+def test_a_poll_is_a_round_robin_over_the_inputs(
+    bench: Bench, quantity: int, waiting: dict[str, int], taken: str, left: dict[str, int]
+) -> None:
+    deployment = deploy(bench, "abc", quantity)
+    fill(deployment, **waiting)
+    with deployment.running() as adapter:
+        report = adapter.poll()
+    order = [identity.removeprefix("ID:") for identity in outcomes_of(adapter)]
+    assert order == taken.split()
+    assert bench.called() == [f"ID:{name}" for name in order]
+    assert {queue: n for queue in "abc" if (n := len(deployment.names(queue)))} == left
+    assert (report.code, report.claimed, report.settled) == (ReturnCode.SUCCEED, len(order), len(order))
+    assert bool(adapter.pipeline.jobs) == bool(order)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    first=st.tuples(*[st.integers(0, 25)] * 3),
+    second=st.tuples(*[st.integers(0, 12)] * 3),
+    quantity=st.integers(1, 25),
+    order=st.sampled_from(["destination", "none", "group"]),
+)
+def test_whatever_waits_is_published_in_the_order_in_which_it_was_taken(
+    tmp_path_factory: pytest.TempPathFactory,
+    first: tuple[int, ...],
+    second: tuple[int, ...],
+    quantity: int,
+    order: str,
+) -> None:
+    """Also in a second poll, where only some of the destinations are known."""
+    directory = tmp_path_factory.mktemp("order")
+    bench = Bench(directory, directory / "data")
+    deployment = deploy(bench, "abc", quantity, order)
+    with deployment.running() as adapter:
+        for waiting in (first, second):
+            fill(deployment, **dict(zip("abc", waiting, strict=True)))
+            adapter.poll()
+            for queue in "abc":
+                shutil.rmtree(deployment.folders(queue).target)
+                Path(deployment.folders(queue).target).mkdir()
+    taken = [event["id"] for event in adapter.summary.as_dict()["events"]]
+    assert bench.called() == taken
+
+
+def test_a_destination_of_unknown_pace_has_its_own_job_and_quick_ones_share_one(bench: Bench) -> None:
+    deployment = deploy(bench, "ab", 3)
+    fill(deployment, a=3, b=2)
+    with deployment.running(parallelism=2) as adapter:
+        adapter.poll()
+        assert sorted(adapter.pipeline.jobs) == [
+            "poll 1, 2 events of queue://b",
+            "poll 1, 3 events of queue://a",
+        ]
+        fill(deployment, a=3, b=2)
+        adapter.poll()
+        assert adapter.pipeline.jobs[2:] == ["poll 2, 5 events of queue://a, queue://b"]
+
+
+def test_a_claim_is_numbered_by_round_and_input(bench: Bench) -> None:
+    deployment = deploy(bench, "abc", 3)
+    fill(deployment, a=5, b=1, c=2)
+    with closing(deployment.provider.connect()) as connection:
+        pollers = [connection.poller(Destination("queue", name)) for name in "abc"]
+        taken = claim_round_robin(pollers, 3, 7, first=100)
+        numbers = {claim.message_id: claim.sequence for claim in taken.claims}
+        assert numbers == {"ID:a1": 100, "ID:b1": 101, "ID:c1": 102, "ID:a2": 103, "ID:c2": 105, "ID:a3": 106}
+        assert ({claim.cycle for claim in taken.claims}, taken.full) == ({7}, {Destination("queue", "a")})
+        connection.settle([untouched_settlement(claim) for claim in taken.claims])
+
+
+def test_polls_that_are_collected_never_use_a_number_twice(bench: Bench) -> None:
+    """What waits in the in-progress destination comes first, then the inputs, poll after poll."""
+    deployment = deploy(bench, "ab", 100)
+    fill(deployment, a=2)
+    inputs, in_progress = [Destination("queue", name) for name in "ab"], Destination("queue", "in-progress")
+    schedule = Schedule("destination", 2, EventDurations(), lambda: True)
+    with closing(deployment.provider.connect("test", "one")) as connection:
+        pollers = [connection.poller(one, in_progress) for one in inputs]
+        waits = [Settlement(claim, give_back=True, stay=True) for claim in pollers[0].claim(1, range(2))]
+        connection.settle(waits)
+        fill(deployment, a=5, b=3)
+        waiting = WaitingMessages(connection, in_progress, inputs, ControlWatch().is_paused)
+        claims: list[Claim] = []
+        for first in (0, 6):
+            assert schedule.next_sequence(2) == (first or None)
+            taken = claim_round_robin(pollers, 2, 2, first, waiting)
+            schedule.add(taken.claims, {}, taken.claims)
+            claims += taken.claims
+        assert [claim.sequence for claim in claims] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+        assert [claim.destination.name for claim in claims] == list("aaabababa")
+        connection.settle([untouched_settlement(claim) for claim in claims])
+
+
+def test_a_provider_error_finishes_what_was_claimed_and_ends_the_poll(bench: Bench) -> None:
+    deployment = deploy(bench, "abc", 5)
+    fill(deployment, a=3, b=1, c=1)
+    with deployment.running() as adapter:
+        target = Path(deployment.folders("b").target)
+        shutil.rmtree(target)
+        target.write_text("a file stands where the directory was")
+        report = adapter.poll()
+        assert report.code is ReturnCode.APPRESPONSETIMEOUT
+        assert report.provider_failed
+        assert str(target) in report.reason
+        assert (report.claimed, report.settled) == (3, 3)
+        assert bench.called() == ["ID:a1", "ID:a2", "ID:a3"]
+        assert deployment.names("c") == ["4.c1.T"]  # no more was claimed
+        assert len(deployment.names("archive")) == 3
+
+
+def test_a_provider_error_in_the_middle_of_an_input_ends_that_poll(bench: Bench) -> None:
+    deployment = deploy(bench, "ab", 5)
+    fill(deployment, a=1, b=1)
+    deployment.drop("a", ORDER, f"4.a2{'x' * 240}.T")  # a claim of it needs a sidecar
+    deployment.drop("a", ORDER, "4.a3.T")
+    headers = bench.root / "dropboxmq" / "headers"
+    with deployment.running() as adapter:
+        headers.rmdir()
+        headers.write_text("a file stands where the directory was")
+        report = adapter.poll()
+        assert report.code is ReturnCode.APPRESPONSETIMEOUT
+        assert (report.claimed, report.settled) == (1, 1)
+        assert bench.called() == ["ID:a1"]
+        assert (len(deployment.names("a")), deployment.names("b")) == (2, ["4.b1.T"])
+        headers.unlink()
+        headers.mkdir()
+        adapter.drain()
+    assert len(deployment.names("archive")) == 4
+
+
+def test_expired_messages_are_counted_and_are_neither_claimed_nor_events(bench: Bench) -> None:
+    deployment = bench.deploy(PollQuantity=2)
+    for n in range(3):
+        deployment.drop("orders", "{}", f"4.old{n}.T.{now_ms() - 1000}")
+    with deployment.running() as adapter:
+        report = adapter.drain()
+        assert (report.code, report.claimed, adapter.summary.total.expired) == (ReturnCode.SUCCEED, 0, 3)
+        deployment.drop("orders", ORDER, f"4.new.T.{now_ms() + 600_000}")
+        assert adapter.poll().claimed == 1
+    summary = adapter.summary.as_dict()
+    assert (summary["claimed"], summary["published"], summary["expired"]) == (1, 1, 3)
+    assert summary["destinations"]["queue://orders"]["expired"] == 3
+    assert list(outcomes_of(adapter)) == bench.called() == ["ID:new"]
+    assert len(deployment.names("orders", "expired")) == 3
+
+
+def test_a_drain_claims_until_the_inputs_are_empty(bench: Bench) -> None:
+    deployment = deploy(bench, "ab", 2)
+    fill(deployment, a=7, b=3)
+    reports: list[CycleReport] = []
+    with deployment.running() as adapter:
+        report = adapter.drain(reports.append)
+    assert report.code is ReturnCode.SUCCEED
+    assert sum(r.settled for r in reports) == report.settled == report.claimed == 10
+    assert sorted(bench.called()) == [f"ID:a{n}" for n in range(1, 8)] + [f"ID:b{n}" for n in range(1, 4)]
+    assert len(deployment.names("archive")) == 10
+
+
+def test_a_stop_lets_the_cycle_finish_and_claims_no_more(bench: Bench) -> None:
+    deployment = bench.deploy(PollQuantity=2)
+    fill(deployment, orders=9)
+    with deployment.running() as adapter:
+        adapter.drain(lambda report: adapter.request_stop())
+        assert adapter.poll().claimed == 0
+    done = len(deployment.names("archive"))
+    assert 2 <= done <= 4  # the cycle that ran, and the one that ran already when the stop came
+    assert len(deployment.names("orders")) == 9 - done
+    assert deployment.names("orders", "processing") == []
+    assert len(bench.called()) == done
+
+
+# -- what is published one after the other ------------------------------------------------------------
 
 
 def group(name: str, of: str | None) -> str:
@@ -35,7 +237,7 @@ def group(name: str, of: str | None) -> str:
         ("none", ["x2"]),  # nothing waits
     ],
 )
-def test_an_event_given_back_stops_the_later_ones_of_its_key(
+def test_an_event_given_back_stops_those_behind_it(
     bench: Bench, order: str, not_published: list[str]
 ) -> None:
     deployment = bench.deploy(order=order)
@@ -68,3 +270,13 @@ def test_the_events_of_a_group_keep_their_order_whatever_else_runs(bench: Bench)
     for remainder in range(5):
         of_group = [i for i in called if int(i[1:]) % 5 == remainder]
         assert of_group == sorted(of_group)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 9))
+def test_no_task_has_more_than_the_longest_lane_above_another(lengths: list[int], partitions: int) -> None:
+    order_groups = [[(0, "queue://a", "", 0)] * length for length in lengths]
+    loads = [sum(map(len, task)) for task in spread(order_groups, partitions)]
+    assert sum(loads) == sum(lengths)
+    assert len(loads) <= partitions
+    assert min(loads) >= 1
+    assert max(loads) - min(loads) <= max(lengths)

@@ -1,7 +1,9 @@
-"""Outcomes as they travel from a task to the driver, and what copies say of earlier stays."""
+"""Outcomes: how they travel from a task to the driver, what copies, numbers and the log tell of them."""
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from typing import Any
 
 import orjson
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connector.events.grouped_log import GroupedLog
 from connector.events.outcome import (
     Outcome,
     history,
@@ -17,12 +20,16 @@ from connector.events.outcome import (
     split_names,
     unpack_prepared,
 )
+from connector.events.summary import Summary
 from connector.events.task import MAX_REASON, shorten
 from connector.events.task_answer import pack_answer, unpack_answer
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
+from connector.operate.reasons import group_id
 from connector.status import OutcomeKind
+from connector.text.alike import mask
+from tests.events.conftest import ORDER, Bench
 from tests.tables import rows
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -58,25 +65,37 @@ def test_what_arrives_is_what_was_packed(outcome: Outcome) -> None:
     assert without_blanks(Outcome.from_list(orjson.loads(packed))) == without_blanks(outcome)
 
 
-@given(st.lists(st.tuples(outcomes, st.sets(st.integers(0, 1 << 40)))))
+@given(st.lists(st.tuples(outcomes, st.sets(st.integers(0, 1 << 40), max_size=9)), max_size=9))
 def test_an_answer_tells_the_outcome_of_each_event(found: list[tuple[Outcome, set[int]]]) -> None:
     expected: dict[int, Outcome] = {}
     told: dict[bytes, list[int]] = {}
     for outcome, sequences in found:
         for sequence in sequences - set(expected):
-            expected[sequence] = outcome
+            expected[sequence] = without_blanks(outcome)
             told.setdefault(outcome.to_json(), []).append(sequence)
     answer = unpack_answer(pack_answer(told, 1.5))
     assert (answer.seconds, answer.ended) == (1.5, None)
-    found_now = {number: without_blanks(outcome) for number, outcome in answer.outcomes.items()}
-    assert found_now == {number: without_blanks(outcome) for number, outcome in expected.items()}
+    assert {number: without_blanks(outcome) for number, outcome in answer.outcomes.items()} == expected
     assert len({id(outcome) for outcome in answer.outcomes.values()}) <= len(told)
 
 
-def test_a_journal_that_names_the_event_in_its_outcome_is_read() -> None:
-    line = b'[17,"published","Order","Create",null,1,["a"]]'
-    outcome = Outcome.from_list(orjson.loads(line))
-    assert outcome == Outcome(OutcomeKind.PUBLISHED, "Order", "Create", attempts=1, delivered=("a",))
+@rows(
+    "written, read",
+    [
+        # an earlier version named the event in its outcome
+        (
+            [17, "published", "Order", "Create", None, 1, ["a"]],
+            Outcome(OutcomeKind.PUBLISHED, "Order", "Create", attempts=1, delivered=("a",)),
+        ),
+        # another one had neither the kind of a reason nor its place
+        (
+            ["failed", "Order", "Create", "why", 1, [], [], []],
+            Outcome(OutcomeKind.FAILED, "Order", "Create", "why", 1),
+        ),
+    ],
+)
+def test_a_journal_of_an_earlier_version_is_read(written: list[Any], read: Outcome) -> None:
+    assert Outcome.from_list(written) == read
 
 
 @rows("values", [[], [1], ["sent"], [1, "sent"], ["failed", *[None] * 20]])
@@ -88,8 +107,7 @@ def test_what_is_no_outcome_is_refused(values: list[Any]) -> None:
 def test_a_prepared_message_is_found_again() -> None:
     prepared = Prepared(("q/working/x", "q/target/x"), Destination("queue", "erp"))
     unpacked = unpack_prepared(orjson.loads(orjson.dumps(pack_prepared(prepared))))
-    assert tuple(unpacked.handle) == prepared.handle
-    assert unpacked.destination == prepared.destination
+    assert (tuple(unpacked.handle), unpacked.destination) == (prepared.handle, prepared.destination)
 
 
 @given(st.lists(texts.filter(bool), max_size=6))
@@ -97,32 +115,27 @@ def test_names_of_subscriptions_survive_in_one_property(names: list[str]) -> Non
     assert split_names(join_names(names)) == tuple(names)
 
 
-@given(st.text(max_size=9000) | st.text(min_size=2000).map(lambda t: t * 9))
+@given(st.text(max_size=9000) | st.text(min_size=200, max_size=900).map(lambda text: text * 40))
 def test_a_reason_is_whole_up_to_8_kib_and_always_unicode(text: str) -> None:
-    short = shorten(text)
-    size = len(text.encode("utf-8", "backslashreplace"))
-    assert len(short.encode("utf-8")) <= MAX_REASON == 8192
-    if size <= MAX_REASON:
-        assert short == text.encode("utf-8", "backslashreplace").decode()
+    short, whole = shorten(text).encode("utf-8"), text.encode("utf-8", "backslashreplace")
+    assert len(short) <= MAX_REASON == 8192
+    if len(whole) <= MAX_REASON:
+        assert short == whole
     else:
-        assert short.endswith("...")
-        assert len(short.encode("utf-8")) > MAX_REASON - 8
+        assert (short.endswith(b"..."), len(short) > MAX_REASON - 8) == (True, True)
 
 
 @rows(
     "properties, expected",
     [
         ({}, (0, ())),
-        ({"connector_attempts": 3, "connector_outcome": "failed"}, (3, ())),
-        (
-            {"connector_attempts": 1, "connector_outcome": "failed", "connector_delivered": "a;b"},
-            (1, ("a", "b")),
-        ),
-        ({"connector_outcome": "given_back", "connector_delivered": "a"}, (0, ("a",))),
-        ({"connector_attempts": 1, "connector_outcome": "published", "connector_delivered": "a"}, (1, ())),
-        ({"connector_attempts": "9", "connector_delivered": 4}, (0, ())),
-        ({"connector_attempts": -4}, (0, ())),
-        ({"connector_attempts": (1 << 63) - 1}, (1 << 30, ())),
+        ({"attempts": 3, "outcome": "failed"}, (3, ())),
+        ({"attempts": 1, "outcome": "failed", "delivered": "a;b"}, (1, ("a", "b"))),
+        ({"outcome": "given_back", "delivered": "a"}, (0, ("a",))),
+        ({"attempts": 1, "outcome": "published", "delivered": "a"}, (1, ())),
+        ({"attempts": "9", "delivered": 4}, (0, ())),
+        ({"attempts": -4}, (0, ())),
+        ({"attempts": (1 << 63) - 1}, (1 << 30, ())),
     ],
 )
 def test_a_copy_says_how_often_it_was_tried_and_who_has_confirmed(
@@ -130,5 +143,182 @@ def test_a_copy_says_how_often_it_was_tried_and_who_has_confirmed(
 ) -> None:
     message = Message(message_id="ID:1")
     for name, value in properties.items():
-        message.set_property(name, value)
+        message.set_property(f"connector_{name}", value)
     assert history(message) == expected
+
+
+# -- the numbers of a run ------------------------------------------------------------------------------
+
+KINDS = {
+    "published": "published",
+    "unsubscribed": "unsubscribed",
+    "failed": "failed",
+    "duplicate": "duplicates",
+    "in_doubt": "in_doubt",
+}
+
+settled = st.lists(
+    st.tuples(st.sampled_from(["queue://a", "queue://b"]), st.sampled_from(list(KINDS)), st.booleans()),
+    max_size=40,
+)
+
+
+@given(settled, st.integers(0, 5))
+def test_the_outcomes_add_up_to_what_was_claimed(events: list[tuple[str, str, bool]], expired: int) -> None:
+    summary = Summary(["queue://a", "queue://c"])
+    for number, (destination, kind, discarded) in enumerate(events):
+        summary.count_outcome(destination, str(number), Outcome(OutcomeKind(kind)), discarded=discarded)
+    summary.count_expired("queue://a", expired)
+    document = summary.as_dict()
+    for counts in (document, *document["destinations"].values()):
+        assert counts["claimed"] == sum(counts[key] for key in KINDS.values())
+    found = document["claimed"], document["discarded"], document["expired"]
+    assert found == (len(events), sum(discarded for _, _, discarded in events), expired)
+    assert {"queue://a", "queue://c"} <= set(document["destinations"])
+
+
+def fail(summary: Summary, reason: str) -> None:
+    summary.count_outcome("queue://a", "1", Outcome(OutcomeKind.FAILED, reason=reason), discarded=False)
+
+
+def test_reasons_that_differ_in_values_only_are_counted_together() -> None:
+    summary = Summary(["queue://a"])
+    for number in range(5):
+        fail(summary, f"order {number} of 'x{number}' is wrong")
+    assert summary.reasons["queue://a", "failed"] == {"order 0 of 'x0' is wrong": 5}
+
+
+def test_a_frequent_reason_counts_though_it_comes_after_thousands_of_rare_ones() -> None:
+    summary = Summary(["queue://a"])
+    letters = str.maketrans("0123456789", "abcdefghij")  # reasons that differ in digits only are alike
+    for number in range(5000):
+        fail(summary, f"R-{str(number).translate(letters)}")
+        if number % 10 == 5:
+            fail(summary, "the disk")
+    reasons = summary.reasons["queue://a", "failed"]
+    assert next(iter(reasons.items())) == ("the disk", 500)
+    assert len(reasons) <= 1000
+
+
+def test_of_many_events_the_newest_thousand_are_told_in_the_order_in_which_they_were_taken() -> None:
+    summary = Summary(["queue://a"])
+    for number in range(1500):
+        outcome = Outcome(OutcomeKind.PUBLISHED, "Order", "Create")
+        summary.count_outcome("queue://a", f"ID:{number}", outcome, discarded=False)
+    document = summary.as_dict()
+    assert document["claimed"] == 1500
+    assert [event["id"] for event in document["events"]] == [f"ID:{n}" for n in range(500, 1500)]
+
+
+def test_a_run_of_everything_is_told_as_it_was(bench: Bench) -> None:
+    deployment = bench.deploy(
+        subscriptions=[{"object": "Order", "process": "processes:a", "name": "a"}],
+        DuplicateEventElimination=True,
+        UnsubscribedDestination=None,
+        PollQuantity=3,
+    )
+    bodies = {"p": ORDER, "f": "{", "u": '{"BusinessObject": "Note"}'}
+    for number in range(6):
+        for kind, body in bodies.items():
+            deployment.drop("orders", body, f"4.{kind}{number}.T")
+    deployment.drop("orders", ORDER, "4.p0.T....again")
+    deployment.drop("orders", ORDER, "4.gone.T.1000")
+    deployment.drop("customers", '{"CustomerId": "1"}', "4.c.T")
+    document = deployment.drain().summary.as_dict()
+    kinds = {"published": 6, "failed": 6, "unsubscribed": 7, "duplicates": 1, "in_doubt": 0}
+    numbers = {"claimed": 20, "expired": 1, "discarded": 7, **kinds}
+    assert {key: document[key] for key in numbers} == numbers
+    claimed = {name: counts["claimed"] for name, counts in document["destinations"].items()}
+    assert claimed == {"queue://orders": 19, "queue://customers": 1}
+    found = Counter(KINDS[event["outcome"]] for event in document["events"])
+    assert found == {name: number for name, number in kinds.items() if number}
+    assert next(event for event in document["events"] if event["id"] == "ID:p3") == {
+        "id": "ID:p3",
+        "destination": "queue://orders",
+        "object": "Order",
+        "verb": "Create",
+        "outcome": "published",
+        "reason": None,
+    }
+    assert all(event["reason"] for event in document["events"] if event["outcome"] != "published")
+
+
+def test_events_are_told_in_the_order_of_taking_whenever_tasks_end(bench: Bench) -> None:
+    deployment = bench.deploy(order="none", PollQuantity=7)
+    names = [f"x{n * 7 % 20:02}" for n in range(20)]
+    deployment.drop_in_turn("orders", ORDER, *(f"4.{name}.T" for name in names))
+    assert list(deployment.outcomes(parallelism=3)) == [f"ID:{name}" for name in names]
+
+
+# -- lines of the log: one of each group and minute, and how many it stands for --------------------------
+
+LOG = logging.getLogger("connector.events")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int]]:
+    return [(one.__dict__["reason"], one.__dict__.get("number", 1)) for one in caplog.records]
+
+
+def test_alike_lines_are_written_once_a_minute_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    log = GroupedLog(LOG, clock)
+    for number in range(5):
+        log.warning("no", extra={"reason": f"order {number} is wrong", "destination": "queue://a"})
+    log.warning("no", extra={"reason": "order 1 is wrong", "destination": "queue://b"})
+    log.warning("no", extra={"reason": "another", "destination": "queue://a"})
+    log.flush()
+    assert lines(caplog) == [("order 0 is wrong", 1), ("order 1 is wrong", 1), ("another", 1)]
+    clock.now = 61.0
+    caplog.clear()
+    log.warning("no", extra={"reason": "order 7 is wrong", "destination": "queue://a"})
+    assert lines(caplog) == [("order 7 is wrong", 5)]
+
+
+def test_what_no_line_stands_for_is_counted_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    log = GroupedLog(LOG, Clock())
+    for _ in range(3):
+        log.error("no", extra={"reason": "why"}, exc_info=ValueError("x"))
+    log.flush(all_groups=True)
+    log.flush(all_groups=True)
+    assert lines(caplog) == [("why", 1), ("why", 2)]
+    assert [one.exc_info is not None for one in caplog.records] == [True, False]
+
+
+def test_groups_without_end_take_no_memory_without_end(caplog: pytest.LogCaptureFixture) -> None:
+    log = GroupedLog(LOG, Clock())
+    for number in [*range(3000), 2999]:
+        log.error("no", extra={"reason": "why", "place": str(number)})
+    assert len(caplog.records) == 3000
+
+
+@rows(
+    "text, masked",
+    [
+        ("order 17 of 'Miller' is wrong", "order # of '...' is wrong"),
+        ('ID:ab-12 says "x y" and `z`', "# says '...' and '...'"),
+        ("Smith's order isn't paid", "Smith's order isn't paid"),
+        ("ConnectionError: [Errno 111] to 10.0.0.1:80", "ConnectionError: [Errno #] to #"),
+        ("", ""),
+    ],
+)
+def test_what_differs_between_alike_texts_is_masked(text: str, masked: str) -> None:
+    assert mask(text) == masked
+
+
+@given(st.text(max_size=3000))
+def test_any_text_is_masked_into_a_group(text: str) -> None:
+    masked = mask(text)
+    assert len(masked) <= 500
+    assert len(group_id("malformed", "", "", masked)) == 10
+
+
+@rows("text", ["a" * 1_000_000, "'" * 1_000_000, "'a" * 500_000, "1" * 1_000_000])
+def test_a_hostile_text_ends(text: str) -> None:
+    assert len(mask(text)) <= 500

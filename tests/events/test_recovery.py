@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import logging
-import os
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,8 +60,9 @@ class Victim:
         assert isinstance(self.journals, JournalDirectory)
         return Path(self.journals.path)
 
-    def journal(self, *lines: str, cycle: int = 1, task: int = 0) -> None:
-        (self.directory / f"{cycle}.{task}.0").write_text("P 1 nowhere\n" + "".join(lines))
+    def journal(self, *lines: str, name: str = "1.0.0") -> None:
+        """Writes the lines of a journal, whose name is of a cycle, a task and a try."""
+        (self.directory / name).write_text("P 1 nowhere\n" + "".join(lines))
 
     def die(self) -> None:
         self.connection.abandon()
@@ -98,17 +98,17 @@ FAILED = ("failed", "Customer", "Create", "a: ValueError: x", 1)
 
 def test_done_is_settled_begun_runs_again_untouched_runs(bench: Bench) -> None:
     deployment = bench.deploy()
-    drop(deployment, "pub", "fail", "begun", "torn", "twice", "confirmed", "untouched")
+    drop(deployment, "pub", "fail", "begun", "torn", "twice", "confirmed", "at-work", "untouched")
     victim = Victim(deployment)
-    victim.claim(7)
+    victim.claim(8)
     journal = [done(0, *PUBLISHED), done(1, *FAILED), "B 2\n", "B 4\n", "B 3\n"]
     journal.append(done(5, "given_back", "Customer", "Create", "b: NotActive", 0, ["a"]))
     victim.journal(*journal, 'D 3 [3,"publ')
-    victim.journal("B 4\n", task=1)
+    victim.journal("B 4\nA 6\n", name="1.1.0")
     victim.die()
     with deployment.running() as adapter:
         assert told(adapter) == {"ID:pub": "published", "ID:fail": "failed"}
-        begun = {"ID:begun": 2, "ID:torn": 2, "ID:twice": 3}
+        begun = {"ID:begun": 2, "ID:torn": 2, "ID:twice": 3, "ID:at-work": 2}
         waiting = dict(deployment.deliveries("customers"))
         assert waiting == {**begun, "ID:confirmed": 1, "ID:untouched": 1}
         assert deployment.properties("customers", "ID:confirmed")["connector_delivered"] == "a"
@@ -120,22 +120,6 @@ def test_done_is_settled_begun_runs_again_untouched_runs(bench: Bench) -> None:
     assert deployment.names("customers", "processing") == []
 
 
-def test_an_event_whose_conversion_ended_everything_has_used_an_attempt(bench: Bench) -> None:
-    deployment = bench.deploy(max_attempts=2)
-    drop(deployment, "done", "harmful", "untouched")
-    for _ in range(2):
-        victim = Victim(deployment)
-        numbers = [claim.message_id for claim in victim.claim(len(deployment.names("customers")))]
-        at_work = numbers.index("ID:harmful")
-        victim.journal(*(done(n, *PUBLISHED) for n in range(at_work)), f"A {at_work}\n")
-        victim.die()
-        start(deployment)
-    with deployment.running() as adapter:
-        adapter.drain()
-        assert told(adapter) == {"ID:harmful": "failed", "ID:untouched": "published"}
-    assert "begun 2 times" in deployment.properties("error", "ID:harmful")["connector_reason"]
-
-
 def test_what_the_version_before_has_left_is_taken_over(bench: Bench) -> None:
     """Its driver sent jobs ahead behind gates, and its workers went on in journals of their own."""
     deployment = bench.deploy()
@@ -144,37 +128,29 @@ def test_what_the_version_before_has_left_is_taken_over(bench: Bench) -> None:
     victim.claim(4)
     victim._poller.take(2, 0)
     directory = victim.directory
-    end = "E\n"
-    (directory / "1.0.0").write_text("P 1 nowhere\nA 0\n" + done(0, *PUBLISHED) + "A 1\nB 1\n")
-    (directory / "1.0.0.1").write_text("P 1 nowhere\nA 1\nB 1\nD 1 " + json.dumps([1, *FAILED]) + "\n" + end)
-    (directory / "1.0.0.2").write_text("P 1 nowhere\nA 2\nB 2\n")
-    (directory / "2.0.1").write_text("P 1 nowhere\n")
+    victim.journal("A 0\n", done(0, *PUBLISHED), "A 1\nB 1\n")
+    victim.journal("A 1\n", done(1, *FAILED), "E\n", name="1.0.0.1")
+    victim.journal("A 2\nB 2\n", name="1.0.0.2")
+    victim.journal(name="2.0.1")
     (directory / "1.gate").write_text("go\n")
     (directory / "2.gate").write_text("no\n")
     victim.die()
     with deployment.running() as adapter:
         adapter.drain()
-        assert told(adapter) == {
-            "ID:first": "published",
-            "ID:harmful": "failed",
-            "ID:next": "published",
-            "ID:ahead": "published",
-            "ID:open": "published",
-        }
+        published = dict.fromkeys(("ID:first", "ID:next", "ID:ahead", "ID:open"), "published")
+        assert told(adapter) == {**published, "ID:harmful": "failed"}
     assert bench.counts() == {"ID:next": 2, "ID:ahead": 1, "ID:open": 1}
     assert not directory.exists()
     assert deployment.names("customers", "processing") == []
 
 
-def test_the_journals_of_two_cycles_are_told_apart_and_what_they_published_is_a_duplicate(
-    bench: Bench,
-) -> None:
+def test_journals_of_two_cycles_are_told_apart_and_their_events_are_duplicates(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True)
     drop(deployment, "x", "y")
     victim = Victim(deployment)
     victim.claim(1, cycle=1)
     victim.claim(1, cycle=2)
-    victim.journal(done(0, *PUBLISHED), cycle=2)
+    victim.journal(done(0, *PUBLISHED), name="2.0.0")
     victim.die()
     deployment.drop("customers", customer(), "4.y.T....again")
     with deployment.running() as adapter:
@@ -206,16 +182,16 @@ def test_an_event_whose_prepared_message_is_gone_is_in_doubt(bench: Bench, in_pr
     assert bench.counts() == {"ID:gone": 2}
 
 
-def test_a_message_begun_max_attempts_times_over_several_lives_has_failed(bench: Bench) -> None:
+@rows("mark", ["A 0\n", "B 0\n"])
+def test_what_was_begun_max_attempts_times_over_several_lives_has_failed(bench: Bench, mark: str) -> None:
+    """Whether its conversion or its delivery has ended everything."""
     deployment = bench.deploy(max_attempts=3)
     drop(deployment, "x")
     for _ in range(3):
-        leave(deployment, 1, "B 0\n")
+        leave(deployment, 1, mark)
         start(deployment)
     ((outcome, reason),) = deployment.outcomes().values()
-    assert outcome == "failed"
-    assert "begun 3 times" in reason
-    assert bench.calls() == []
+    assert (outcome, "begun 3 times" in reason, bench.calls()) == ("failed", True, [])
     assert deployment.properties("error", "ID:x")["connector_attempts"] == 3
 
 
@@ -231,41 +207,28 @@ def test_claims_without_any_mark_of_their_owner_go_back_as_begun(bench: Bench) -
         assert [m.delivery_count for m in deployment.messages("customers")] == [2]
 
 
-@rows(
-    "application, dies, in_progress",
-    [("somebody-else", True, False), ("test", False, False), ("test", False, True)],
-)
-def test_claims_of_another_application_or_of_a_living_neighbour_stay(
-    bench: Bench, application: str, dies: bool, in_progress: bool
+@rows("application, in_progress", [("somebody-else", False), ("test", False), ("test", True)])
+def test_claims_of_another_application_or_a_neighbour_stay(
+    bench: Bench, application: str, in_progress: bool
 ) -> None:
-    busy = {"InProgressDestination": "queue://busy", "InDoubtEvents": "FailOnStartup"} if in_progress else {}
-    deployment = bench.deploy(**cast("dict[str, Any]", busy))
+    busy = {"InProgressDestination": "queue://busy", "InDoubtEvents": "FailOnStartup"}
+    deployment = bench.deploy(**cast("dict[str, Any]", busy if in_progress else {}))
     drop(deployment, "x")
     neighbour = Victim(deployment, in_progress=in_progress, application=application)
     neighbour.claim(1)
-    if dies:
+    if application != "test":
         neighbour.die()
     deployment.drain()
-    assert bench.calls() == []
     held = deployment.names("busy") if in_progress else deployment.names("customers", "processing")
-    assert len(held) == 1
-    if not dies:
+    assert (bench.calls(), len(held)) == ([], 1)
+    if application == "test":
         neighbour.die()
 
 
 def recovery(deployment: EventDeployment, connection: Any, summary: Summary) -> Recovery:
-    archive = CopyDestinations(parse_destination("archive"), None, None)
-    state = deployment.provider.state("test")
-    return Recovery(
-        connection,
-        state,
-        SettlementRules(archive, remember=False),
-        summary,
-        None,
-        None,
-        InDoubtPolicy.REPROCESS,
-        itertools.count(1),
-    )
+    rules = SettlementRules(CopyDestinations(parse_destination("archive"), None, None), remember=False)
+    state, numbers = deployment.provider.state("test"), itertools.count(1)
+    return Recovery(connection, state, rules, summary, None, None, InDoubtPolicy.REPROCESS, numbers)
 
 
 def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Bench) -> None:
@@ -291,22 +254,10 @@ def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Benc
     assert summary.total.published == 1
     assert deployment.ids("customers") == ["ID:y"]
     assert not victim.directory.exists()
+    with closing(make_provider(deployment.configuration).connect("test", "late")) as late:
+        third = recovery(deployment, late, summary).run(at_start=True, timeout=0.0)
+    assert (third.settled, summary.total.published, len(deployment.names("archive"))) == (0, 1, 1)
     connection.close()
-
-
-def test_of_two_heirs_one_takes_over(bench: Bench) -> None:
-    deployment = bench.deploy()
-    drop(deployment, "x")
-    leave(deployment, 1, done(0, *PUBLISHED))
-    provider = make_provider(deployment.configuration)
-    connections = [provider.connect("test", name) for name in ("one", "two")]
-    summaries = [Summary(), Summary()]
-    for connection, summary in zip(connections, summaries, strict=True):
-        recovery(deployment, connection, summary).run(at_start=True, timeout=0.0)
-    assert [summary.total.published for summary in summaries] == [1, 0]
-    assert len(deployment.names("archive")) == 1
-    for connection in connections:
-        connection.close()
 
 
 # -- with an in-progress destination ------------------------------------------------------------------
@@ -347,8 +298,7 @@ def test_ignore_and_log_error_leave_what_was_begun_where_it_is(
     deployment = left_in_progress(bench, policy)
     for _ in range(2):  # the second start finds it again, though its owner is forgotten
         caplog.clear()
-        with caplog.at_level(logging.ERROR), deployment.running() as adapter:
-            adapter.drain()
+        deployment.drain()
         said = [line["reason"] for line in logged(caplog, "messages are in doubt")]
         assert ["ID:begun" in reason for reason in said] == [True] * speaks
         assert ids(deployment, "busy") == ["begun"]
@@ -359,18 +309,15 @@ def test_ignore_and_log_error_leave_what_was_begun_where_it_is(
 def test_fail_on_startup_ends_the_start_until_somebody_has_looked(bench: Bench) -> None:
     deployment = left_in_progress(bench, "FailOnStartup")
     for _ in range(2):
-        with pytest.raises(InDoubtAtStartup) as raised, deployment.running():
-            pass
-        assert "1 message in queue://busy" in str(raised.value)
-        assert "ID:begun" in str(raised.value)
-        assert "FailOnStartup" in str(raised.value)
+        with pytest.raises(InDoubtAtStartup) as raised:
+            start(deployment)
+        for words in ("1 message in queue://busy", "ID:begun", "FailOnStartup"):
+            assert words in str(raised.value)
     # the journal decided about the others all the same
     assert ids(deployment, "archive") == ["done"]
     assert sorted(ids(deployment, "customers")) == ["new", "untouched"]
     assert bench.calls() == []
-    (name,) = deployment.names("busy")
-    source = Path(deployment.folders("busy").target) / name
-    os.rename(source, Path(deployment.folders("customers").target) / name)
+    deployment.move("busy", "customers")
     deployment.drain()
     assert sorted(bench.called()) == ["ID:begun", "ID:new", "ID:untouched"]
     assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
@@ -379,25 +326,23 @@ def test_fail_on_startup_ends_the_start_until_somebody_has_looked(bench: Bench) 
 # -- a process that is not active, and an in-progress destination ---------------------------------------
 
 
+BUSY: dict[str, Any] = {"InProgressDestination": "queue://busy", "PollQuantity": 1, "subscriptions": A_AND_B}
+
+
 def sleeping(bench: Bench, **connector: Any) -> EventDeployment:
     """A deployment where the process b of the first message is not active until it is woken."""
-    settings = {"InProgressDestination": "queue://busy", "PollQuantity": 1, **connector}
-    deployment = bench.deploy(subscriptions=A_AND_B, **settings)
+    deployment = bench.deploy(**BUSY, **connector)
     drop(deployment, "1", name="b: inactive-once")
     drop(deployment, "2", "3")
     return deployment
 
 
 @rows("provider", ["dropbox", "memory"])
-def test_a_message_whose_process_is_not_active_waits_in_progress_and_runs_before_new_input(
+def test_what_its_process_cannot_take_yet_waits_in_progress_and_runs_first(
     bench: Bench, provider: str
 ) -> None:
-    deployment = bench.deploy(
-        provider={"type": provider},
-        subscriptions=A_AND_B,
-        InProgressDestination="queue://busy",
-        PollQuantity=2,
-    )
+    settings: dict[str, Any] = {"InProgressDestination": "queue://busy", "PollQuantity": 2}
+    deployment = bench.deploy(provider={"type": provider}, subscriptions=A_AND_B, **settings)
     asleep, *others = [deployment.send("customers", customer(name)) for name in ("b: inactive-once", "", "")]
     urgent = ""
     with deployment.running() as adapter:
@@ -418,40 +363,33 @@ def test_a_message_whose_process_is_not_active_waits_in_progress_and_runs_before
     calls = [(call["who"], call["id"], call["count"]) for call in bench.calls()]
     assert calls[:5] == [("a", asleep, 1), *[("b", asleep, 1)] * 4]
     assert [call[1] for call in calls[5::2]] == [urgent, *others]
-    copies = {m.message_id: m.properties for m in deployment.messages("archive")}
-    assert set(copies) == {asleep, urgent, *others}
-    assert copies[asleep]["connector_attempts"] == 1
-    assert copies[asleep]["connector_outcome"] == "published"
-    assert copies[asleep]["connector_delivered"] == "a;b"
+    assert set(deployment.ids("archive")) == {asleep, urgent, *others}
+    expected = {"attempts": 1, "outcome": "published", "delivered": "a;b"}
+    properties = deployment.properties("archive", asleep)
+    assert {name: properties[f"connector_{name}"] for name in expected} == expected
 
 
 @rows("policy", ["FailOnStartup", "LogError", "Ignore", "Reprocess"])
-def test_a_message_that_waits_is_not_in_doubt_whatever_the_policy(bench: Bench, policy: str) -> None:
+def test_what_waits_is_not_in_doubt_and_left_to_its_application(bench: Bench, policy: str) -> None:
+    """Messages of another queue go on meanwhile, and any instance of the application may run it."""
     deployment = sleeping(bench, InDoubtEvents=policy)
-    with deployment.running() as adapter:
+    deployment.drop("orders", '{"BusinessObject": "Order"}', "4.other.T")
+    with deployment.running(parallelism=2) as adapter:
         adapter.poll()
-    assert ids(deployment, "busy") == ["1"]
+    own: dict[str, Any] = {"InputDestination": "queue://elsewhere", "ConfigurationMetaObject": None}
+    bench.deploy(**BUSY, ApplicationName="stranger", InDoubtEvents="LogError", **own).drain()
+    assert (ids(deployment, "customers"), ids(deployment, "archive")) == (["2", "3"], ["other"])
+    deployment = bench.deploy(**BUSY, InDoubtEvents=policy)
     with deployment.running() as adapter:
         assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
         assert ids(deployment, "busy") == ["1"]
-    deployment.write("woken", "")
-    with deployment.running() as adapter:
+        deployment.write("woken", "")
+        bench.deploy(**BUSY, InDoubtEvents=policy, instance="two").drain()
         assert adapter.drain().code is ReturnCode.SUCCEED
-    called = [(call["who"], call["id"]) for call in bench.calls()]
-    assert called[:4] == [("a", "ID:1"), *[("b", "ID:1")] * 3]
-    assert sorted(ids(deployment, "archive")) == ["1", "2", "3"]
+    called = [f"{call['who']} {call['id'][3:]}" for call in bench.calls() if call["object"] == "Customer"]
+    assert called[:4] == ["a 1", *["b 1"] * 3]
+    assert sorted(ids(deployment, "archive")) == ["1", "2", "3", "other"]
     assert {call["count"] for call in bench.calls()} == {1}
-
-
-def test_a_message_of_another_queue_goes_on_while_one_waits(bench: Bench) -> None:
-    deployment = sleeping(bench)
-    deployment.drop("orders", '{"BusinessObject": "Order"}', "4.other.T")
-    with deployment.running(parallelism=2) as adapter:
-        for _ in range(3):
-            adapter.poll()
-    assert ids(deployment, "busy") == ["1"]
-    assert ids(deployment, "customers") == ["2", "3"]
-    assert ids(deployment, "archive") == ["other"]
 
 
 def test_a_message_that_expires_while_it_waits_is_no_event_any_more(bench: Bench) -> None:
@@ -474,39 +412,6 @@ def test_a_message_that_expires_while_it_waits_is_no_event_any_more(bench: Bench
     assert bench.called("b") == ["ID:1", "ID:2", "ID:3"]
 
 
-def test_one_instance_runs_what_another_has_left_waiting(bench: Bench) -> None:
-    deployment = sleeping(bench)
-    with deployment.running() as adapter:
-        adapter.poll()
-        deployment.write("woken", "")
-        neighbour = bench.deploy(
-            subscriptions=A_AND_B, InProgressDestination="queue://busy", PollQuantity=1, instance="two"
-        )
-        with neighbour.running() as other:
-            assert other.drain().code is ReturnCode.SUCCEED
-        assert adapter.drain().code is ReturnCode.SUCCEED
-    assert bench.called("b") == ["ID:1", "ID:1", "ID:2", "ID:3"]
-    assert sorted(ids(deployment, "archive")) == ["1", "2", "3"]
-
-
-def test_a_message_that_waits_for_another_application_is_left_to_it(bench: Bench) -> None:
-    deployment = sleeping(bench)
-    with deployment.running() as adapter:
-        adapter.poll()
-    deployment.write("woken", "")
-    stranger = bench.deploy(
-        ApplicationName="stranger",
-        InputDestination="queue://orders",
-        ConfigurationMetaObject=None,
-        InProgressDestination="queue://busy",
-        InDoubtEvents="LogError",
-    )
-    with stranger.running() as adapter:
-        adapter.drain()
-    assert ids(deployment, "busy") == ["1"]
-    assert bench.called("b") == ["ID:1"]
-
-
 def test_a_waiting_message_whose_delivery_was_begun_again_is_in_doubt(bench: Bench) -> None:
     """The run after the wait is an attempt like any other: when it dies, nobody knows how far it came."""
     deployment = sleeping(bench, InDoubtEvents="FailOnStartup")
@@ -518,15 +423,13 @@ def test_a_waiting_message_whose_delivery_was_begun_again_is_in_doubt(bench: Ben
     victim.journal("B 0\n")
     victim.die()
     for _ in range(2):
-        with pytest.raises(InDoubtAtStartup, match="ID:1"), deployment.running():
-            pass
+        with pytest.raises(InDoubtAtStartup, match="ID:1"):
+            start(deployment)
     assert ids(deployment, "busy") == ["1"]
 
 
 @rows("journalled", [True, False])
-def test_a_journal_leaves_a_message_waiting_or_gives_it_back_untouched(
-    bench: Bench, journalled: bool
-) -> None:
+def test_a_journal_leaves_a_message_waiting_or_gives_it_back(bench: Bench, journalled: bool) -> None:
     deployment = bench.deploy(
         subscriptions=A_AND_B, InProgressDestination="queue://busy", InDoubtEvents="FailOnStartup"
     )

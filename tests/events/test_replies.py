@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,99 +11,56 @@ import pytest
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.sinks.replying import ERROR_STATUSES, MAX_TEXT
 from connector.status import ReturnCode
-from tests.events.conftest import Bench, EventDeployment, customer, logged
+from tests.events.conftest import Bench, EventDeployment, customer, logged, placeless
 from tests.tables import Table, rows
-from tests.waiting import now_ms, until_past
 
 PROCESSES = """\
 import os
-import connector
+from connector import NotActive, Reply, TemporaryFailure, Unsubscribed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-
 
 class Mute(Exception):
     def __str__(self):
         raise RuntimeError("not even this")
 
-
 def refilled(customer):
     customer["Name"] = "Ada"
     return customer
-
 
 def another(customer):
     address = customer.add("Address")
     address["City"] = "Rome"
     return address
 
-
-def raising(error):
+def fail(error):
     raise error
 
-
-ANSWERS = {
-    "none": lambda bo: None,
-    "itself": refilled,
-    "another": another,
-    "mapping": lambda bo: {"CustomerId": "8", "Age": 36},
-    "empty mapping": lambda bo: {},
-    "mapping that does not fit": lambda bo: {"CustomerId": "8", "Age": "old"},
-    "mapping with an unknown name": lambda bo: {"CustomerId": "8", "Nmae": "x"},
-    "number": lambda bo: 42,
-    "text": lambda bo: "done",
-    "true": lambda bo: True,
-    "success": lambda bo: connector.Reply("SUCCESS"),
-    "success with an object": lambda bo: connector.Reply("SUCCESS", bo),
-    "multiple hits": lambda bo: connector.Reply("MULTIPLE_HITS", {"CustomerId": "9"}),
-    "changed without a body": lambda bo: connector.Reply("VALCHANGE"),
-    "unknown status": lambda bo: connector.Reply("SUCCEED"),
-    "text as object": lambda bo: connector.Reply("VALCHANGE", "x"),
-    "raises": lambda bo: raising(ValueError("no stock")),
-    "temporary": lambda bo: raising(connector.TemporaryFailure("locked")),
-    "exits": lambda bo: raising(SystemExit(3)),
-    "mute": lambda bo: raising(Mute()),
-    "long": lambda bo: raising(ValueError("é" * 9000)),
-    "unsubscribed": lambda bo: raising(connector.Unsubscribed("too small")),
-}
-
-
 def serve(customer, event):
-    name = customer["Name"] or "none"
-    if name.startswith("status "):
-        return connector.Reply(*name.split()[1:])
-    return ANSWERS[name](customer)
-
+    return eval(customer["Name"] or "None")
 
 def calls(event, who):
     with open(os.path.join(HERE, "calls"), "a") as file:
         file.write(f"{who} {event.id} {event.delivery_count}\\n")
 
-
 def counted(customer, event):
     calls(event, "counted")
     return {"CustomerId": str(event.delivery_count)}
 
-
 def other(customer, event):
     calls(event, "other")
     if os.path.exists(os.path.join(HERE, "inactive")):
-        raise connector.NotActive("asleep")
+        raise NotActive("asleep")
     if os.path.exists(os.path.join(HERE, "broken")):
         raise ValueError("broken")
-
 
 def failing(customer, event):
     calls(event, "failing")
     raise ValueError("no stock")
 
-
-def meddling(customer, event):
-    event.message.reply_to = "queue://elsewhere"
-    event.message.message_id = "ID:x"
-    event.message.priority = 0
-    event.message.type = "NOTE"
-
+def meddle(event):
+    event.message.reply_to, event.message.message_id = "queue://elsewhere", "ID:x"
+    event.message.priority, event.message.type = 0, "NOTE"
 
 def forking(customer, event):
     if os.fork() == 0:
@@ -127,9 +82,9 @@ def calls(bench: Bench) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def ask(deployment: EventDeployment, body: str = "", **headers: Any) -> str:
+def ask(deployment: EventDeployment, body: str = "", to: str = "customers", **headers: Any) -> str:
     """Sends a request; returns its id."""
-    return deployment.send("customers", body or customer(), **{"reply_to": "queue://replies", **headers})
+    return deployment.send(to, body or customer(), **{"reply_to": "queue://replies", **headers})
 
 
 def replies(deployment: EventDeployment) -> list[Message]:
@@ -151,46 +106,47 @@ def status(reply: Message) -> object:
     return reply.properties["ResponseResult"]
 
 
+LONG = "fail(ValueError('é' * 9000))"
+CHANGED = f'{{{TYPE},"CustomerId":"1","Name":"Ada"}}'
 GOOD = {
-    "none": ("SUCCESS", ""),
-    "itself": ("VALCHANGE", f'{{{TYPE},"CustomerId":"1","Name":"Ada"}}'),
-    "another": ("VALCHANGE", '{"BusinessObject":"Address","City":"Rome"}'),
-    "mapping": ("VALCHANGE", f'{{{TYPE},"CustomerId":"8","Age":36}}'),
-    "success": ("SUCCESS", ""),
-    "success with an object": ("SUCCESS", f'{{{TYPE},"CustomerId":"1","Name":"success with an object"}}'),
-    "multiple hits": ("MULTIPLE_HITS", f'{{{TYPE},"CustomerId":"9"}}'),
-    "changed without a body": ("VALCHANGE", ""),
-    **{f"status {one} because": (one, "because") for one in ERROR_STATUSES},
-    "status BO_DOES_NOT_EXIST": ("BO_DOES_NOT_EXIST", ""),
+    "None": ("SUCCESS", ""),
+    "refilled(customer)": ("VALCHANGE", CHANGED),
+    "another(customer)": ("VALCHANGE", '{"BusinessObject":"Address","City":"Rome"}'),
+    "{'CustomerId': '8', 'Age': 36}": ("VALCHANGE", f'{{{TYPE},"CustomerId":"8","Age":36}}'),
+    "Reply('SUCCESS')": ("SUCCESS", ""),
+    "Reply('SUCCESS', refilled(customer))": ("SUCCESS", CHANGED),
+    "Reply('MULTIPLE_HITS', {'CustomerId': '9'})": ("MULTIPLE_HITS", f'{{{TYPE},"CustomerId":"9"}}'),
+    "Reply('VALCHANGE')": ("VALCHANGE", ""),
+    **{f"Reply('{one}', 'because')": (one, "because") for one in ERROR_STATUSES},
+    "Reply('BO_DOES_NOT_EXIST')": ("BO_DOES_NOT_EXIST", ""),
+    "meddle(event)": ("SUCCESS", ""),  # what it does to its event does not lead the reply astray
 }
 """Status and body of the reply, by what the process returns."""
 
 NO_REPLY = "MalformedData: what the process returned is no reply: found"
+MALFORMED = "MalformedData: Customer: "
 BAD = {
-    "raises": "ValueError: no stock",
-    "temporary": "TemporaryFailure: locked",
-    "exits": "SystemExit: 3",
-    "mute": "Mute",
-    "number": f"{NO_REPLY} int, expected None, a business object, a mapping or connector.Reply",
-    "text": f"{NO_REPLY} str, expected",
-    "true": f"{NO_REPLY} bool, expected",
-    "empty mapping": "MalformedData: Customer: CustomerId: required, but not set",
-    "mapping that does not fit": ("MalformedData: Customer: Age: found the text 'old', expected an integer"),
-    "mapping with an unknown name": (
-        "MalformedData: Customer: Nmae: no such attribute in Customer, did you mean 'Name'?"
-    ),
-    "unknown status": "ValueError: 'SUCCEED' is no status of a reply; there are SUCCESS, VALCHANGE",
-    "text as object": (
-        "TypeError: a reply with the status VALCHANGE carries an object or a mapping, not a str"
-    ),
-    "long": "ValueError: ééé",
+    "fail(ValueError('no stock'))": "ValueError: no stock",
+    "fail(TemporaryFailure('locked'))": "TemporaryFailure: locked",
+    "fail(SystemExit(3))": "SystemExit: 3",
+    "fail(Mute())": "Mute",
+    "42": f"{NO_REPLY} int, expected None, a business object, a mapping or connector.Reply",
+    "'done'": f"{NO_REPLY} str, expected",
+    "True": f"{NO_REPLY} bool, expected",
+    "{}": f"{MALFORMED}CustomerId: required, but not set",
+    "{'CustomerId': '8', 'Age': 'old'}": f"{MALFORMED}Age: found the text 'old', expected an integer",
+    "{'CustomerId': '8', 'Nmae': ''}": f"{MALFORMED}Nmae: no such attribute in Customer, did you mean 'Name'",
+    "Reply('SUCCEED')": "ValueError: 'SUCCEED' is no status of a reply; there are SUCCESS, VALCHANGE",
+    "Reply('VALCHANGE', 'x')": "TypeError: a reply with the status VALCHANGE carries an object or a map",
+    LONG: "ValueError: ééé",
 }
 """Start of the reply's text, by what the process does."""
 
 
 def test_each_request_gets_what_its_process_returned_or_why_it_failed(bench: Bench) -> None:
     deployment = deploy(bench, order="none")
-    ids = {name: ask(deployment, customer(name)) for name in (*GOOD, *BAD)}
+    headers: dict[str, Any] = {"priority": 7, "delivery_mode": NON_PERSISTENT, "correlation_id": "c"}
+    ids = {name: ask(deployment, customer(name), **headers) for name in (*GOOD, *BAD)}
     outcomes = deployment.outcomes(parallelism=2)
     with Table() as table:
         for name, wanted in GOOD.items():
@@ -200,21 +156,21 @@ def test_each_request_gets_what_its_process_returned_or_why_it_failed(bench: Ben
         for name, start in BAD.items():
             with table.row(name):
                 kind, reason = outcomes[ids[name]]
-                assert kind == "failed"
-                assert reason.startswith(f"serve: {start}")
+                assert (kind, reason.startswith(f"serve: {start}")) == ("failed", True)
                 assert "connector_delivered" not in deployment.properties("error", ids[name])
                 status, text = answer_to(deployment, ids[name])
-                assert status == "FAIL"
-                assert text.startswith(start)
-    assert len(replies(deployment)) == len(ids)
-    _, text = answer_to(deployment, ids["long"])
+                assert (status, text.startswith(start)) == ("FAIL", True)
+    found = [(one.priority, one.delivery_mode, one.reply_to) for one in replies(deployment)]
+    assert found == [(7, NON_PERSISTENT, None)] * len(ids)
+    assert {one.type for one in replies(deployment)} == {"CUST_OUT", None}, "an address has no format"
+    _, text = answer_to(deployment, ids[LONG])
     assert MAX_TEXT - 2 <= len(text.encode()) <= MAX_TEXT
     assert text.endswith("éé...")
 
 
 def test_who_asks_for_what_nobody_does_is_told_so(bench: Bench) -> None:
     deployment = deploy(bench, {**SERVE, "verbs": ["Create"]}, ConfigurationMetaObject=None)
-    declined = ask(deployment, body("unsubscribed", "Create"))
+    declined = ask(deployment, body("fail(Unsubscribed('too small'))", "Create"))
     unwanted = ask(deployment, body("", "Update"))
     outcomes = deployment.outcomes()
     assert outcomes[declined] == ("unsubscribed", "serve: Unsubscribed: too small")
@@ -224,68 +180,37 @@ def test_who_asks_for_what_nobody_does_is_told_so(bench: Bench) -> None:
 
 
 def body(name: str, verb: str) -> str:
-    return f'{{"BusinessObject": "Customer", "Verb": "{verb}", "CustomerId": "1", "Name": "{name}"}}'
-
-
-def test_a_reply_has_the_headers_that_its_request_decides(bench: Bench) -> None:
-    deployment = deploy(bench)
-    until = time.time_ns() // 1_000_000 + 20_000
-    headers: dict[str, Any] = {
-        "priority": 7,
-        "delivery_mode": NON_PERSISTENT,
-        "expiration": until,
-        "correlation_id": "c-1",
-    }
-    identity = ask(deployment, **headers)
-    before = time.time_ns() // 1_000_000
-    deployment.outcomes()
-    reply = the_reply(deployment)
-    assert reply.correlation_id == identity
-    assert (reply.priority, reply.delivery_mode, reply.expiration) == (7, NON_PERSISTENT, until + 60_000)
-    assert reply.type == "CUST_OUT"
-    assert reply.reply_to is None
-    assert reply.properties == {"ResponseResult": "SUCCESS"}
-    assert reply.message_id not in (None, identity)
-    assert before <= reply.timestamp <= time.time_ns() // 1_000_000
-
-
-def test_the_format_of_a_subscription_is_that_of_all_its_replies(bench: Bench) -> None:
-    deployment = deploy(bench, {**SERVE, "format": "CUST_REPLY"})
-    for name in ("none", "itself", "raises", "status VALDUPES"):
-        ask(deployment, customer(name))
-    deployment.drain()
-    assert [reply.type for reply in replies(deployment)] == ["CUST_REPLY"] * 4
+    return customer(name).replace("{", f'{{"Verb": "{verb}", ')
 
 
 ANSWERS = {"reply": "answers"}
+BY_ID = {"MessageFormatProperty": "JMSCorrelationID"}
+OUT = "CUST_REPLY"
 
 
 @rows(
     "settings, said",
     [
-        ({"MessageFormatProperty": "kind"}, (None, "ID", {"kind": "CUST_REPLY"})),
+        ({"MessageFormatProperty": "kind"}, (None, "ID", {"kind": OUT})),
         # the format takes the place of neither the request nor the status
-        ({"MessageFormatProperty": "JMSCorrelationID"}, (None, "ID", {})),
-        (
-            {"MessageFormatProperty": "JMSCorrelationID", "reply_matching": ANSWERS},
-            (None, "CUST_REPLY", {"answers": "ID"}),
-        ),
+        (BY_ID, (None, "ID", {})),
+        ({**BY_ID, "reply_matching": ANSWERS}, (None, OUT, {"answers": "ID"})),
         ({"MessageFormatProperty": "answers", "reply_matching": ANSWERS}, (None, None, {"answers": "ID"})),
         ({"MessageFormatProperty": "ResponseResult"}, (None, "ID", {})),
-        ({"MessageResponseResultProperty": "result"}, ("CUST_REPLY", "ID", {})),
-        ({"reply_matching": {"request": "JMSCorrelationID"}}, ("CUST_REPLY", "c-1", {})),
-        ({"reply_matching": {"request": "ticket"}}, ("CUST_REPLY", "17", {})),
-        ({"reply_matching": {"request": "ticket", **ANSWERS}}, ("CUST_REPLY", None, {"answers": 17})),
-        ({"reply_matching": {"request": "JMSMessageID", **ANSWERS}}, ("CUST_REPLY", None, {"answers": "ID"})),
-        ({"reply_matching": {"request": "urgent"}}, ("CUST_REPLY", "true", {})),
-        ({"reply_matching": {"request": "missing"}}, ("CUST_REPLY", "ID", {})),
+        ({"MessageResponseResultProperty": "result"}, (OUT, "ID", {})),
+        ({"reply_matching": {"request": "JMSCorrelationID"}}, (OUT, "c-1", {})),
+        ({"reply_matching": {"request": "ticket"}}, (OUT, "17", {})),
+        ({"reply_matching": {"request": "ticket", **ANSWERS}}, (OUT, None, {"answers": 17})),
+        ({"reply_matching": {"request": "JMSMessageID", **ANSWERS}}, (OUT, None, {"answers": "ID"})),
+        ({"reply_matching": {"request": "urgent"}}, (OUT, "true", {})),
+        ({"reply_matching": {"request": "missing"}}, (OUT, "ID", {})),
     ],
 )
 def test_a_reply_says_its_format_its_request_and_its_status_where_the_configuration_wants_them(
     bench: Bench, settings: dict[str, Any], said: tuple[str | None, str | None, dict[str, object]]
 ) -> None:
     deployment = deploy(bench, {**SERVE, "format": "CUST_REPLY"}, **settings)
-    statuses = {"itself": "VALCHANGE", "raises": "FAIL"}
+    statuses = {"refilled(customer)": "VALCHANGE", "fail(ValueError('no stock'))": "FAIL"}
     ids = []
     for name in statuses:
         request = Message(customer(name).encode(), correlation_id="c-1", reply_to="queue://replies")
@@ -311,7 +236,7 @@ def test_a_reply_says_its_format_its_request_and_its_status_where_the_configurat
         ("text/xml", '<Note verb="Create"><Text>itself</Text></Note>'),
     ],
 )
-def test_a_reply_is_written_by_the_handler_that_read_the_request_or_the_one_of_the_subscription(
+def test_a_reply_is_written_by_the_handler_of_request_or_entry(
     bench: Bench, mime_type: str | None, body: str
 ) -> None:
     entry = {"object": "Note", "process": "notes:echo", "reply": True}
@@ -322,39 +247,33 @@ def test_a_reply_is_written_by_the_handler_that_read_the_request_or_the_one_of_t
     assert the_reply(deployment).body.decode().endswith(body)
 
 
-def test_a_message_whose_sender_awaits_nothing_is_an_event_like_any_other(bench: Bench) -> None:
-    deployment = deploy(bench)
-    for name in ("itself", "number"):
-        ask(deployment, customer(name), reply_to=None)
-    assert list(deployment.outcomes().values()) == [("published", "")] * 2
-    assert replies(deployment) == []
-
-
-def test_a_message_whose_sender_cannot_be_answered_is_an_event_like_any_other(
+def test_a_message_without_a_place_for_its_reply_is_an_event(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment = deploy(bench)
     with pytest.MonkeyPatch.context() as foreign:  # no program that uses this package sends such a message
         foreign.setattr(Message, "check", lambda message: None)
         ids = [
-            ask(deployment, customer("itself"), reply_to=reply_to)
+            ask(deployment, customer("refilled(customer)"), reply_to=reply_to)
             for reply_to in ("queue://a/b", "exchange://x", "queue://orders~EXPIRED", "..")
         ]
-    assert deployment.outcomes() == dict.fromkeys(ids, ("published", ""))
+    silent = [ask(deployment, customer(name), reply_to=None) for name in ("refilled(customer)", "42")]
+    assert deployment.outcomes() == dict.fromkeys([*ids, *silent], ("published", ""))
     said = logged(caplog, "a request gets no reply")
     assert [one["message_id"] for one in said] == ids
+    assert replies(deployment) == []
     assert all(one["reason"] for one in said)
 
 
 @rows("provider", ["dropbox", "memory"])
 @rows("ended", [False, True])
-def test_a_requester_may_await_its_reply_in_a_temporary_queue_or_be_gone(
+def test_a_requester_may_await_its_reply_in_a_temporary_queue(
     bench: Bench, provider: str, ended: bool
 ) -> None:
     deployment = deploy(bench, provider={"type": provider})
     requester = deployment.provider.connect()
     queue = requester.temporary("queue")
-    identity = ask(deployment, customer("itself"), reply_to=str(queue))
+    identity = ask(deployment, customer("refilled(customer)"), reply_to=str(queue))
     if ended:
         requester.close()
     assert deployment.outcomes()[identity] == ("published", "")
@@ -375,8 +294,7 @@ def test_a_reply_is_sent_though_another_subscriber_has_failed(bench: Bench) -> N
     broken = deployment.write("broken", "")
     identity = ask(deployment)
     kind, reason = deployment.outcomes()[identity]
-    assert kind == "failed"
-    assert re.fullmatch(r"other: ValueError: broken \(processes\.py:\d+\)", reason)
+    assert (kind, placeless(reason)) == ("failed", "other: ValueError: broken")
     assert status(the_reply(deployment)) == "VALCHANGE"
     assert deployment.messages("crm") == []
     copy = deployment.copy("error", identity)
@@ -403,8 +321,7 @@ def test_a_reply_is_sent_though_the_event_is_given_back_and_only_once(bench: Ben
 
 
 def test_a_failure_that_will_be_tried_again_is_not_answered_yet(bench: Bench) -> None:
-    failing = {"object": "Customer", "process": "processes:failing", "name": "failing", "reply": True}
-    deployment = deploy(bench, failing, TWO[1])
+    deployment = deploy(bench, {**TWO[0], "process": "processes:failing"}, TWO[1])
     asleep = deployment.write("inactive", "")
     ask(deployment)
     with deployment.running() as adapter:
@@ -433,23 +350,22 @@ def test_nobody_sees_a_reply_before_its_event_is_settled(bench: Bench) -> None:
     assert len(replies(deployment)) == 1
 
 
-def test_a_request_that_cannot_be_converted_is_answered_fail_with_the_reason(bench: Bench) -> None:
-    deployment = deploy(bench)
+def test_a_request_that_reaches_no_process_is_answered_fail_with_the_reason(bench: Bench) -> None:
+    deployment = deploy(bench, max_body="1KiB", max_attempts=3, provider={"durability": "batch"})
     bad = {
         ask(deployment, "{", priority=9): ("failed", "JSON"),
         ask(deployment, '{"CustomerId": 1}', priority=9): ("failed", "found the number 1, expected a text"),
-        deployment.send("orders", '{"BusinessObject": "Ordre"}', reply_to="queue://replies", priority=9): (
-            "unsubscribed",
-            "Ordre",
-        ),
+        ask(deployment, '{"BusinessObject": "Ordre"}', priority=9, to="orders"): ("unsubscribed", "Ordre"),
+        ask(deployment, customer("x" * 2000), priority=9): ("failed", "max_body"),
+        "ID:often": ("failed", "max_attempts"),  # its delivery never came to an end
     }
+    deployment.drop("customers", customer(), "9.often.T...replies..JMSXDeliveryCountI=4")
     outcomes = deployment.outcomes()
     for identity, (kind, words) in bad.items():
         outcome, reason = outcomes[identity]
-        assert outcome == kind
-        assert words in reason
+        assert (outcome, words in reason) == (kind, True), reason
         assert answer_to(deployment, identity) == ("FAIL", reason)
-    assert {reply.priority for reply in replies(deployment)} == {9}
+    assert [reply.priority for reply in replies(deployment)] == [9] * len(bad)
 
 
 @rows(
@@ -459,12 +375,13 @@ def test_a_request_that_cannot_be_converted_is_answered_fail_with_the_reason(ben
         (SERVE, None),  # nobody awaits an answer
     ],
 )
-def test_what_cannot_be_converted_is_answered_to_nobody_else(
+def test_what_cannot_be_converted_is_answered_to_nobody(
     bench: Bench, entry: Any, reply_to: str | None
 ) -> None:
-    deployment = deploy(bench, entry)
-    identity = ask(deployment, "{", reply_to=reply_to)
-    assert deployment.outcomes()[identity][0] == "failed"
+    deployment = deploy(bench, entry, max_body="1KiB")
+    for body in ("{", customer("x" * 2000)):
+        ask(deployment, body, reply_to=reply_to)
+    assert {kind for kind, _ in deployment.outcomes().values()} == {"failed"}
     assert replies(deployment) == []
 
 
@@ -476,25 +393,6 @@ def test_a_duplicate_is_not_answered_again(bench: Bench) -> None:
     assert deployment.outcomes()[identity][0] == "duplicate"
     assert len(replies(deployment)) == 1
     assert len(calls(bench)) == 1
-
-
-def test_a_request_that_has_expired_is_not_served(bench: Bench) -> None:
-    deployment = deploy(bench, TWO[0])
-    soon = now_ms() + 1
-    ask(deployment, expiration=soon)
-    late = ask(deployment, expiration=soon + 60_000)
-    until_past(soon)
-    assert set(deployment.outcomes()) == {late}
-    assert the_reply(deployment).correlation_id == late
-    assert len(calls(bench)) == 1
-
-
-def test_what_a_process_does_to_its_event_does_not_lead_the_reply_astray(bench: Bench) -> None:
-    deployment = deploy(bench, {**SERVE, "process": "processes:meddling"})
-    identity = ask(deployment, priority=8)
-    assert deployment.outcomes()[identity][0] == "published"
-    reply = the_reply(deployment)
-    assert (reply.correlation_id, reply.priority) == (identity, 8)
 
 
 @pytest.mark.process
@@ -538,22 +436,3 @@ def test_a_request_that_ends_its_worker_too_often_is_answered_fail(bench: Bench)
     assert sorted(deployment.ids("error")) == sorted([identity, confirmed])
     assert answer_to(deployment, identity) == ("FAIL", reason)
     assert len(replies(deployment)) == 1
-
-
-@rows("reply", [True, False])
-def test_a_request_that_is_too_large_is_answered_fail(bench: Bench, reply: bool) -> None:
-    deployment = deploy(bench, {**SERVE, "reply": reply}, max_body="1KiB", provider={"durability": "batch"})
-    identity = ask(deployment, customer("x" * 2000), correlation_id="c-1", priority=8)
-    kind, reason = deployment.outcomes()[identity]
-    assert kind == "failed"
-    assert [(status(r), r.body.decode(), r.correlation_id, r.priority) for r in replies(deployment)] == (
-        [("FAIL", reason, identity, 8)] if reply else []
-    )
-
-
-def test_a_request_whose_delivery_never_came_to_an_end_is_answered_fail(bench: Bench) -> None:
-    deployment = deploy(bench, max_attempts=3)
-    deployment.drop("customers", customer(), "4.1.T...replies..JMSXDeliveryCountI=4")
-    kind, reason = deployment.outcomes()["ID:1"]
-    assert kind == "failed"
-    assert answer_to(deployment, "ID:1") == ("FAIL", reason)

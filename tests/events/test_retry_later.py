@@ -19,81 +19,33 @@ from connector.messaging.destination import Destination
 from connector.sinks.retry_later import RetryLater, join_retries, split_retries
 from connector.sinks.subscription_model import ExternalEntry
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import Bench, EventDeployment
+from tests.events.conftest import Bench, EventDeployment, customer
 from tests.tables import Table, rows
 from tests.waiting import wait_for
 
-PROCESSES = """\
-import json, os, pathlib, threading, time
-import connector
-
-HERE = pathlib.Path(__file__).parent
-
-
-class Away(ConnectionError):
-    pass
-
-
-def call(who, bo, event):
-    with (HERE / "calls").open("a") as calls:
-        line = {"who": who, "id": event.id, "retries": event.retries, "count": event.delivery_count}
-        calls.write(json.dumps({**line, "time": time.time(), "order": bo["Id"]}) + "\\n")
-
-
-def a(bo, event):
-    call("a", bo, event)
-    what, _, number = (bo["What"] or "").partition(" ")
-    if what == "failed":
-        raise connector.Failed("for good")
-    if what == "wrong":
-        raise ValueError("wrong")
-    if what == "temporary" and event.retries < int(number):
-        raise connector.TemporaryFailure("away")
-    if what == "hang" and event.retries < int(number):
-        threading.Event().wait()
-    if what == "flag" and (HERE / "away").exists():
-        raise connector.TemporaryFailure("away")
-    if what == "busy" and event.retries < 1:
-        raise connector.TemporaryFailure("busy", after=int(number))
-    if what == "connection" and event.retries < int(number):
-        raise Away("refused")
-
-
-def b(bo, event):
-    call("b", bo, event)
-"""
-OBJECTS = """\
-business_object: Order
-verbs: {Create: }
-attributes:
-  Id: {type: String, key: true}
-  What: String
----
-static_metaobject: MO_Config
-Default: {}
-"""
 SOON = {"first": "50ms", "most": "100ms"}
+A = {"object": "*", "process": "processes:a", "name": "a"}
+B = {"object": "*", "process": "processes:b", "name": "b"}
 
 
 def deploy(
-    bench: Bench,
-    rules: Mapping[str, Any],
-    *others: Mapping[str, Any],
-    timeout: str | None = None,
-    **connector: Any,
+    bench: Bench, rules: Mapping[str, Any], *others: Mapping[str, Any], **connector: Any
 ) -> EventDeployment:
-    first = {"object": "*", "process": "processes:a", "name": "a", "retry_later": dict(rules)}
-    first |= {"timeout": timeout} if timeout else {}
-    return bench.deploy(
-        subscriptions=[first, *others],
-        objects=OBJECTS,
-        processes=PROCESSES,
-        **{"InputDestination": "queue://orders", "order": "none", **connector},
-    )
+    """A deployment whose first subscription has these rules, and ``entry`` besides."""
+    first = {**A, "retry_later": dict(rules), **connector.pop("entry", {})}
+    settings = {"InputDestination": "queue://customers", "order": "none", **connector}
+    return bench.deploy(subscriptions=[first, *others], **settings)
 
 
-def order(number: int, what: str = "") -> str:
-    return f'{{"BusinessObject": "Order", "Id": "{number}", "What": "{what}"}}'
+def send(
+    deployment: EventDeployment, *names: str, to: str = "queue://customers", groups: str = ""
+) -> list[str]:
+    """Sends customers whose processes do what their names say. Returns the ids."""
+    sent = []
+    for name, group in itertools.zip_longest(names, groups):
+        headers = {"properties": {"JMSXGroupID": group}} if group else {}
+        sent.append(deployment.send(to, customer(name), **headers))
+    return sent
 
 
 def drain(deployment: EventDeployment) -> Summary:
@@ -108,7 +60,7 @@ def drain_with(adapter: InProcessAdapter, deployment: EventDeployment) -> Summar
     def is_done() -> bool:
         adapter.drain()
         with closing(deployment.provider.existing()) as connection:
-            found = [one for one in connection.destinations() if "orders" in one.destination.name]
+            found = [one for one in connection.destinations() if "customers" in one.destination.name]
         return not any(one.delayed or one.waiting for one in found)
 
     wait_for(is_done, what="the events that wait")
@@ -119,47 +71,47 @@ def tries(bench: Bench, identity: str, who: str = "a") -> list[int]:
     return [call["retries"] for call in bench.calls() if (call["id"], call["who"]) == (identity, who)]
 
 
+def times(bench: Bench) -> list[float]:
+    return [call["time"] for call in bench.calls()]
+
+
 def test_an_event_that_failed_for_a_while_is_published_later_and_others_fail_at_once(bench: Bench) -> None:
     deployment = deploy(bench, SOON)
     expected = {
-        "temporary 3": [0, 1, 2, 3],
-        "connection 3": [0, 1, 2, 3],
-        "busy 1": [0, 1],
-        "failed": [0],
-        "wrong": [0],
+        "a: temporary-until 3": [0, 1, 2, 3],
+        "a: refused-until 3": [0, 1, 2, 3],
+        "a: busy 1": [0, 1],
+        "a: failed": [0],
+        "a: fail": [0],
     }
-    ids = {what: deployment.send("orders", order(n, what)) for n, what in enumerate(expected)}
+    ids = dict(zip(expected, send(deployment, *expected), strict=True))
     counts = drain(deployment).as_dict()
     assert {what: tries(bench, identity) for what, identity in ids.items()} == expected
     assert {call["count"] for call in bench.calls()} == {1}, "its deliveries came to an end"
-    first, second = (call["time"] for call in bench.calls() if call["id"] == ids["busy 1"])
-    assert second - first >= 1, "a failure may ask for a longer wait"
-    later = [ids[what] for what in ("temporary 3", "connection 3", "busy 1")]
+    moments = {what: [call["time"] for call in bench.calls() if call["id"] == ids[what]] for what in ids}
+    assert moments["a: busy 1"][1] - moments["a: busy 1"][0] >= 1, "a failure may ask for a longer wait"
+    assert moments["a: refused-until 3"][3] - moments["a: refused-until 3"][0] >= 0.05 + 0.1 + 0.1
+    *later, failed, wrong = ids.values()
     assert sorted(deployment.ids("archive")) == sorted(later)
     assert not any("connector_retries" in deployment.properties("archive", one) for one in later)
-    assert sorted(deployment.ids("error")) == sorted([ids["failed"], ids["wrong"]])
+    assert sorted(deployment.ids("error")) == sorted([failed, wrong])
     assert (counts["claimed"], counts["published"], counts["later"], counts["failed"]) == (12, 3, 7, 2)
 
 
 @rows("after, kept", [(2, 2), (-1, 0), (float("nan"), 0), (float("inf"), 31_536_000)])
 def test_the_wait_that_a_failure_asks_for_has_limits(after: float, kept: float) -> None:
     failure = TemporaryFailure("away", after=after)
-    assert pickle.loads(pickle.dumps(failure)).after == kept
-    assert str(failure) == "away"
+    assert (pickle.loads(pickle.dumps(failure)).after, str(failure)) == (kept, "away")
 
 
-def test_the_waits_grow_up_to_the_longest(bench: Bench) -> None:
-    deployment = deploy(bench, {"first": "200ms", "factor": 2, "most": "500ms"})
-    deployment.send("queue://orders", order(1, "temporary 3"))
-    drain(deployment)
-    times = [call["time"] for call in bench.calls()]
-    waits = [later - before for before, later in itertools.pairwise(times)]
-    assert [wait >= least for wait, least in zip(waits, (0.2, 0.4, 0.5), strict=True)] == [True] * 3
+def test_the_waits_grow_up_to_the_longest() -> None:
+    rules = RetryLater(first=0.2, factor=2.0, most=0.5)
+    assert [rules.seconds(retries) for retries in (0, 1, 2, 100_000)] == [0.2, 0.4, 0.5, 0.5]
 
 
 def test_an_event_that_has_used_its_tries_has_failed(bench: Bench) -> None:
     deployment = deploy(bench, {**SOON, "attempts": 2, "on": "any"})
-    ids = [deployment.send("orders", order(1, what)) for what in ("temporary 9", "wrong", "failed")]
+    ids = send(deployment, "a: temporary away", "a: fail", "a: failed")
     summary = drain(deployment)
     assert [tries(bench, identity) for identity in ids] == [[0, 1, 2], [0, 1, 2], [0]]
     properties = deployment.properties("error", ids[0])
@@ -168,113 +120,99 @@ def test_an_event_that_has_used_its_tries_has_failed(bench: Bench) -> None:
     assert (summary.as_dict()["later"], len(deployment.ids("error"))) == (4, 3)
 
 
-def test_a_subscription_that_has_confirmed_is_not_called_again(bench: Bench) -> None:
-    other = {"object": "*", "process": "processes:b", "name": "b"}
-    deployment = deploy(bench, SOON, other)
-    identity = deployment.send("queue://orders", order(1, "temporary 2"))
+@rows(
+    "name, of_a, of_b, kind",
+    [
+        ("a: temporary-until 2", [0, 1, 2], [0], "archive"),  # who has confirmed is not called again
+        ("a: temporary-until 2; b: temporary", [0], [0], "error"),  # who has failed for good fails the event
+    ],
+)
+def test_each_subscription_has_its_tries(
+    bench: Bench, name: str, of_a: list[int], of_b: list[int], kind: str
+) -> None:
+    deployment = deploy(bench, SOON, B)
+    (identity,) = send(deployment, name)
     drain(deployment)
-    assert tries(bench, identity) == [0, 1, 2]
-    assert tries(bench, identity, "b") == [0]
+    assert (tries(bench, identity), tries(bench, identity, "b")) == (of_a, of_b)
+    reason = deployment.properties(kind, identity).get("connector_reason", "")
+    assert ("b: TemporaryFailure" in reason) is (kind == "error")
 
 
-def test_one_subscription_that_has_failed_for_good_fails_the_event(bench: Bench) -> None:
-    other = {"object": "*", "process": "processes:a", "name": "second"}
-    deployment = deploy(bench, SOON, other)
-    identity = deployment.send("queue://orders", order(1, "temporary 2"))
-    drain(deployment)
-    assert tries(bench, identity) == [0, 0]
-    assert "second: TemporaryFailure" in deployment.properties("error", identity)["connector_reason"]
+AWAY = "a: temporary-with away"
 
 
 def deploy_resting(bench: Bench, first: str) -> EventDeployment:
     """A deployment whose process fails while there is a file, and rests after 5 failures."""
-    rests = {"retry_later": {"first": first, "most": first}, "rest_after": 5}
-    deployment = bench.deploy(
-        subscriptions=[{"object": "*", "process": "processes:a", "name": "a", **rests}],
-        objects=OBJECTS,
-        processes=PROCESSES,
-        InputDestination="queue://orders",
-        order="none",
-    )
+    deployment = deploy(bench, {"first": first, "most": first}, entry={"rest_after": 5})
     deployment.write("away", "")
     return deployment
 
 
-def test_a_subscription_that_fails_in_a_row_rests_and_events_that_are_not_tried_keep_their_count(
-    bench: Bench,
-) -> None:
+def test_a_subscription_that_fails_in_a_row_rests_and_others_keep_their_count(bench: Bench) -> None:
     deployment = deploy_resting(bench, "1h")
-    for number in range(30):
-        deployment.send("queue://orders", order(number, "flag"))
+    send(deployment, *[AWAY] * 30)
     with deployment.running() as adapter:
         adapter.drain()
         (row,) = adapter.resting
     assert (row["subscription"], row["reason"]) == ("a", "TemporaryFailure: away")
     assert (len(bench.calls()), adapter.summary.as_dict()["later"]) == (5, 30)
     with closing(deployment.provider.existing()) as connection:
-        delayed = list(connection.browse(Destination("queue", "orders"), delayed=True))
+        delayed = list(connection.browse(Destination("queue", "customers"), delayed=True))
     retries = [str(one.properties["connector_retries"]) for one in delayed]
     assert Counter(retries) == {"a=1": 5, "a=0": 25}
     assert not any("connector_reason" in one.properties for one in delayed)
 
 
-def test_a_subscription_that_rests_is_tried_by_one_event_at_a_time_until_it_returns(
+def test_a_subscription_that_rests_is_tried_by_one_event_at_once(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment = deploy_resting(bench, "100ms")
-    sent = [deployment.send("queue://orders", order(number, "flag")) for number in range(30)]
+    sent = send(deployment, *[AWAY] * 30)
     with caplog.at_level(logging.INFO), deployment.running() as adapter:
         wait_for(lambda: adapter.drain() and len(bench.calls()) >= 9)
-        tried = [call["time"] for call in bench.calls()[4:]]
+        tried = times(bench)[4:]
         assert all(later - before > 0.09 for before, later in itertools.pairwise(tried)), "one a rest"
         (deployment.directory / "away").unlink()
-        drain_with(adapter, deployment)
+        counts = drain_with(adapter, deployment).as_dict()
         assert adapter.resting == []
-        counts = adapter.summary.as_dict()
     assert (counts["published"], counts["failed"]) == (30, 0)
-    assert sorted(deployment.ids("archive")) == sorted(sent)
-    assert deployment.messages("error") == []
+    assert (sorted(deployment.ids("archive")), deployment.messages("error")) == (sorted(sent), [])
     found = [message for message in caplog.messages if "rests" in message]
     assert found == ["a subscription rests", "a subscription rests no more"]
 
 
 def test_another_end_of_a_call_ends_the_row(bench: Bench) -> None:
     deployment = deploy_resting(bench, "1h")
-    for number, what in enumerate(["flag", "flag", "flag", "wrong", *["flag"] * 4, "", *["flag"] * 4]):
-        deployment.send("queue://orders", order(number, what))
+    send(deployment, AWAY, AWAY, AWAY, "a: fail", *[AWAY] * 4, "", *[AWAY] * 4)
     with deployment.running() as adapter:
         adapter.drain()
         assert (len(bench.calls()), adapter.resting) == (13, [])
 
 
 @pytest.mark.process
-@rows("most, published", [(5, True), (2, False)])
-def test_a_call_that_its_timeout_ends_is_a_try_and_a_delivery(
-    bench: Bench, most: int, published: bool
-) -> None:
-    deployment = deploy(bench, SOON, timeout="1s", max_attempts=most)
-    hangs = deployment.send("queue://orders", order(1, "hang 2"))
-    deployment.send("queue://orders", order(2))
+@rows("most, calls", [(3, [(0, 1), (1, 2)]), (1, [(0, 1)])])
+def test_a_call_that_its_timeout_ends_is_a_try(bench: Bench, most: int, calls: list[tuple[int, int]]) -> None:
+    deployment = deploy(bench, SOON, entry={"timeout": "1s"}, max_attempts=most)
+    hangs, _ = send(deployment, "a: hang-until 1", "")
     with deployment.running(isolated=True) as adapter:
         counts = drain_with(adapter, deployment).as_dict()
     found = [(call["retries"], call["count"]) for call in bench.calls() if call["id"] == hangs]
-    assert found == [(0, 1), (1, 2), (2, 3)][: 3 if published else 2]
-    assert (counts["later"], counts["failed"]) == ((2, 0) if published else (1, 1))
-    if not published:
+    assert found == calls
+    assert (counts["later"], counts["failed"]) == ((1, 0) if most == 3 else (0, 1))
+    if most == 1:
         reason = deployment.properties("error", hangs)["connector_reason"]
         assert "did not return from a in time" in reason
 
 
 @rows("copied", ["while it waits", "before a restart", "after it was published"])
 def test_a_copy_of_a_message_that_waits_is_a_duplicate_of_it(bench: Bench, copied: str) -> None:
-    other = {"object": "*", "process": "processes:b", "name": "b"}
-    deployment = deploy(bench, {"first": "1s"}, other, DuplicateEventElimination=True)
-    deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
+    deployment = deploy(bench, {"first": "1s"}, B, DuplicateEventElimination=True)
+    deployment.drop_customers(o1="a: temporary-until 1")
     with deployment.running() as adapter:
         adapter.drain()
         if copied == "after it was published":
             drain_with(adapter, deployment)
-        deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
+        deployment.drop_customers(o1="a: temporary-until 1")
         if copied == "while it waits":
             adapter.drain()
             assert tries(bench, "ID:o1", "b") == [0], "the copy waits, too"
@@ -286,62 +224,46 @@ def test_a_copy_of_a_message_that_waits_is_a_duplicate_of_it(bench: Bench, copie
     assert (counts["published"], counts["duplicates"], counts["failed"]) == (1, 1, 0)
 
 
-@rows("order_", ["destination", "group"])
-@rows("source", ["queue://orders", {"destination": "topic://orders", "subscription": "all"}])
+@rows("order", ["destination", "group"])
+@rows("source", ["queue://customers", {"destination": "topic://customers", "subscription": "all"}])
 @rows("first", ["1s", "1h"])
-def test_the_order_holds_after_a_restart(
-    bench: Bench, order_: str, source: str | dict[str, str], first: str
+def test_the_order_holds_at_a_restart(
+    bench: Bench, order: str, source: str | dict[str, str], first: str
 ) -> None:
-    deployment = deploy(bench, {"first": first, "most": first}, order=order_, InputDestination=[source])
+    deployment = deploy(bench, {"first": first, "most": first}, order=order, InputDestination=[source])
     destination = source if isinstance(source, str) else source["destination"]
     with deployment.running() as adapter:
-        for number, what in enumerate(["temporary 1", ""]):
-            deployment.send(destination, order(number, what), properties={"JMSXGroupID": "x"})
+        asleep, behind = send(deployment, "a: temporary-until 1", "", to=destination, groups="xx")
         adapter.drain()
     with deployment.running() as adapter:
         adapter.drain()
         if first == "1s":
-            wait_for(lambda: adapter.drain() and len(ids(bench)) >= 3, what="the events that wait")
-    assert ids(bench) == (["0", "0", "1"] if first == "1s" else ["0"])
+            wait_for(lambda: adapter.drain() and len(bench.calls()) >= 3, what="the events that wait")
+    assert bench.called() == ([asleep, asleep, behind] if first == "1s" else [asleep])
 
 
-def ids(bench: Bench) -> list[str]:
-    return [call["order"] for call in bench.calls()]
-
-
-@rows(
-    "order_, calls",
-    [("destination", ["0", "1", "1", "1", "2", "3"]), ("none", ["0", "1", "2", "3", "1", "1"])],
-)
-def test_events_of_a_destination_stay_in_order_where_they_have_one(
-    bench: Bench, order_: str, calls: list[str]
-) -> None:
-    deployment = deploy(bench, {"first": "500ms"}, order=order_)
-    for number, what in enumerate(["", "temporary 2", "", ""]):
-        deployment.send("queue://orders", order(number, what))
+@rows("order, calls", [("destination", [0, 1, 1, 1, 2, 3]), ("none", [0, 1, 2, 3, 1, 1])])
+def test_events_of_a_destination_stay_in_their_order(bench: Bench, order: str, calls: list[int]) -> None:
+    deployment = deploy(bench, {"first": "500ms"}, order=order)
+    sent = send(deployment, "", "a: temporary-until 2", "", "")
     drain(deployment)
-    assert ids(bench) == calls
+    assert [sent.index(identity) for identity in bench.called()] == calls
 
 
 def test_events_of_a_group_stay_in_order_and_others_go_on(bench: Bench) -> None:
     deployment = deploy(bench, {"first": "300ms"}, order="group")
-    sent = [("x", "temporary 2"), ("x", ""), ("y", ""), ("x", ""), ("y", "")]
-    for number, (group, what) in enumerate(sent):
-        deployment.send("queue://orders", order(number, what), properties={"JMSXGroupID": group})
+    sent = send(deployment, "a: temporary-until 2", "", "", "", "", groups="xxyxy")
     drain(deployment)
-    called = ids(bench)
-    assert [one for one in called if one in "013"] == ["0", "0", "0", "1", "3"]
-    assert [one for one in called if one in "24"] == ["2", "4"]
-    assert called.index("4") < called.index("1")
+    called = [sent.index(identity) for identity in bench.called()]
+    assert [one for one in called if one in (0, 1, 3)] == [0, 0, 0, 1, 3]
+    assert [one for one in called if one in (2, 4)] == [2, 4]
+    assert called.index(4) < called.index(1)
 
 
 def test_mistakes_are_named(bench: Bench) -> None:
+    managed = {"ContainerManagedEvents": "JMS"}
     mistakes: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-        (
-            {"retry_later": SOON},
-            {"ContainerManagedEvents": "JMS"},
-            "retry_later under ContainerManagedEvents",
-        ),
+        ({"retry_later": SOON}, managed, "retry_later under ContainerManagedEvents"),
         ({"rest_after": 3}, {}, "rest_after without retry_later"),
         ({"retry_later": {"attempts": 0}}, {}, "from 1 up"),
         ({"retry_later": {"factor": "0.5"}}, {}, "a number from 1 up"),
@@ -353,8 +275,7 @@ def test_mistakes_are_named(bench: Bench) -> None:
     with Table() as table:
         for entry, connector, problem in mistakes:
             with table.row(entry, connector):
-                one = {"object": "*", "process": "processes:a", "name": "a", **entry}
-                deployment = bench.deploy(subscriptions=[one], objects=OBJECTS, **connector)
+                deployment = bench.deploy(subscriptions=[{**A, **entry}], **connector)
                 with pytest.raises(ConfigurationError, match=problem):
                     load(deployment.directory / "adapter.yaml")
 
@@ -391,10 +312,6 @@ def test_tries_survive_any_name() -> None:
     tried = {"a": 1, "b#3": 2, "x=;%y": 7}
     assert split_retries(join_retries(tried)) == tried
     assert split_retries("of another program;x;=;y=-1;z=99999999999") == {}
-
-
-def test_a_wait_never_overflows() -> None:
-    assert RetryLater(factor=10.0, most=5.0).seconds(100_000) == 5.0
 
 
 @rows("written, read", [("[KeyError, a.B]", ("KeyError", "a.B")), ("any", ("any",))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -53,9 +54,15 @@ def add(schedule: Schedule, claims: Sequence[Claim], ids: Mapping[int, str] | No
     schedule.add(claims, ids or {}, claims)
 
 
-def names(batch: Batch | None) -> list[str]:
+def names(batch: Batch | None) -> str:
     assert batch is not None
-    return [f"{claim.destination.name}{claim.sequence}" for claim in batch.claims]
+    return " ".join(f"{claim.destination.name}{claim.sequence}" for claim in batch.claims)
+
+
+def batches(schedule: Schedule, number: int = 9) -> list[str]:
+    """The claims of the batches that may begin now, at most ``number``."""
+    found = iter(lambda: schedule.next_batch(4), None)
+    return [names(batch) for batch in itertools.islice(found, number)]
 
 
 def published(batch: Batch) -> dict[int, Outcome]:
@@ -71,61 +78,46 @@ def end(schedule: Schedule, batch: Batch | None, outcomes: Any = None, **more: A
     return ended_claims
 
 
-def test_what_is_not_known_to_be_quick_gets_a_batch_of_its_own() -> None:
-    schedule = make()
-    add(schedule, taken("a", "b", "a"))
-    assert names(schedule.next_batch(4)) == ["a0", "a2"]
-    assert names(schedule.next_batch(4)) == ["b1"]
-    assert schedule.next_batch(4) is None
-
-
-def test_what_is_quick_shares_a_batch_and_a_slow_destination_does_not() -> None:
-    schedule = make(a=0.001, b=5.0, c=0.001)
-    add(schedule, taken("a", "b", "c"))
-    assert names(schedule.next_batch(4)) == ["a0", "c2"]
-    assert names(schedule.next_batch(4)) == ["b1"]
-
-
-def test_a_slow_destination_is_settled_every_second_and_others_get_their_turn() -> None:
-    schedule = make(a=0.25, b=0.5)
-    add(schedule, taken(*"a" * 10, *"b" * 3))
-    first = schedule.next_batch(4)
-    assert names(first) == ["a0", "a1", "a2", "a3"]
-    assert names(schedule.next_batch(4)) == ["b10", "b11"]
-    end(schedule, first)
-    assert names(schedule.next_batch(4)) == ["a4", "a5", "a6", "a7"]
+@rows(
+    "seconds, claims, expected",
+    [
+        ({}, "aba", ["a0 a2", "b1"]),  # what is not known to be quick gets one of its own
+        ({"a": 0.001, "b": 5.0, "c": 0.001}, "abc", ["a0 c2", "b1"]),  # what is quick shares
+        ({}, "a" * 100, [" ".join(f"a{n}" for n in range(20))]),  # a few events are a trial
+    ],
+)
+def test_a_batch_has_what_runs_together(seconds: dict[str, float], claims: str, expected: list[str]) -> None:
+    schedule = make(**cast("dict[str, Any]", seconds))
+    add(schedule, taken(*claims))
+    assert batches(schedule) == expected
 
 
 def test_without_order_a_slow_destination_takes_a_second_of_each_free_core() -> None:
     schedule = make("none", a=0.5)
     add(schedule, taken(*"a" * 30))
     first = schedule.next_batch(4)
-    assert (len(names(first)), first and first.tasks) == (8, 4)
+    assert (names(first).count("a"), first and first.tasks) == (8, 4)
 
 
-def test_what_is_not_known_is_tried_with_a_few_events() -> None:
-    schedule = make()
-    add(schedule, taken(*"a" * 100))
-    assert len(names(schedule.next_batch(4))) == 20
+def test_a_slow_destination_is_settled_every_second_and_others_get_their_turn() -> None:
+    schedule = make(a=0.25, b=0.5)
+    add(schedule, taken(*"a" * 10, *"b" * 3))
+    first = schedule.next_batch(4)
+    assert names(first) == "a0 a1 a2 a3"
+    assert names(schedule.next_batch(4)) == "b10 b11"
+    end(schedule, first)
+    assert names(schedule.next_batch(4)) == "a4 a5 a6 a7"
 
 
-def test_a_key_of_order_is_in_one_batch_at_a_time() -> None:
-    schedule = make()
+@rows("order, meanwhile, then", [("destination", ["b1"], ["a0"]), ("none", ["a0", "b1"], [])])
+def test_a_key_of_order_is_in_one_batch_at_a_time(order: str, meanwhile: list[str], then: list[str]) -> None:
+    schedule = make(order)
     add(schedule, taken("a"))
     first = schedule.next_batch(4)
     add(schedule, taken("a", "b", cycle=2))
-    assert names(schedule.next_batch(4)) == ["b1"]
-    assert schedule.next_batch(4) is None
+    assert sorted(batches(schedule)) == meanwhile
     end(schedule, first)
-    assert names(schedule.next_batch(4)) == ["a0"]
-
-
-def test_without_order_nothing_waits() -> None:
-    schedule = make("none")
-    add(schedule, taken("a"))
-    schedule.next_batch(4)
-    add(schedule, taken("a", cycle=2))
-    assert names(schedule.next_batch(4)) == ["a0"]
+    assert batches(schedule) == then
 
 
 @rows("kind", ["rolled_back", None])
@@ -137,7 +129,7 @@ def test_what_was_claimed_behind_an_event_that_goes_back_goes_back_too(kind: str
     outcomes = {} if kind is None else {0: Outcome(OutcomeKind(kind))}
     ended_claims = end(schedule, batch, outcomes)
     assert sorted((c.cycle, c.sequence) for c, _ in ended_claims.returned if c.cycle == 2) == [(2, 0), (2, 2)]
-    assert names(schedule.next_batch(4)) == ["b1"]
+    assert batches(schedule) == ["b1"]
 
 
 def test_where_a_poll_ends_all_that_waits_goes_back_and_what_runs_goes_on() -> None:
@@ -159,11 +151,11 @@ def test_whoever_ended_a_worker_runs_again_alone_and_first() -> None:
     outcomes = {0: Outcome(OutcomeKind.PUBLISHED)}
     end(schedule, batch, outcomes, attempts={1: 1}, again={1, 2})
     alone = schedule.next_batch(4)
-    assert (names(alone), alone and alone.attempts) == (["a1"], {1: 1})
+    assert (names(alone), alone and alone.attempts) == ("a1", {1: 1})
     assert schedule.next_batch(4) is None
     end(schedule, alone)
     rest = schedule.next_batch(4)
-    assert (names(rest), rest and rest.attempts) == (["a2"], {})
+    assert (names(rest), rest and rest.attempts) == ("a2", {})
 
 
 def test_without_order_the_others_do_not_wait_for_whoever_ended_a_worker() -> None:
@@ -171,7 +163,7 @@ def test_without_order_the_others_do_not_wait_for_whoever_ended_a_worker() -> No
     add(schedule, taken("a", "a", "a", "a"))
     batch = schedule.next_batch(4)
     end(schedule, batch, {}, attempts={1: 1, 3: 1}, again={0, 1, 2, 3})
-    assert [names(schedule.next_batch(4)) for _ in range(3)] == [["a1"], ["a3"], ["a0", "a2"]]
+    assert batches(schedule) == ["a1", "a3", "a0 a2"]
 
 
 def test_an_event_that_goes_back_after_it_ended_workers_says_how_often() -> None:
@@ -196,8 +188,7 @@ def test_a_second_copy_waits_for_the_outcome_of_the_first(kind: str, runs: int, 
     schedule = make("none")
     add(schedule, taken("a", "a", "a"), {0: "x", 1: "x", 2: "x"})
     first = schedule.next_batch(4)
-    assert names(first) == ["a0"]
-    assert schedule.next_batch(4) is None
+    assert (names(first), batches(schedule)) == ("a0", [])
     ended_claims = end(schedule, first, {0: Outcome(OutcomeKind(kind))})
     duplicates = [outcome for _, outcome in ended_claims.decided if outcome.kind == "duplicate"]
     assert len(duplicates) == (2 if kind == "published" else 0)
@@ -246,7 +237,7 @@ def test_polls_are_collected_in_one_cycle_until_something_of_it_has_begun() -> N
     assert schedule.next_sequence(2) == 1
     add(schedule, taken("a", "a", cycle=2, first=1))
     end(schedule, first)
-    assert names(schedule.next_batch(4)) == ["a0", "a1", "a2"]
+    assert names(schedule.next_batch(4)) == "a0 a1 a2"
 
 
 def test_a_batch_that_is_a_spark_job_collects_more_while_nothing_else_waits() -> None:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.events.outcome import join_names, split_names
-from tests.events.conftest import OBJECTS, Bench, EventDeployment
+from tests.events.conftest import SPLIT, Bench, EventDeployment
 
-SPLIT = OBJECTS.replace("  text/plain: {attribute: Text}\n", "  application/jsonl: {split: true}\n")
 A = {"object": "Customer", "process": "processes:a", "name": "a"}
 B = {"object": "Customer", "process": "processes:b", "name": "b"}
 QUEUE = {"object": "Customer", "destination": "queue://crm", "name": "crm"}
@@ -65,27 +64,20 @@ def test_an_error_and_what_nobody_wants_name_the_record(bench: Bench) -> None:
     assert deployment.properties("archive", "ID:some")["connector_reason"] == some
 
 
-def test_a_process_that_fails_for_a_record_fails_the_message_and_names_the_record(bench: Bench) -> None:
+def test_a_process_that_fails_for_a_record_fails_the_message_until_it_is_repaired(bench: Bench) -> None:
     deployment = deploy(bench, A, B, QUEUE)
     deployment.drop("orders", lines("x", "b: fail no stock", "z"), "4.1.T")
     kind, reason = deployment.outcomes()["ID:1"]
-    assert kind == "failed"
-    assert reason.startswith("record 2: b: ValueError: no stock (processes.py:")
+    assert (kind, reason.startswith("record 2: b: ValueError: no stock (processes.py:")) == ("failed", True)
     assert [(call["who"], call["id"]) for call in bench.calls()] == [
         (who, f"ID:1#{number}") for number in (1, 2, 3) for who in "ab"
     ]
     assert deployment.messages("crm") == []
     delivered = deployment.properties("error", "ID:1")["connector_delivered"]
     assert set(split_names(delivered)) == {"a#1", "a#2", "a#3", "b#1", "b#3"}
-
-
-def test_a_repaired_message_goes_only_to_those_that_have_not_confirmed(bench: Bench) -> None:
-    deployment = deploy(bench, A, QUEUE)
-    deployment.drop("orders", lines("x", "a: fail no stock", "z"), "4.1.T")
-    deployment.outcomes()
     deployment.move("error", "orders", lines("x", "y", "z"))
     assert deployment.outcomes() == {"ID:1": ("published", "")}
-    assert [call["values"]["Name"] for call in bench.calls()][3:] == ["y"]
+    assert [(call["who"], call["values"]["Name"]) for call in bench.calls()][6:] == [("b", "y")]
     assert len(deployment.messages("crm")) == 3
 
 

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +15,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from connector.events.task_answer import unpack_answer
 from connector.messaging.message import Message
 from connector.testing.deployment import Deployment
-from tests.events.conftest import OBJECTS, Bench, EventDeployment, with_rules
-from tests.runs import ServiceDeployment
-from tests.sinks.web_server import WebServer, answer, serving
+from tests.events.conftest import Bench, EventDeployment, with_rules
+from tests.forked_command import run
+from tests.sinks.web_server import WebServer, answer, server, serving
 from tests.tables import rows
 from tests.waiting import wait_for
 
@@ -33,7 +32,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-
 def ask(bo, event):
     with open(os.path.join(HERE, "seen"), "a") as file:
         file.write(event.traceparent + "\\n")
@@ -42,9 +40,12 @@ def ask(bo, event):
     with ThreadPoolExecutor(1) as threads:
         threads.submit(event.request, "Order.Create", {"Id": "3"}).result(60)
 
-
 def refuse(bo, event):
     raise ValueError("customer 4711 is not known")
+
+def answer(bo, event):
+    if bo["CustomerId"] == "2":
+        raise ValueError("no")
 """
 
 
@@ -66,15 +67,11 @@ class Seen:
 
 CLIENT, CONSUMER, INTERNAL, ERROR = 3, 5, 1, 2
 
+__all__ = ["server"]
+
 
 @pytest.fixture
 def collector() -> Iterator[WebServer]:
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def server() -> Iterator[WebServer]:
     with serving() as made:
         yield made
 
@@ -85,26 +82,18 @@ def spans(collector: WebServer) -> list[Seen]:
     for asked in collector.asked:
         assert (asked.method, asked.target) == ("POST", "/v1/traces")
         for resource in ExportTraceServiceRequest.FromString(asked.body).resource_spans:
-            about = {one.key: one.value.string_value for one in resource.resource.attributes}
+            about = values_of(resource.resource.attributes)
             for span in (one for scope in resource.scope_spans for one in scope.spans):
-                attributes = {
-                    one.key: getattr(one.value, str(one.value.WhichOneof("value"))) for one in span.attributes
-                }
-                found.append(
-                    Seen(
-                        span.name,
-                        span.kind,
-                        span.trace_id.hex(),
-                        span.span_id.hex(),
-                        span.parent_span_id.hex(),
-                        (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9,
-                        attributes,
-                        span.status.code,
-                        span.status.message,
-                        about["service.name"],
-                    )
-                )
+                trace, own, parent = (one.hex() for one in (span.trace_id, span.span_id, span.parent_span_id))
+                seconds = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9
+                told = values_of(span.attributes), span.status.code, span.status.message
+                seen = Seen(span.name, span.kind, trace, own, parent, seconds, *told, about["service.name"])
+                found.append(seen)
     return found
+
+
+def values_of(attributes: Any) -> dict[str, Any]:
+    return {one.key: getattr(one.value, str(one.value.WhichOneof("value"))) for one in attributes}
 
 
 def traced(collector: WebServer, **more: Any) -> Mapping[str, Any]:
@@ -125,37 +114,29 @@ def sent(deployment: Deployment, queue: str) -> list[str | None]:
     return [None if one is None else str(one) for one in found]
 
 
+FORWARD = {"object": "Customer", "name": "forward", "destination": "queue://next"}
+
+
+def hook(server: WebServer) -> dict[str, Any]:
+    return {"object": "Customer", "name": "hook", "webhook": {"url": server.url}}
+
+
 def everything(bench: Bench, server: WebServer, **more: Any) -> EventDeployment:
     """A deployment whose events send a message, a webhook and three requests."""
+    asking = {"object": "Customer", "name": "asking", "process": "processes:ask"}
     return bench.deploy(
-        subscriptions=[
-            {"object": "Customer", "name": "forward", "destination": "queue://next"},
-            {"object": "Customer", "name": "hook", "webhook": {"url": server.url}},
-            {"object": "Customer", "name": "asking", "process": "processes:ask"},
-        ],
+        subscriptions=[FORWARD, hook(server), asking],
         objects=with_rules(ASKING),
         processes=PROCESSES,
         more=more,
     )
 
 
-def test_without_tracing_the_traceparent_is_passed_on_unchanged(bench: Bench, server: WebServer) -> None:
-    deployment = everything(bench, server)
-    deployment.send("customers", customer(SAMPLED))
-    deployment.drain()
-    assert sent(deployment, "next") == [SAMPLED]
-    assert sent(deployment, "asked") == [SAMPLED] * 3
-    assert [one.headers.get("traceparent") for one in server.asked] == [SAMPLED]
-    assert (bench.directory / "seen").read_text() == f"{SAMPLED}\n"
-
-
 @rows("is_traced", [False, True])
-def test_a_reply_belongs_to_the_trace_of_its_request(
-    bench: Bench, collector: WebServer, is_traced: bool
-) -> None:
+def test_a_reply_is_of_the_trace_of_its_request(bench: Bench, collector: WebServer, is_traced: bool) -> None:
     deployment = bench.deploy(
         subscriptions=[{"object": "Customer", "process": "processes:answer", "reply": True}],
-        processes="def answer(bo, event):\n    if bo['CustomerId'] == '2':\n        raise ValueError('no')\n",
+        processes=PROCESSES,
         more=traced(collector) if is_traced else {},
     )
     requests = [customer(SAMPLED, number) for number in ("1", "2", "3")]
@@ -174,38 +155,30 @@ def test_a_reply_belongs_to_the_trace_of_its_request(
     assert set(map(str, found)) - {SAMPLED} < events
 
 
-def test_a_malformed_traceparent_is_ignored(bench: Bench, server: WebServer) -> None:
+def test_without_tracing_a_traceparent_is_passed_on_unless_it_is_malformed(
+    bench: Bench, server: WebServer
+) -> None:
     malformed = [
-        None,
-        "",
-        "nonsense",
-        SAMPLED[:-1],
-        f"{SAMPLED}-more",
-        SAMPLED.upper(),
-        f"ff{SAMPLED[2:]}",
-        f"00-{'0' * 32}-{PARENT}-01",
-        f"00-{TRACE}-{'0' * 16}-01",
-        SAMPLED + "\n",
+        *(None, "", "nonsense", SAMPLED[:-1], f"{SAMPLED}-more", SAMPLED.upper(), f"ff{SAMPLED[2:]}"),
+        *(f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE}-{'0' * 16}-01", SAMPLED + "\n"),
     ]
     deployment = everything(bench, server)
-    for one in malformed:
+    for one in (*malformed, SAMPLED):
         deployment.send("customers", customer(one))
     deployment.drain()
-    assert sent(deployment, "next") == [None] * len(malformed)
-    assert sent(deployment, "asked") == [None] * 3 * len(malformed)
-    assert ["traceparent" in one.headers for one in server.asked] == [False] * len(malformed)
+    nothing = [None] * len(malformed)
+    assert sent(deployment, "next") == [*nothing, SAMPLED]
+    assert sent(deployment, "asked") == [*nothing * 3, *[SAMPLED] * 3]
+    assert [one.headers.get("traceparent") for one in server.asked] == [*nothing, SAMPLED]
+    assert (bench.directory / "seen").read_text().split() == [SAMPLED]
 
 
 def test_a_chain_of_two_adapters_is_one_trace(
     bench: Bench, tmp_path_factory: pytest.TempPathFactory, collector: WebServer, server: WebServer
 ) -> None:
-    first = bench.deploy(
-        subscriptions=[{"object": "Customer", "name": "forward", "destination": "queue://next"}],
-        more=traced(collector),
-        ApplicationName="first",
-    )
+    first = bench.deploy(subscriptions=[FORWARD], more=traced(collector), ApplicationName="first")
     second = Bench(tmp_path_factory.mktemp("second"), bench.root).deploy(
-        subscriptions=[{"object": "Customer", "name": "hook", "webhook": {"url": server.url}}],
+        subscriptions=[hook(server)],
         more=traced(collector, service="billing"),
         ApplicationName="second",
         InputDestination="queue://next",
@@ -214,14 +187,9 @@ def test_a_chain_of_two_adapters_is_one_trace(
     first.drain()
     second.drain()
     found = {(one.service, one.name): one for one in spans(collector)}
-    assert set(found) == {
-        ("first", "process customers"),
-        ("first", "convert"),
-        ("first", "deliver forward"),
-        ("billing", "process next"),
-        ("billing", "convert"),
-        ("billing", "deliver hook"),
-    }
+    names = {"first": ["process customers", "convert", "deliver forward"]}
+    names["billing"] = ["process next", "convert", "deliver hook"]
+    assert set(found) == {(service, name) for service in names for name in names[service]}
     assert len({one.trace_id for one in found.values()}) == 1
     whole, following = found["first", "process customers"], found["billing", "process next"]
     assert (whole.kind, whole.parent_id) == (CONSUMER, "")
@@ -230,13 +198,12 @@ def test_a_chain_of_two_adapters_is_one_trace(
         part = found[service, name]
         assert (part.kind, part.parent_id, part.status) == (INTERNAL, parent.span_id, 0)
         assert 0 < part.seconds < parent.seconds
-    assert [one.headers["traceparent"] for one in server.asked] == [
-        f"00-{following.trace_id}-{following.span_id}-01"
-    ]
+    carried = f"00-{following.trace_id}-{following.span_id}-01"
+    assert [one.headers["traceparent"] for one in server.asked] == [carried]
 
 
 @pytest.mark.parametrize("isolated", [False, pytest.param(True, marks=pytest.mark.process)])
-def test_spans_tell_the_message_the_outcome_and_the_requests(
+def test_spans_tell_message_outcome_and_requests(
     bench: Bench, collector: WebServer, server: WebServer, isolated: bool
 ) -> None:
     deployment = everything(bench, server, **traced(collector))
@@ -261,19 +228,14 @@ def test_spans_tell_the_message_the_outcome_and_the_requests(
     asked = [one for one in found if one.kind == CLIENT]
     assert [(one.name, one.parent_id) for one in asked] == [("request Order.Create", whole.span_id)] * 3
     assert {one.attributes["connector.outcome"] for one in asked} == {"SUCCEED"}
-    assert sorted(sent(deployment, "asked"), key=str) == sorted(
-        f"00-{TRACE}-{one.span_id}-01" for one in asked
-    )
+    expected = [f"00-{TRACE}-{one.span_id}-01" for one in asked]
+    assert sorted(sent(deployment, "asked"), key=str) == sorted(expected)
     own = f"00-{TRACE}-{whole.span_id}-01"
     assert sent(deployment, "next") == [own]
     assert [one.headers["traceparent"] for one in server.asked] == [own]
     assert (bench.directory / "seen").read_text() == f"{own}\n"
-    assert sorted(one.name for one in found if one.kind == INTERNAL) == [
-        "convert",
-        "deliver asking",
-        "deliver forward",
-        "deliver hook",
-    ]
+    parts = sorted(one.name for one in found if one.kind == INTERNAL)
+    assert parts == ["convert", "deliver asking", "deliver forward", "deliver hook"]
 
 
 def test_a_failure_has_its_kind_and_no_value_of_the_message(bench: Bench, collector: WebServer) -> None:
@@ -316,19 +278,14 @@ def test_a_trace_that_is_not_sampled_stays_one_trace_without_spans(
     deployment.send("customers", customer(UNSAMPLED))
     deployment.drain()
     assert collector.asked == []
-    (following,) = sent(deployment, "next")
-    assert following is not None
-    assert (following[:36], following[-3:]) == (f"00-{TRACE}-", "-00")
-    assert {str(one)[:36] for one in sent(deployment, "asked")} == {f"00-{TRACE}-"}
+    following = {str(one) for queue in ("next", "asked") for one in sent(deployment, queue)}
+    assert {(one[:36], one[-3:]) for one in following} == {(f"00-{TRACE}-", "-00")}
 
 
 def test_a_sample_of_0_begins_no_trace_that_is_exported(bench: Bench, collector: WebServer) -> None:
-    deployment = bench.deploy(
-        subscriptions=[{"object": "Customer", "name": "forward", "destination": "queue://next"}],
-        more=traced(collector, sample=0),
-    )
-    deployment.send("customers", customer())
-    deployment.send("customers", customer(SAMPLED))
+    deployment = bench.deploy(subscriptions=[FORWARD], more=traced(collector, sample=0))
+    for came in (None, SAMPLED):
+        deployment.send("customers", customer(came))
     deployment.drain()
     assert {one.trace_id for one in spans(collector)} == {TRACE}
     assert sorted(str(one)[-2:] for one in sent(deployment, "next")) == ["00", "01"]
@@ -340,12 +297,10 @@ def test_a_request_of_a_program_begins_a_trace(bench: Bench, collector: WebServe
         assert adapter.request("Order.Create", {"Id": "1"}).good
         assert adapter.request_async("Order.Create", {"Id": "2"}).result(60).good
     found = spans(collector)
-    assert [(one.name, one.kind, one.parent_id) for one in found] == [
-        ("request Order.Create", CLIENT, "")
-    ] * 2
-    assert sorted(sent(deployment, "asked"), key=str) == sorted(
-        f"00-{one.trace_id}-{one.span_id}-01" for one in found
-    )
+    asked = ("request Order.Create", CLIENT, "")
+    assert [(one.name, one.kind, one.parent_id) for one in found] == [asked] * 2
+    expected = [f"00-{one.trace_id}-{one.span_id}-01" for one in found]
+    assert sorted(sent(deployment, "asked"), key=str) == sorted(expected)
 
 
 def test_a_collector_that_does_not_answer_delays_neither_event_nor_stop(
@@ -376,14 +331,12 @@ def test_a_collector_that_fails_is_logged_and_gets_the_spans_of_later_events(
 ) -> None:
     collector.answers.append(answer(400))
     deployment = bench.deploy(more=traced(collector))
-    deployment.send("customers", customer())
-    deployment.drain()
-    deployment.send("customers", customer())
-    deployment.drain()
-    assert len(collector.asked) == 2
+    for _ in range(2):
+        deployment.send("customers", customer())
+        deployment.drain()
     (line,) = (vars(one) for one in caplog.records if one.name == "connector.traces")
     assert "400" in line["reason"]
-    assert len(bench.called()) == 2
+    assert (len(collector.asked), len(bench.called())) == (2, 2)
 
 
 def test_without_tracing_a_task_measures_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,33 +365,15 @@ def test_the_environment_names_collector_and_service(
 
 
 @pytest.mark.process
-def test_connector_run_exports_the_spans_of_spark_workers(tmp_path: Path, collector: WebServer) -> None:
-    deployment = ServiceDeployment(tmp_path, OBJECTS, PROCESSES)
-    document = {
-        "provider": {"type": "dropbox", "root": "./data", "create": True, "durability": "none"},
-        "connector": {
-            "ApplicationName": "sparkling",
-            "InputDestination": "queue://customers",
-            "PollQuantity": 100,
-            "DataHandlerMimeType": "application/json",
-            "ConfigurationMetaObject": "MO_Config",
-        },
-        "subscriptions": [{"object": "Customer", "name": "forward", "destination": "queue://next"}],
-        "metaobjects": "./metaobjects",
-        **traced(collector),
-    }
-    deployment.write("adapter.yaml", json.dumps(document))
-    deployment.java = True
-    try:
-        for _ in range(50):
-            deployment.send("customers", customer(SAMPLED))
-        run = deployment.drain()
-        assert run.summary["published"] == 50
-    finally:
-        deployment.close()
+def test_connector_run_exports_the_spans_of_its_workers(bench: Bench, collector: WebServer) -> None:
+    deployment = bench.deploy(subscriptions=[FORWARD], more=traced(collector), ApplicationName="shop")
+    for _ in range(50):
+        deployment.send("customers", customer(SAMPLED))
+    done = run(["run", "--drain"], cwd=bench.directory)
+    assert done.returncode == 0, done.stderr
     found = spans(collector)
     names = ("process customers", "convert", "deliver forward")
     assert [sum(one.name == name for one in found) for name in names] == [50, 50, 50]
-    assert {(one.trace_id, one.service) for one in found} == {(TRACE, "sparkling")}
+    assert {(one.trace_id, one.service) for one in found} == {(TRACE, "shop")}
     wholes = {one.span_id for one in found if one.kind == CONSUMER}
     assert {str(one)[36:52] for one in sent(deployment, "next")} == wholes

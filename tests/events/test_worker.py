@@ -7,7 +7,6 @@ import re
 import time
 from typing import Any
 
-import orjson
 import pytest
 
 from connector.errors import PipelineError
@@ -17,9 +16,9 @@ from connector.events.task_settings import Assignment
 from connector.service.assembly import make_provider, make_task_settings
 from connector.status import ReturnCode
 from connector.testing.pipeline import InProcessPipeline
-from tests.events.conftest import Bench, EventDeployment
+from tests.events.conftest import A_AND_B, ORDER, Bench, EventDeployment, customer
 from tests.forked_command import PipedProcess
-from tests.tables import Table, rows
+from tests.tables import rows
 from tests.waiting import is_running, wait_for
 
 pytestmark = pytest.mark.process
@@ -28,108 +27,94 @@ pytestmark = pytest.mark.process
 WITH_TIMEOUT = ({"object": "*", "process": "processes:a", "name": "a", "timeout": "1s"},)
 
 
-def test_an_event_that_ends_its_worker_once_runs_again_in_its_place(bench: Bench) -> None:
-    deployment = bench.deploy()
-    deployment.drop_customers(x1="", x2="a: exit-once 3", x3="", x4="a: exit-once 4", x5="")
+def test_an_event_that_ends_its_worker_runs_again_in_its_place(bench: Bench) -> None:
+    deployment = bench.deploy(max_attempts=3)
+    once = {"x1": "", "x2": "a: exit-once 3", "x3": "", "x4": "a: exit-once 4", "x5": ""}
+    always = {"y1": "a: exit 3", "y2": "", "y3": "a: exit 0", "y4": "", "y5": "a: kill", "y6": ""}
+    deployment.drop_customers(**once, **always)
     for number in range(3):
-        deployment.drop("orders", '{"BusinessObject": "Order"}', f"4.o{number}.T")
+        deployment.drop("orders", ORDER, f"4.o{number}.T")
     found = deployment.outcomes(isolated=True)
-    assert {kind for kind, _ in found.values()} == {"published"}
+    failed = {identity: reason for identity, (kind, reason) in found.items() if kind != "published"}
+    assert failed == {
+        f"ID:{name}": f"its worker {end}; it was tried 3 times (max_attempts)"
+        for name, end in (
+            ("y1", "ended with status 3"),
+            ("y3", "ended with status 0"),
+            ("y5", "was ended by SIGKILL"),
+        )
+    }
+    for identity in failed:
+        assert deployment.properties("error", identity)["connector_attempts"] == 3
     calls = [(call["id"][3:], call["count"]) for call in bench.calls()]
-    group = [call for call in calls if call[0].startswith("x")]
-    assert group == [("x1", 1), ("x2", 1), ("x2", 2), ("x3", 1), ("x4", 1), ("x4", 2), ("x5", 1)]
+    group = [f"{name} {count}" for name, count in calls if not name.startswith("o")]
+    assert group[:7] == ["x1 1", "x2 1", "x2 2", "x3 1", "x4 1", "x4 2", "x5 1"]
+    assert group[7:] == [
+        f"{name} {count}" for name, what in always.items() for count in range(1, 4 if what else 2)
+    ]
     assert sorted(call for call in calls if call[0].startswith("o")) == [("o0", 1), ("o1", 1), ("o2", 1)]
 
 
-def test_an_event_that_always_ends_its_worker_has_failed_after_max_attempts(bench: Bench) -> None:
-    said = {
-        "exit 3": "ended with status 3",
-        "exit 0": "ended with status 0",
-        "kill": "was ended by SIGKILL",
-    }
-    deployment = bench.deploy(max_attempts=3)
-    expected: list[tuple[str, int]] = []
-    for number, what in enumerate(said):
-        deployment.drop_customers(**{f"{number}-bad": f"a: {what}", f"{number}-good": ""})
-        expected += [(f"ID:{number}-bad", count) for count in (1, 2, 3)] + [(f"ID:{number}-good", 1)]
-    found = deployment.outcomes(isolated=True)
-    with Table() as table:
-        for number, (what, words) in enumerate(said.items()):
-            with table.row(what):
-                assert found[f"ID:{number}-good"] == ("published", "")
-                outcome, reason = found[f"ID:{number}-bad"]
-                assert outcome == "failed"
-                assert words in reason
-                assert "3 times (max_attempts)" in reason
-                assert deployment.properties("error", f"ID:{number}-bad")["connector_attempts"] == 3
-    assert bench.deliveries() == expected
-
-
-def test_a_process_that_does_not_return_is_ended_after_its_timeout(bench: Bench) -> None:
-    deployment = bench.deploy(subscriptions=WITH_TIMEOUT, max_attempts=2)
-    deployment.drop_customers(good1="", bad="a: hang", slow="a: hang-once", good2="")
-    found = deployment.outcomes(isolated=True)
-    assert {i: kind for i, (kind, _) in found.items()} == {
-        "ID:good1": "published",
-        "ID:bad": "failed",
-        "ID:slow": "published",
-        "ID:good2": "published",
-    }
-    assert "did not return from a in time" in found["ID:bad"][1]
-    calls = [(call["id"][3:], call["count"]) for call in bench.calls()]
-    assert calls == [("good1", 1), ("bad", 1), ("bad", 2), ("slow", 1), ("slow", 2), ("good2", 1)]
-
-
-def test_several_harmful_events_among_many_leave_the_good_ones_alone(bench: Bench) -> None:
+def test_harmful_events_among_many_leave_the_good_ones_alone(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=WITH_TIMEOUT, max_attempts=2, order="none", PollQuantity=20)
-    harmful = {5: "a: kill", 17: "a: hang", 18: "a: exit 1", 33: "a: fail x"}
+    harmful = {5: "a: kill", 17: "a: hang", 18: "a: hang-once", 20: "a: exit 1", 33: "a: fail x"}
     deployment.drop_customers(**{f"x{n:02}": harmful.get(n, "") for n in range(50)})
     found = deployment.outcomes(isolated=True, parallelism=3)
-    assert {i for i, (kind, _) in found.items() if kind == "failed"} == {f"ID:x{n:02}" for n in harmful}
+    failed = {i for i, (kind, _) in found.items() if kind == "failed"}
+    assert failed == {f"ID:x{n:02}" for n in harmful if n != 18}
+    assert "did not return from a in time" in found["ID:x17"][1]
     good = [f"ID:x{n:02}" for n in range(50) if n not in harmful]
     called = bench.called()
     assert [called.count(i) for i in good] == [1] * len(good)
-    assert [called.count(f"ID:x{n:02}") for n in harmful] == [2, 2, 2, 1]
+    assert [called.count(f"ID:x{n:02}") for n in harmful] == [2, 2, 2, 2, 1]
 
 
 def test_what_was_confirmed_before_the_worker_ended_may_be_repeated_and_is_told_so(bench: Bench) -> None:
-    subscriptions = [
-        {"object": "*", "process": "processes:a", "name": "a"},
-        {"object": "*", "process": "processes:b", "name": "b"},
-        {"object": "*", "destination": "queue://copies", "name": "q"},
-    ]
-    deployment = bench.deploy(subscriptions=subscriptions)
+    deployment = bench.deploy(subscriptions=[*A_AND_B, {"object": "*", "destination": "queue://copies"}])
     deployment.drop_customers(x="b: exit-once 1")
     deployment.drain(isolated=True)
-    assert [(call["who"], call["count"]) for call in bench.calls()] == [
-        ("a", 1),
-        ("b", 1),
-        ("a", 2),
-        ("b", 2),
-    ]
-    assert len(deployment.messages("copies")) == 1
+    calls = [f"{call['who']} {call['count']}" for call in bench.calls()]
+    assert (calls, len(deployment.messages("copies"))) == (["a 1", "b 1", "a 2", "b 2"], 1)
 
 
 def test_where_nothing_may_run_twice_it_stays_in_doubt(bench: Bench) -> None:
     deployment = bench.deploy(
         subscriptions=WITH_TIMEOUT, InProgressDestination="queue://busy", InDoubtEvents="Ignore"
     )
-    deployment.drop_customers(a="", b="a: exit 3", c="", d="a: kill", e="a: hang", f="")
+    deployment.drop_customers(a="", b="a: exit 3", c="", d="a: hang", e="")
     counts = deployment.drain(isolated=True).summary.as_dict()
-    assert (counts["claimed"], counts["published"], counts["in_doubt"]) == (6, 3, 3)
-    assert bench.deliveries() == [(f"ID:{name}", 1) for name in "abcdef"]
-    assert sorted(deployment.ids("busy")) == ["ID:b", "ID:d", "ID:e"]
-    assert deployment.ids("archive") == ["ID:a", "ID:c", "ID:f"]
+    assert (counts["claimed"], counts["published"], counts["in_doubt"]) == (5, 3, 2)
+    assert bench.deliveries() == [(f"ID:{name}", 1) for name in "abcde"]
+    assert sorted(deployment.ids("busy")) == ["ID:b", "ID:d"]
+    assert deployment.ids("archive") == ["ID:a", "ID:c", "ID:e"]
 
 
-def test_an_event_that_is_given_back_after_a_crash_stops_the_rest(bench: Bench) -> None:
-    deployment = bench.deploy()
-    deployment.drop_customers(x1="a: exit-once 1", x2="a: inactive", x3="")
+@rows("in_progress", [None, "queue://busy"])
+def test_an_event_given_back_after_a_crash_stops_the_rest_and_counts(
+    bench: Bench, in_progress: str | None
+) -> None:
+    deployment = bench.deploy(subscriptions=A_AND_B, InProgressDestination=in_progress)
+    deployment.drop_customers(x1="a: exit-once 3; b: inactive", x2="")
     with deployment.running(isolated=True) as adapter:
-        report = adapter.poll()
-        assert report.code is ReturnCode.APPRESPONSETIMEOUT
-        assert sorted(deployment.ids("customers")) == ["ID:x2", "ID:x3"]
-    assert bench.called() == ["ID:x1", "ID:x1", "ID:x2"]
+        for _ in range(3):
+            assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    assert deployment.ids("busy" if in_progress else "customers")[0] == "ID:x1"
+    assert "ID:x2" in deployment.ids("customers")
+    calls = [f"{call['id']} {call['who']} {call['count']}" for call in bench.calls()]
+    assert calls == ["ID:x1 a 1", "ID:x1 a 2", *["ID:x1 b 2"] * 3]
+
+
+def test_who_has_confirmed_is_kept_when_the_repaired_event_ends_its_worker(bench: Bench) -> None:
+    deployment = bench.deploy(subscriptions=A_AND_B, max_attempts=2)
+    deployment.drop_customers(x="b: fail x")
+    with deployment.running(isolated=True) as adapter:
+        adapter.poll()
+        deployment.move("error", "customers", customer("b: exit 3"))
+        adapter.poll()
+    properties = deployment.properties("error", "ID:x")
+    assert "ended with status 3" in properties["connector_reason"]
+    assert (properties["connector_delivered"], properties["connector_attempts"]) == ("a", 3)
+    assert bench.called("a") == ["ID:x"]
 
 
 def test_an_assignment_runs_once_however_often_it_is_handed_out(bench: Bench) -> None:
@@ -209,31 +194,31 @@ def test_a_runner_that_loses_its_parent_does_not_outlive_stop_timeout(bench: Ben
 # -- what it logs --------------------------------------------------------------------------------------
 
 
-def log_of_a_worker(bench: Bench, **logging: str) -> list[str]:
-    """The lines on the standard error stream about a request whose reply has nowhere to go."""
+@rows(
+    "logging, line",
+    [
+        ({}, r"\d{4}-\d\d-\d\dT[\d:.]+Z \[warning *\] a request gets no reply .*"),
+        (
+            {"format": "json"},
+            r'\{"event": "a request gets no reply", "level": "warning", "logger": "connector\.events", '
+            r'.*"timestamp": "[^"]+Z"\}',
+        ),
+        ({"level": "error"}, None),
+    ],
+)
+def test_a_worker_logs_in_the_format_and_from_the_level_of_the_adapter(
+    bench: Bench, logging: dict[str, str], line: str | None
+) -> None:
+    """On its standard error stream, about a request whose reply has nowhere to go."""
     subscriptions = [{"object": "*", "process": "processes:a", "reply": True}]
     deployment = bench.deploy(subscriptions=subscriptions, more={"logging": logging})
-    deployment.send("orders", '{"BusinessObject": "Order"}', reply_to="queue://orders~EXPIRED")
+    deployment.send("orders", ORDER, reply_to="queue://orders~EXPIRED")
     driver = PipedProcess(bench.directory, script=DRIVER)
     _, errors = driver.communicate()
     assert driver.returncode == 0, errors
-    return [line for line in errors.splitlines() if "gets no reply" in line]
-
-
-def test_a_worker_logs_with_time_and_level_for_people(bench: Bench) -> None:
-    (line,) = log_of_a_worker(bench)
-    assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z \[warning *\] ", line)
-
-
-def test_a_worker_logs_with_time_and_level_for_programs(bench: Bench) -> None:
-    (line,) = log_of_a_worker(bench, format="json")
-    record = orjson.loads(line)
-    assert (record["level"], record["logger"]) == ("warning", "connector.events")
-    assert record["timestamp"].endswith("Z")
-
-
-def test_a_worker_logs_nothing_below_the_level_of_the_adapter(bench: Bench) -> None:
-    assert log_of_a_worker(bench, level="error") == []
+    found = [one for one in errors.splitlines() if "gets no reply" in one]
+    assert len(found) == (line is not None)
+    assert all(re.fullmatch(str(line), one) for one in found), found
 
 
 @rows("fails, published", [(1, True), (3, True), (4, False)])

@@ -52,6 +52,11 @@ def test_a_line_for_people_has_time_level_text_logger_and_fields(log: Log) -> No
     )
 
 
+def test_what_a_terminal_would_act_upon_is_escaped(log: Log) -> None:
+    line = log(io.StringIO(), "console", "the poll ends", reason="two words\x1b[2J", n="ID:\x1b[2J")
+    assert ("\x1b" in line, "two words\\x1b[2J" in line, "ID:\\x1b[2J" in line) == (False, True, True)
+
+
 def test_a_traceback_stands_below_its_line(log: Log) -> None:
     first, *others = log(io.StringIO(), "console", "the poll ends", ValueError("no")).splitlines()
     assert first.endswith("[connector.events]")

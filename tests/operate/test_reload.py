@@ -19,7 +19,7 @@ from connector.service import loop
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine import world
 from tests.brokers.engine.provider import LentProvider
-from tests.events.conftest import ORDER, PROCESSES, Bench, EventDeployment, noted, serving
+from tests.events.conftest import ORDER, PROCESSES, Bench, EventDeployment, customer, noted, serving
 from tests.tables import Table
 from tests.waiting import wait_for
 
@@ -57,6 +57,16 @@ def reload(deployment: Deployment, application: str = "test") -> ReloadAnswer:
     return wait_for(answered, what="an answer")
 
 
+def refuse(deployment: Deployment, words: str, application: str = "test") -> None:
+    """Asks for a reload, which is refused with these words in its reason."""
+    answer = reload(deployment, application)
+    assert (answer.result, words in answer.reason) == ("refused", True), answer
+
+
+def remove_orders(document: dict[str, Any]) -> None:
+    document["connector"].update(InputDestination=["queue://others"])
+
+
 def await_service(deployment: Deployment, application: str = "test") -> None:
     """Waits until a running service listens to requests to reload."""
     state = deployment.provider.state(application)
@@ -81,20 +91,21 @@ def test_a_reload_changes_inputs_and_subscriptions(bench: Bench, section: Mappin
         wait_for(lambda: bench.called("b") == [second, third], what="an event of the input before")
         assert bench.called() == [first, second, third]
         assert adapter.configuration.connector.poll_quantity == 7
-        assert reload(deployment) == ReloadAnswer(2, "reloaded", "", []), (
-            "nothing has changed, and that is fine"
-        )
+        assert reload(deployment) == ReloadAnswer(2, "reloaded", "", []), "nothing has changed: fine"
     assert adapter.summary.as_dict()["published"] == 3
 
 
 @pytest.mark.process
-def test_processes_are_loaded_anew(bench: Bench) -> None:
+def test_processes_are_loaded_anew_or_refused_by_the_workers(bench: Bench) -> None:
     deployment = deploy(bench)
     with deployment.running(isolated=True) as adapter, serving(adapter):
         first = deployment.send("queue://orders", ORDER)
         wait_for(lambda: bench.called() == [first], what="an event")
-        deployment.write("processes.py", PROCESSES.replace('obey("a"', 'obey("new a"'))
-        assert reload(deployment) == ReloadAnswer(1, "reloaded", "", [])
+        text = PROCESSES.replace('obey("a"', 'obey("new a"')
+        deployment.write("processes.py", f"{text}\nraise RuntimeError('half written')\n")
+        refuse(deployment, "half written")
+        deployment.write("processes.py", f"{text}\n# whole again, and longer than before\n")
+        assert reload(deployment) == ReloadAnswer(2, "reloaded", "", [])
         second = deployment.send("queue://orders", ORDER)
         wait_for(lambda: bench.called("new a") == [second], what="an event")
 
@@ -110,17 +121,14 @@ def test_what_the_driver_has_loaded_is_named(bench: Bench) -> None:
 
 def test_a_refused_configuration_changes_nothing(bench: Bench) -> None:
     restart = "a restart is needed, because this has changed: "
+    sections = {"spark": {"master": "local[3]"}, "logging": {"format": "json"}}
     refused: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"ApplicationName": "other"}, {}, "connector.ApplicationName"),
         ({"order": "none"}, {}, f"{restart}connector.order"),
         ({"InProgressDestination": "queue://busy"}, {}, "connector.InProgressDestination"),
         ({"InputDestination": None}, {}, "connector.InputDestination"),
         ({"PollFrequency": "often"}, {}, "connector.PollFrequency"),
-        (
-            {},
-            {"spark": {"master": "local[3]"}, "logging": {"format": "json"}},
-            f"{restart}spark, logging.format",
-        ),
+        ({}, sections, f"{restart}spark, logging.format"),
     ]
     deployment = deploy(bench)
     file = deployment.directory / "adapter.yaml"
@@ -137,29 +145,11 @@ def test_a_refused_configuration_changes_nothing(bench: Bench) -> None:
             with table.row(keys, sections):
                 file.write_text(text)
                 change(deployment, update)
-                answer = reload(deployment)
-                assert answer.result == "refused"
-                assert reason in answer.reason
+                refuse(deployment, reason)
                 assert adapter.configuration is before
         file.write_text(text)
         sent = deployment.send("queue://orders", ORDER)
         wait_for(lambda: bench.called() == [sent], what="an event")
-
-
-@pytest.mark.process
-def test_a_process_that_cannot_be_loaded_is_refused_by_the_workers(bench: Bench) -> None:
-    deployment = deploy(bench)
-    with deployment.running(isolated=True) as adapter, serving(adapter):
-        await_service(deployment)
-        text = (deployment.directory / "processes.py").read_text()
-        deployment.write("processes.py", f"{text}\nraise RuntimeError('half written')\n")
-        answer = reload(deployment)
-        assert answer.result == "refused"
-        assert "half written" in answer.reason
-        deployment.write("processes.py", f"{text}\n# whole again, and longer than before\n")
-        sent = deployment.send("queue://orders", ORDER)
-        wait_for(lambda: bench.called() == [sent], what="an event")
-        assert reload(deployment).result == "reloaded"
 
 
 def test_an_input_that_cannot_be_used_is_refused(bench: Bench) -> None:
@@ -174,8 +164,7 @@ def test_an_input_that_cannot_be_used_is_refused(bench: Bench) -> None:
     with deployment.running() as adapter, serving(adapter):
         await_service(deployment)
         change(deployment, lambda document: document["connector"]["InputDestination"].append(topic))
-        answer = reload(deployment)
-        assert (answer.result, "all" in answer.reason) == ("refused", True)
+        refuse(deployment, "all")
         sent = deployment.send("queue://orders", ORDER)
         wait_for(lambda: bench.called() == [sent], what="an event")
         change(deployment, lambda document: document["connector"]["InputDestination"].pop())
@@ -185,9 +174,8 @@ def test_an_input_that_cannot_be_used_is_refused(bench: Bench) -> None:
 
 def test_nothing_is_claimed_and_nothing_is_cut_while_a_reload_waits(bench: Bench) -> None:
     deployment = deploy(bench, PollFrequency=100)
-    customer = '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: wait-for go"}'
     with deployment.running(parallelism=2) as adapter, noted(adapter) as polls:
-        first = deployment.send("queue://orders", customer)
+        first = deployment.send("queue://orders", customer("a: wait-for go"))
         wait_for(lambda: bench.called() == [first], what="an event at work")
         state = deployment.provider.state("test")
         request = ask_to_reload(state.control(), by="ann")
@@ -204,22 +192,20 @@ def test_nothing_is_claimed_and_nothing_is_cut_while_a_reload_waits(bench: Bench
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_an_input_with_messages_that_come_again_must_stay(
+def test_an_input_with_later_messages_must_stay(
     bench: Bench, section: Mapping[str, str], *, paused: bool
 ) -> None:
     later = {"first": "100ms", "most": "100ms"}
     subscription = {"object": "*", "process": "processes:a", "name": "a", "retry_later": later}
     deployment = deploy(bench, section, subscriptions=[subscription])
     away = deployment.write("away", "")
-    customer = '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: away-with away"}'
     with deployment.running() as adapter, serving(adapter):
-        sent = deployment.send("queue://orders", customer)
+        sent = deployment.send("queue://orders", customer("a: temporary-with away"))
         wait_for(lambda: adapter.summary.as_dict()["later"] >= 1, what="the first try")
         record = deployment.provider.state("test").control()
         control.pause(record, [ORDERS] if paused else [], by="ann")
-        change(deployment, lambda document: document["connector"].update(InputDestination=["queue://others"]))
-        answer = reload(deployment)
-        assert (answer.result, "queue://orders must stay an input" in answer.reason) == ("refused", True)
+        change(deployment, remove_orders)
+        refuse(deployment, "queue://orders must stay an input")
         away.unlink()
         control.resume(record, [ORDERS])
         wait_for(lambda: adapter.summary.as_dict()["published"] == 1, what="the last try")
@@ -233,23 +219,16 @@ def test_an_input_with_messages_that_come_again_must_stay(
 
 def test_an_input_with_messages_in_progress_must_stay(bench: Bench) -> None:
     deployment = deploy(bench, InProgressDestination="queue://busy", InDoubtEvents="LogError")
-    customer = '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: inactive-once asleep"}'
     with deployment.running() as adapter, serving(adapter):
-        deployment.send("queue://orders", customer)
+        deployment.send("queue://orders", customer("a: inactive-once asleep"))
         wait_for(lambda: bench.called(), what="an event whose process is not active")
-        change(deployment, lambda document: document["connector"].update(InputDestination=["queue://others"]))
-        answer = reload(deployment)
-        assert (answer.result, "queue://orders must stay an input" in answer.reason) == ("refused", True)
+        change(deployment, remove_orders)
+        refuse(deployment, "queue://orders must stay an input")
 
 
 def test_all_services_are_asked(bench: Bench) -> None:
     deployment = deploy(bench, instance=None)
-    with (
-        deployment.running() as first,
-        deployment.running() as second,
-        serving(first),
-        serving(second),
-    ):
+    with deployment.running() as first, deployment.running() as second, serving(first), serving(second):
         state = deployment.provider.state("test")
         wait_for(lambda: sum("reload" in one.note for one in state.instances()) == 2, what="both services")
         request = ask_to_reload(state.control(), by="ann")
@@ -274,8 +253,7 @@ def test_a_reload_at_a_broker(tmp_path: Path) -> None:
             document["connector"].update(InputDestination=["queue://urgent"], PollQuantity=3)
 
         change(deployment, remove)
-        answer = reload(deployment, "lent")
-        assert (answer.result, "queue://customers must stay" in answer.reason) == ("refused", True)
+        refuse(deployment, "queue://customers must stay", "lent")
         (deployment.directory / "away").unlink()
         wait_for(lambda: world.stored(deployment) == ["0 1"], what="the event")
         assert reload(deployment, "lent").result == "reloaded"

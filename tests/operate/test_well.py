@@ -1,11 +1,14 @@
-"""Well: each fact that is beyond its limit is a reason, and nothing else is."""
+"""The counts of an instance, and well: each fact beyond its limit is a reason, and nothing else is."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
+from connector.operate.activity import BOUNDS, Activity, Durations, cumulative, recent
 from connector.operate.limits import Health
 from connector.operate.well import Facts, InstanceFacts, well
+from connector.status import OutcomeKind
 from tests.tables import rows
 
 LIMITS = Health()
@@ -18,6 +21,11 @@ def limits(**changes: Any) -> Health:
 def one(**facts: Any) -> Facts:
     """The facts of one instance."""
     return Facts(instances=[InstanceFacts("host-a", **facts)])
+
+
+def running(**facts: Any) -> Facts:
+    """Facts beside an instance that is well."""
+    return Facts(instances=[InstanceFacts("a")], **facts)
 
 
 def test_an_application_within_its_limits_is_well() -> None:
@@ -43,18 +51,18 @@ def test_an_application_within_its_limits_is_well() -> None:
         (one(workers_died=11), "host-a: 11 workers died in 5 minutes, more than 10 (health.workers_died)"),
         (one(idle=301.0), "host-a: no good poll for 301 s, more than 5m (health.last_good_poll)"),
         (
-            Facts(instances=[InstanceFacts("a")], ages={"queue://orders": 7200.0}),
+            running(ages={"queue://orders": 7200.0}),
             "queue://orders: the oldest message has waited 7,200 s, more than 1h (health.oldest_waiting)",
         ),
         (
-            Facts(instances=[InstanceFacts("a")], resting={"books": "TimeoutError: 30 s"}),
+            running(resting={"books": "TimeoutError: 30 s"}),
             "books rests: TimeoutError: # s",
         ),
         (
-            Facts(instances=[InstanceFacts("a")], databases={"shop": "the database shop: refused"}),
+            running(databases={"shop": "the database shop: refused"}),
             "the database shop: refused",
         ),
-        (Facts(instances=[InstanceFacts("a")], disk="1 MiB are free"), "nothing is claimed: 1 MiB are free"),
+        (running(disk="1 MiB are free"), "nothing is claimed: 1 MiB are free"),
     ],
 )
 def test_each_fact_beyond_its_limit_is_a_reason(facts: Facts, reason: str) -> None:
@@ -72,12 +80,12 @@ def test_a_failed_provider_is_the_only_reason_because_nothing_else_is_known() ->
         (one(failed=1, published=9), {"failed_least": 1, "failed_share": 0.0}, "failed_share"),
         (one(), {"instances": 2}, "1 instance running, expected 2 (health.instances)"),
         (
-            Facts(instances=[InstanceFacts("a")], error_waiting=1001),
+            running(error_waiting=1001),
             {"error_waiting": 1000},
             "the error destination has 1,001 messages, more than 1,000 (health.error_waiting)",
         ),
         (
-            Facts(instances=[InstanceFacts("a")], error_growth=1),
+            running(error_growth=1),
             {"error_growth": 0},
             "the error destination has gained 1 message, more than 0 (health.error_growth)",
         ),
@@ -96,7 +104,7 @@ def test_limits_can_be_changed(facts: Facts, changes: dict[str, Any], reason: st
         (one(workers_died=1000), {"workers_died": None}),
         (one(idle=1e6), {"last_good_poll": None}),
         (Facts(), {"instances": 0}),
-        (Facts(instances=[InstanceFacts("a")], ages={"queue://orders": 1e9}), {"oldest_waiting": None}),
+        (running(ages={"queue://orders": 1e9}), {"oldest_waiting": None}),
     ],
 )
 def test_a_limit_can_be_lifted(facts: Facts, changes: dict[str, Any]) -> None:
@@ -115,3 +123,91 @@ def test_an_ended_instance_still_tells_what_it_has_failed_but_needs_no_poll() ->
 def test_a_long_reason_is_cut() -> None:
     (found,) = well(one(failed=10, last_failure="x" * 10_000), LIMITS)
     assert len(found) < 400
+
+
+# -- counts: since the start of an instance, by minute, and durations in buckets --------------------------
+
+
+def test_counts_of_the_last_five_minutes_pass_and_totals_stay() -> None:
+    now = 6_000.0
+    activity = Activity(lambda: now)
+    activity.count_outcome("queue://a", OutcomeKind.FAILED, 3, "refused", "no shelf")
+    now = 6_120.0
+    activity.count_outcome("queue://a", OutcomeKind.PUBLISHED, 5)
+    activity.count_outcome("queue://a", OutcomeKind.UNSUBSCRIBED, 7, "unsubscribed", "nobody")
+    note = [list(one) for one in activity.minutes()]
+    assert note == [[100, 0, 3, 0], [102, 5, 0, 0]]
+    assert recent(note, now)[1:] == (5, 3, 0)
+    assert recent(note, 6_359.0)[1:] == (5, 3, 0)
+    assert recent(note, 6_360.0)[1:] == (5, 0, 0)
+    assert recent(note, 6_480.0)[1:] == (0, 0, 0)
+    assert activity.events == {
+        ("queue://a", "failed", "refused"): 3,
+        ("queue://a", "published", ""): 5,
+        ("queue://a", "unsubscribed", "unsubscribed"): 7,
+    }
+    failure = {"destination": "queue://a", "kind": "refused", "reason": "no shelf"}
+    assert activity.last_failure == {"time": 6_000.0, **failure}
+
+
+def test_only_a_few_minutes_are_kept() -> None:
+    now = 0.0
+    activity = Activity(lambda: now)
+    for minute in range(1000):
+        now = minute * 60.0
+        activity.count_outcome("queue://a", OutcomeKind.PUBLISHED, 1)
+    assert [one.number for one in activity.minutes()] == [994, 995, 996, 997, 998, 999]
+
+
+def test_a_dead_worker_counts_in_its_minute() -> None:
+    activity = Activity(lambda: 60.0)
+    activity.count_job(2.0, 1.5, 0)
+    activity.count_job(1.0, 0.0, 2)
+    assert (activity.jobs, activity.job_seconds, activity.spark_seconds) == (2, 3.0, 1.5)
+    assert (activity.workers_died, recent(activity.minutes(), 60.0).workers_died) == (2, 2)
+
+
+def test_durations_of_a_task_are_added_to_those_of_the_driver() -> None:
+    task, driver = Activity(), Activity()
+    for _ in range(2):
+        task.conversions.add("Order", 0.0005)
+        task.deliveries.add("store", 400.0)
+        task.add_request("Customer", "SUCCEED", 0.03)
+        driver.merge(task.take())
+    assert task.take() == {}
+    (row,) = driver.conversions.rows().values()
+    assert row[:2] == [0.001, 2]
+    assert cumulative(driver.deliveries.rows()["store"])[-2:] == [("300.0", 0), ("+Inf", 2)]
+    assert cumulative(driver.requests.rows()["Customer SUCCEED"])[4:6] == [("0.025", 0), ("0.05", 2)]
+
+
+def test_a_duration_at_a_bound_is_within_it() -> None:
+    durations = Durations()
+    durations.add("", BOUNDS[3], 10)
+    assert cumulative(durations.rows()[""])[2:4] == [(str(BOUNDS[2]), 0), (str(BOUNDS[3]), 10)]
+
+
+def test_very_many_labels_count_together() -> None:
+    durations = Durations()
+    for number in range(5000):
+        durations.add(str(number), 1.0)
+    rows = durations.rows()
+    assert len(rows) <= 1001
+    assert sum(row[0] for row in rows.values()) == 5000.0
+
+
+def test_threads_lose_no_count() -> None:
+    activity = Activity()
+
+    def count() -> None:
+        for _ in range(5000):
+            activity.count_job(1.0, 1.0, 0)
+            activity.add_request("Customer", "SUCCEED", 0.0)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert activity.jobs == 20_000
+    assert sum(activity.requests.rows()["Customer SUCCEED"][1:]) == 20_000

@@ -71,7 +71,7 @@ def test_local_time_is_that_of_the_c_library(seconds: int) -> None:
         ("2026-06-01", "02:10", "02:20", 10),
     ],
 )
-def test_a_window_in_the_hour_that_is_skipped_or_repeated(
+def test_a_window_in_an_hour_that_is_skipped_or_repeated(
     day: str, start: str, end: str, minutes: int
 ) -> None:
     window = PollWindow(datetime.time.fromisoformat(start), datetime.time.fromisoformat(end))

@@ -38,11 +38,9 @@ BURST = 0.001
 class SimulatedClock:
     """Time passes while somebody waits. The local time may be set, as an administrator would."""
 
-    def __init__(
-        self, local: datetime.datetime = datetime.datetime(2026, 6, 1, 12, 0, tzinfo=VIENNA)
-    ) -> None:
+    def __init__(self) -> None:
         self.seconds = 0.0
-        self._local_at_0 = local.astimezone(datetime.UTC)
+        self._local_at_0 = datetime.datetime(2026, 6, 1, 10, 0, tzinfo=datetime.UTC)  # noon in Vienna
         self.at: list[tuple[float, Callable[[], object]]] = []
 
     def monotonic(self) -> float:
@@ -92,7 +90,6 @@ class RecordingAdapter:
         self.recovery_report = GOOD
         self.ended: list[CycleReport] = []
         self.has_finished = False
-        self.is_resumed = False
         self.stopping = False
         self._has_come = False
 
@@ -111,8 +108,7 @@ class RecordingAdapter:
         return self.reports.pop(0) if self.reports else GOOD
 
     def look(self) -> CycleReport:
-        resumed, self.is_resumed = self.is_resumed, False
-        return CycleReport(more=resumed)
+        return CycleReport()
 
     def settle_ended(self) -> CycleReport:
         return self.ended.pop(0) if self.ended else CycleReport()
@@ -174,11 +170,8 @@ def test_each_minute_in_which_something_happened_has_a_line(caplog: pytest.LogCa
     serve(clock, adapter, 400, (30, lambda: clock.set_local(-hour)), *events)
     said = [vars(record) for record in caplog.records if record.getMessage() == "summary"]
     names = ("claimed", "published", "failed", "unsubscribed", "duplicates", "expired")
-    assert [[line[name] for name in names] for line in said] == [
-        [1, 1, 0, 0, 0, 0],
-        [2, 1, 1, 0, 0, 0],
-        [1, 0, 0, 1, 0, 0],
-    ]
+    counts = [[line[name] for name in names] for line in said]
+    assert counts == [[1, 1, 0, 0, 0, 0], [2, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0]]
 
 
 MESSAGE = None
@@ -210,16 +203,39 @@ def served(
     return adapter
 
 
-def test_the_frequency_counts_from_the_end_of_a_poll_and_a_stop_finishes_what_runs() -> None:
-    adapter = served(25, poll_seconds=7, poll_frequency=3_000)
-    assert adapter.polls == [0, 10, 20]
-    assert adapter.has_finished
+RUNNING = CycleReport(ReturnCode.SUCCEED, settled=3)
+IDLE = replace(RUNNING, idle=True)
+MINUTELY: dict[str, Any] = {"poll_frequency": 60_000}
+BURST_OF_9 = [(20 + number * BURST / 10, MESSAGE) for number in range(9)]
 
 
-def test_a_message_that_comes_begins_a_poll_and_a_burst_is_one() -> None:
-    moments = [(20 + number * BURST / 10, MESSAGE) for number in range(9)]
-    adapter = served(120, *moments, (30, MESSAGE), poll_frequency=60_000)
-    assert adapter.polls == [0, 20 + BURST, 30 + BURST, 90 + BURST]
+@rows(
+    "seconds, events, settings, polls",
+    [
+        # the frequency counts from the end of a poll
+        (25, [], {"poll_seconds": 7, "poll_frequency": 3_000}, [0, 10, 20]),
+        # a message that comes begins a poll, and a burst is one
+        (120, [*BURST_OF_9, (30, MESSAGE)], MINUTELY, [0, 20 + BURST, 30 + BURST, 90 + BURST]),
+        # a service that is stopped while a burst comes begins no poll
+        (20 + BURST / 2, [(20, MESSAGE)], MINUTELY, [0]),
+        # while more waits than a poll takes the next follows at once
+        (90, [], {"reports": [FULL, FULL, GOOD], "poll_seconds": 1, **MINUTELY}, [0, 1, 2, 63]),
+        # when a batch ends, a destination that was full is polled at once
+        (50, [(20, ROOM), (30, GOOD)], MINUTELY, [0, 20]),
+        # once nothing runs the frequency counts from the end of the last batch
+        (9, [(1, RUNNING), (2, IDLE)], {"poll_frequency": 3_000, "wake": False}, [0, 5, 8]),
+        # a rate hastens no poll without wake, or after a failure
+        (15, [], {"ended": [CycleReport(more_in=5)], "wake": False}, [0, 10]),
+        (15, [], {"ended": [CycleReport(more_in=5)], "reports": [NOT_ACTIVE, GOOD]}, [0, 10]),
+        # without wake every poll waits
+        (130, [(20, MESSAGE)], {"reports": [FULL, FULL], "wake": False, **MINUTELY}, [0, 60, 120]),
+        # after a recovery that could not settle all the next poll waits
+        (16, [(5, MESSAGE), (11, MESSAGE)], {"recovery_report": NOT_ACTIVE, **MINUTELY}, [0, 5 + BURST]),
+    ],
+)
+def test_polls_begin(seconds: float, events: list[Any], settings: dict[str, Any], polls: list[float]) -> None:
+    adapter = served(seconds, *events, **settings)
+    assert (adapter.polls, adapter.has_finished) == (polls, True)
 
 
 def test_a_message_that_comes_during_a_poll_begins_the_next() -> None:
@@ -244,21 +260,6 @@ def test_recovery_goes_on_beside_messages_that_come() -> None:
     assert adapter.recoveries == [10, 20, 30]
 
 
-def test_while_more_waits_than_a_poll_takes_the_next_follows_at_once() -> None:
-    adapter = served(90, reports=[FULL, FULL, GOOD], poll_seconds=1, poll_frequency=60_000)
-    assert adapter.polls == [0, 1, 2, 63]
-
-
-def test_when_a_batch_ends_a_destination_that_was_full_is_polled_at_once() -> None:
-    assert served(50, (20, ROOM), (30, GOOD), poll_frequency=60_000).polls == [0, 20]
-
-
-def test_once_nothing_runs_the_frequency_counts_from_the_end_of_the_last_batch() -> None:
-    running = CycleReport(ReturnCode.SUCCEED, settled=3)
-    ends = [(1, running), (2, replace(running, idle=True))]
-    assert served(9, *ends, poll_frequency=3_000, wake=False).polls == [0, 5, 8]
-
-
 def test_only_a_message_or_a_full_poll_lets_a_poll_be_ahead() -> None:
     adapter = served(8, (1, MESSAGE), reports=[GOOD, GOOD, FULL, GOOD], poll_frequency=3_000)
     assert adapter.polls == [0, 1 + BURST, 4 + BURST, 4 + BURST, 7 + BURST]
@@ -273,17 +274,6 @@ def test_a_rate_lets_the_next_poll_come_when_more_may_be_claimed() -> None:
     assert adapter.aheads == [False, True]
 
 
-@rows("wake, report", [(False, GOOD), (True, NOT_ACTIVE)])
-def test_a_rate_hastens_no_poll_without_wake_or_after_a_failure(wake: bool, report: CycleReport) -> None:
-    ended = [CycleReport(more_in=5)]
-    assert served(15, reports=[report, GOOD], ended=ended, poll_frequency=10_000, wake=wake).polls == [0, 10]
-
-
-def test_without_wake_every_poll_waits() -> None:
-    adapter = served(130, (20, MESSAGE), reports=[FULL, FULL], poll_frequency=60_000, wake=False)
-    assert adapter.polls == [0, 60, 120]
-
-
 @rows("ends_later", [False, True])
 @rows("report", [GAVE_BACK, NOT_ACTIVE])
 def test_after_something_went_back_the_next_poll_waits(report: CycleReport, ends_later: bool) -> None:
@@ -293,11 +283,6 @@ def test_after_something_went_back_the_next_poll_waits(report: CycleReport, ends
     adapter = served(8, *comes, *ends, reports=reports, poll_frequency=3_000)
     assert adapter.polls[:3] == ([0, 3.25, 6.3] if ends_later else [0, 3, 6])
     assert adapter.polls[3:] == [6.5 + BURST], "after a good one a message begins a poll again"
-
-
-def test_after_a_recovery_that_could_not_settle_all_the_next_poll_waits() -> None:
-    adapter = served(16, (5, MESSAGE), (11, MESSAGE), recovery_report=NOT_ACTIVE, poll_frequency=15_000)
-    assert adapter.polls == [0, 5 + BURST]
 
 
 def test_with_poll_frequency_no_a_message_begins_no_poll_and_dead_instances_are_looked_for() -> None:
@@ -314,19 +299,10 @@ def test_outside_of_the_window_a_message_begins_no_poll() -> None:
     assert adapter.polls == [0, half_past_twelve, pytest.approx(eleven, abs=0.1), half_past_eleven]
 
 
-def test_a_service_that_is_stopped_while_a_burst_comes_begins_no_poll() -> None:
-    assert served(20 + BURST / 2, (20, MESSAGE), poll_frequency=60_000).polls == [0]
-
-
 def test_a_window_opens_by_local_time_and_follows_it_when_it_is_set() -> None:
-    clock = SimulatedClock()
-    noon = 12 * 3600
-    adapter = RecordingAdapter(
-        clock,
-        poll_frequency=600_000,
-        poll_start_time=datetime.time(14, 0),
-        poll_end_time=datetime.time(15, 0),
-    )
+    clock, noon = SimulatedClock(), 12 * 3600
+    window = {"poll_start_time": datetime.time(14, 0), "poll_end_time": datetime.time(15, 0)}
+    adapter = RecordingAdapter(clock, poll_frequency=600_000, **cast("dict[str, Any]", window))
     back = datetime.timedelta(hours=-1)
     # At half past two the clock is set back to half past one, so that the window opens once more at two.
     serve(clock, adapter, 4 * 3600 + 10, (2.5 * 3600, lambda: clock.set_local(back)))
@@ -339,9 +315,7 @@ def test_a_window_opens_by_local_time_and_follows_it_when_it_is_set() -> None:
     assert len(again) == 6
 
 
-def test_a_closed_window_is_logged_once_with_the_time_at_which_it_opens(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_closed_window_is_logged_once_with_its_opening_time(caplog: pytest.LogCaptureFixture) -> None:
     clock = SimulatedClock()
     adapter = RecordingAdapter(
         clock, poll_start_time=datetime.time(14, 0), poll_end_time=datetime.time(15, 0)

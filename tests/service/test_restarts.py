@@ -72,9 +72,7 @@ def test_a_start_waits_for_what_may_come(error: ConnectorError) -> None:
 
 @rows("error", MISTAKES)
 @rows("before", [[], AWAY[:1], AWAY[:2]])
-def test_a_start_does_not_wait_for_what_somebody_has_to_correct(
-    before: list[ConnectorError], error: ConnectorError
-) -> None:
+def test_a_start_does_not_wait_for_a_mistake(before: list[ConnectorError], error: ConnectorError) -> None:
     trials = Trials(*before, error)
     with pytest.raises(type(error)) as raised:
         trials.restarts.start(trials.connect)

@@ -15,6 +15,7 @@ from connector.testing.sinks import PreparedSinkSuite, sample_context, sample_ev
 from tests.tables import rows
 from tests.waiting import now_ms
 
+SAMPLE = sample_object(), sample_event()
 Said = Callable[[str, str], Mapping[str, str]]
 
 
@@ -44,7 +45,7 @@ def sink(
     ],
 )
 def test_the_message_is_text_where_the_body_is(body: bytes | str, message_class: str, data: bytes) -> None:
-    message = sink(body).prepare(sample_object(), sample_event())
+    message = sink(body).prepare(*SAMPLE)
     assert (message.message_class, message.body) == (message_class, data)
 
 
@@ -56,21 +57,13 @@ def test_the_message_keeps_what_belongs_to_the_event_and_nothing_else() -> None:
     came.set_property("JMSXGroupSeq", 3, "int")
     came.set_property("connector_attempts", 3)
     came.set_property("region", "south")
-    message = sink(said=lambda name, verb: {"OutputFormat": f"{name}/{verb}"}).prepare(
-        sample_object(), sample_event(came)
-    )
-    assert message.headers() == {
-        **Message().headers(),
-        "JMSCorrelationID": "c",
-        "JMSPriority": 7,
-        "JMSType": "Note/Create",
-    }
+    made = sink(said=lambda name, verb: {"OutputFormat": f"{name}/{verb}"})
+    message = made.prepare(sample_object(), sample_event(came))
+    own = {"JMSCorrelationID": "c", "JMSPriority": 7, "JMSType": "Note/Create"}
+    assert message.headers() == {**Message().headers(), **own}
     assert message.properties == {"JMSXGroupID": "g", "JMSXGroupSeq": 3, "connector_event_id": "ID:1"}
-    assert message.property_types == {
-        "JMSXGroupID": "string",
-        "JMSXGroupSeq": "int",
-        "connector_event_id": "string",
-    }
+    types = {"JMSXGroupID": "string", "JMSXGroupSeq": "int", "connector_event_id": "string"}
+    assert message.property_types == types
 
 
 @rows(
@@ -98,9 +91,9 @@ def test_a_group_of_another_type_is_sent_in_the_type_of_jms(
 
 def test_the_static_meta_object_says_priority_delivery_mode_and_format_unless_the_subscription_does() -> None:
     said = {"Priority": "9", "DeliveryMode": "1", "OutputFormat": "RULE"}
-    message = sink(said=lambda name, verb: said).prepare(sample_object(), sample_event())
+    message = sink(said=lambda name, verb: said).prepare(*SAMPLE)
     assert (message.priority, message.delivery_mode, message.type) == (9, NON_PERSISTENT, "RULE")
-    own = sink(said=lambda name, verb: said, message_format="OWN").prepare(sample_object(), sample_event())
+    own = sink(said=lambda name, verb: said, message_format="OWN").prepare(*SAMPLE)
     assert own.type == "OWN"
 
 
@@ -110,9 +103,7 @@ def test_the_static_meta_object_says_how_long_the_message_lives_and_waits(
     key: str, header: str, value: str, milliseconds: int
 ) -> None:
     before = now_ms()
-    found = getattr(
-        sink(said=lambda name, verb: {key: value}).prepare(sample_object(), sample_event()), header
-    )
+    found = getattr(sink(said=lambda name, verb: {key: value}).prepare(*SAMPLE), header)
     if milliseconds:
         assert before + milliseconds <= found <= now_ms() + milliseconds
     else:
@@ -121,27 +112,24 @@ def test_the_static_meta_object_says_how_long_the_message_lives_and_waits(
 
 @rows("persistent, mode", [(True, PERSISTENT), (False, NON_PERSISTENT)])
 def test_a_message_is_as_persistent_as_the_provider_can_keep_it(persistent: bool, mode: int) -> None:
-    message = sink(persistent=persistent).prepare(sample_object(), sample_event())
+    message = sink(persistent=persistent).prepare(*SAMPLE)
     assert message.delivery_mode == mode
 
 
-@rows(
-    "error, words",
-    [
-        (MalformedData("no room"), "no room"),
-        (KeyError("bug"), "the data handler function raised KeyError: 'bug'"),
-    ],
-)
+BUG = "the data handler function raised KeyError: 'bug'"
+
+
+@rows("error, words", [(MalformedData("no room"), "no room"), (KeyError("bug"), BUG)])
 def test_an_object_that_cannot_be_written_is_malformed(error: Exception, words: str) -> None:
     def to_body(bo: BusinessObject) -> str:
         raise error
 
-    spec = DestinationSpec(parse_destination("queue://q"))
+    made = DestinationSpec(parse_destination("queue://q")).open(sample_context(writer=lambda kind: to_body))
     with pytest.raises(MalformedData) as raised:
-        spec.open(sample_context(writer=lambda mime_type: to_body)).prepare(sample_object(), sample_event())
+        made.prepare(*SAMPLE)
     assert str(raised.value) == words
 
 
 def test_text_that_no_encoding_can_write_is_malformed() -> None:
     with pytest.raises(MalformedData):
-        sink("\ud800").prepare(sample_object(), sample_event())
+        sink("\ud800").prepare(*SAMPLE)

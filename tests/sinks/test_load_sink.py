@@ -47,12 +47,9 @@ def test_the_message_has_the_values_the_object_the_verb_and_the_event() -> None:
     event = replace(sample_event(), id="ID:7", traceparent="00-1-2-01")
     message = sink().prepare(sample_object("Käse"), event)
     assert message.body == '{"Text":"Käse"}'.encode()
-    assert message.properties == {
-        "connector_load_object": "Note",
-        "connector_load_verb": "Create",
-        "connector_event_id": "ID:7",
-        "traceparent": "00-1-2-01",
-    }
+    load = {"connector_load_object": "Note", "connector_load_verb": "Create"}
+    event_of = {"connector_event_id": "ID:7", "traceparent": "00-1-2-01"}
+    assert message.properties == {**load, **event_of}
     assert (message.message_class, message.delivery_mode, message.priority) == ("T", PERSISTENT, 4)
     assert sink(persistent=False).prepare(sample_object(), event).delivery_mode == NON_PERSISTENT
 
@@ -101,9 +98,7 @@ def test_an_attribute_that_is_gone_is_passed_over_and_other_changes_are_mistakes
         (("a.b", "h.example", "Order ./x;y"), "connector.a%2Eb.load.h%2Eexample.Order%20%2E%2Fx%3By"),
     ],
 )
-def test_the_queue_is_named_after_application_instance_and_subscription(
-    names: tuple[str, str, str], name: str
-) -> None:
+def test_the_queue_is_named_after_all_that_it_belongs_to(names: tuple[str, str, str], name: str) -> None:
     assert str(load_queue(*names)) == f"queue://{name}"
 
 

@@ -1,8 +1,13 @@
-"""What a business process may answer, and what a reply repeats of its request."""
+"""What a business process may answer and ask."""
 
 from __future__ import annotations
 
 import copy
+import os
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,12 +16,18 @@ from hypothesis import strategies as st
 import connector
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
+from connector.errors import CapabilityError
 from connector.messaging.message import Message, PropertyValue
+from connector.requests.result import RequestResult
+from connector.sinks.contract import Event
+from connector.sinks.lazy_requests import LazyRequests
 from connector.sinks.replying import ERROR_STATUSES, LATE, OBJECT_STATUSES, Replies
+from connector.status import ReturnCode
 from tests.tables import rows
 
 ORDER = Definition("Order", attributes={"Id": Attribute("Id", "String")}, verbs={"Create": Verb("Create")})
 DEFINITIONS = Definitions({"Order": ORDER})
+
 
 TYPED: st.SearchStrategy[tuple[PropertyValue, str]] = st.one_of(
     st.tuples(st.booleans(), st.just("boolean")),
@@ -32,7 +43,7 @@ def replies(*matching: str) -> Replies:
 
 @rows("status", OBJECT_STATUSES)
 @rows("value", [None, {"Id": "1"}, BusinessObject(DEFINITIONS, "Order", "Create")])
-def test_a_good_status_goes_with_an_object_or_nothing(
+def test_a_good_status_goes_with_an_object(
     status: str, value: BusinessObject | dict[str, str] | None
 ) -> None:
     assert connector.Reply(status, value).value is value
@@ -76,7 +87,7 @@ def test_a_property_that_names_a_request_comes_back_as_it_was(typed: tuple[Prope
     expiration=st.integers(0, 1 << 42),
     identity=st.text(min_size=1),
 )
-def test_a_reply_is_as_urgent_and_as_lasting_as_its_request_which_stays_as_it_is(
+def test_a_reply_is_like_its_request_which_stays(
     priority: int, mode: int, expiration: int, identity: str
 ) -> None:
     request = Message(
@@ -107,3 +118,97 @@ def test_the_text_of_a_failure_is_unicode_within_bounds_whatever_it_was(text: st
     assert len(body) <= 8192
     cut = body.decode().removesuffix("...")
     assert text.encode("utf-8", "backslashreplace").decode().startswith(cut)
+
+
+# -- requests of a process that may make some, and what an event offers --------------------------------
+
+
+class Echo:
+    """Requests of an application that returns what it gets; its own recipe."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.stopped: list[float] = []
+
+    def open(self, deployment: str) -> Echo:
+        os.sched_yield()
+        self.opened.append(deployment)
+        return self
+
+    def request(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestResult:
+        assert not isinstance(data, BusinessObject)
+        kind, _, verb = name.partition(".")
+        answer = BusinessObject(DEFINITIONS, kind, verb, {"Id": f"{data['Id']} {timeout}"})
+        return RequestResult(ReturnCode.VALCHANGE, answer)
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> Future[RequestResult]:
+        future: Future[RequestResult] = Future()
+        future.set_result(self.request(name, data, timeout=timeout))
+        return future
+
+    def refuse(self) -> None:
+        self.stopped.append(-1.0)
+
+    def stop(self, timeout: float = 0.0) -> None:
+        self.stopped.append(timeout)
+
+
+def event(**more: Any) -> Event:
+    return Event("ID:1", "queue://orders", 1, Message(message_id="ID:1"), **more)
+
+
+def test_an_event_asks_whoever_it_was_given() -> None:
+    one = event(requests=Echo())
+    assert one.request("Order.Create", {"Id": "7"}).object["Id"] == "7 None"
+    assert one.request_async("Order.Create", {"Id": "7"}, timeout=5).result().object["Id"] == "7 5"
+
+
+def test_an_event_that_nobody_gave_anything_says_what_to_do() -> None:
+    for call in (event().request, event().request_async):
+        with pytest.raises(CapabilityError, match=r"connector\.testing\.deployment.* requests="):
+            call("Order.Create", {})
+
+
+def test_events_are_equal_and_shown_without_their_requests() -> None:
+    assert event(requests=Echo()) == event()
+    assert "Echo" not in repr(event(requests=Echo()))
+
+
+def test_a_client_is_opened_once_by_whoever_asks_first() -> None:
+    echo = Echo()
+    requests = LazyRequests(lambda: echo, "/deployment")
+    assert echo.opened == []
+    threads = [
+        threading.Thread(target=requests.request, args=("Order.Create", {"Id": "1"})) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert echo.opened == ["/deployment"]
+
+
+def test_a_stop_is_passed_on_to_the_client_that_was_opened() -> None:
+    echo = Echo()
+    requests = LazyRequests(lambda: echo, "")
+    requests.request("Order.Create", {"Id": "1"})
+    requests.stop(2.5)
+    assert echo.stopped == [2.5]
+
+
+def test_a_client_that_is_opened_after_the_stop_is_stopped_before_anybody_asks() -> None:
+    echo = Echo()
+    requests = LazyRequests(lambda: echo, "")
+    requests.stop(2.5)
+    requests.request("Order.Create", {"Id": "1"})
+    assert (echo.opened, echo.stopped) == ([""], [-1.0])
+
+
+def test_what_was_never_used_is_stopped_without_being_opened() -> None:
+    echo = Echo()
+    LazyRequests(lambda: echo, "").stop()
+    assert (echo.opened, echo.stopped) == ([], [])

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
@@ -132,3 +134,9 @@ def serving() -> Iterator[WebServer]:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    with serving() as made:
+        yield made

@@ -6,13 +6,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
-import sqlite3
-import subprocess
-import sys
 import tarfile
 import warnings
 from collections import Counter
@@ -22,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import NullPool, create_engine, inspect
 
@@ -62,27 +57,24 @@ class Upgraded:
     directory: Path
     url: str
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "connector.cli", *arguments],
-            cwd=self.directory,
-            env={**os.environ, "DELIVERIES": str(self.directory / "deliveries"), "DATABASE": self.url},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return done
+    def run(self, *arguments: str) -> str:
+        """Runs a command to its end and returns its output. Spark has no part in that."""
+        deliveries = str(self.directory / "deliveries")
+        with PipedProcess(
+            *arguments, cwd=self.directory, DELIVERIES=deliveries, DATABASE=self.url
+        ) as process:
+            output, errors = process.communicate(timeout=120.0)
+        assert process.returncode == 0, errors
+        return output
 
     def drain(self, adapter: str) -> dict[str, Any]:
-        summary: dict[str, Any] = json.loads(self.run("run", "-c", adapter, "--drain", "--json").stdout)
+        summary: dict[str, Any] = json.loads(self.run("run", "-c", adapter, "--drain", "--json"))
         return summary
 
     def messages(self, queue: str) -> list[Message]:
         """The messages of a queue, those that are claimed among them."""
-        provider: DropboxProvider | SqlProvider = DropboxProvider(self.directory / "data")
-        if self.url:
-            provider = SqlProvider(Settings(self.url))
+        settings, data = Settings(self.url), self.directory / "data"
+        provider = SqlProvider(settings) if self.url else DropboxProvider(data)
         with closing(provider.existing()) as connection:
             return list(connection.browse(parse_destination(queue)))
 
@@ -107,17 +99,12 @@ class Upgraded:
             (found,) = (file for file in files if f'"{number}"' in file.read_text())
             found.rename(target / found.name)
             return
-        statement = (
+        archived = execute(
+            self.url,
             "SELECT r.id, m.body FROM message_reference r JOIN message m ON m.id = r.message "
-            "WHERE r.channel = 'queue://archive'"
+            "WHERE r.channel = 'queue://archive'",
         )
-        if self.kind == "sqlite":
-            with sqlite3.connect(self.directory / "data" / "messages.db") as connection:
-                rows = connection.execute(statement).fetchall()
-        else:
-            with psycopg.connect(self.url.replace("+psycopg", "")) as server:
-                rows = server.execute(statement).fetchall()
-        (found_id,) = (row[0] for row in rows if f'"{number}"'.encode() in bytes(row[1]))
+        (found_id,) = (row[0] for row in archived if f'"{number}"'.encode() in bytes(row[1]))
         move(self.url, found_id, "queue://orders")
 
 
@@ -134,15 +121,18 @@ def unpack(kind: str, directory: Path, server: PostgresServer | None = None) -> 
         url = server.url(name)
         with server.connect(name) as connection:
             connection.execute((directory / "dump.sql").read_bytes())
-            # whatever the clock of this machine says
-            connection.execute("UPDATE public.process SET beat = now() - interval '1 hour'")
+            # whatever the clock of this machine says, and whenever this server has started
+            connection.execute("UPDATE public.process SET beat = now() - interval '1 hour', lease = 1")
     return Upgraded(kind, directory, url)
+
+
+def server_of(kind: str, request: pytest.FixtureRequest) -> PostgresServer | None:
+    return request.getfixturevalue("postgres") if kind == "postgresql" else None
 
 
 @pytest.fixture(params=["dropbox", "sqlite", "postgresql"])
 def upgraded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Upgraded]:
-    server = request.getfixturevalue("postgres") if request.param == "postgresql" else None
-    yield unpack(request.param, tmp_path / "deployment", server)
+    yield unpack(request.param, tmp_path / "deployment", server_of(request.param, request))
     shutil.rmtree(tmp_path / "deployment")
 
 
@@ -180,7 +170,7 @@ def test_data_of_0_2_0_with_messages_in_flight_is_processed(upgraded: Upgraded) 
         *("receive", "-c", "billing.yaml", "topic://prices", "--subscription", "audit"),
         *("--client-id", "audit", "--count", "9", "--json"),
     )
-    received = [json.loads(json.loads(line)["body"])["Number"] for line in backlog.stdout.splitlines()]
+    received = [json.loads(json.loads(line)["body"])["Number"] for line in backlog.splitlines()]
     assert received == ["price-1", "price-2", "price-3"]
 
 
@@ -189,8 +179,7 @@ def test_data_of_0_2_0_with_messages_in_flight_is_processed(upgraded: Upgraded) 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_of_0_2_0(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    server = request.getfixturevalue("postgres") if request.param == "postgresql" else None
-    return unpack(request.param, tmp_path / "deployment", server).url
+    return unpack(request.param, tmp_path / "deployment", server_of(request.param, request)).url
 
 
 def tables_of(url: str) -> dict[str, tuple[set[str], set[str]]]:
