@@ -19,16 +19,8 @@ pytestmark = pytest.mark.timeout(1800)  # some starts of Java, on a busy machine
 
 EACH = 30
 
-STEPS = (
-    "lot.number=kill",
-    "lot.claimed=kill",
-    "lot.list=kill",
-    "lot.row:5=kill",
-    "lot.settling=kill",
-    "settle.committing=kill",
-    "lot.settled=kill",
-    "settle.finished:2=kill",
-)
+STEPS = ("lot.claimed=kill", "lot.row:5=kill", "lot.settling=kill", "lot.settled=kill")
+"""Steps of the source. Those within a lot are in ``tests/stores/test_lots.py``, and in the crash states."""
 
 
 def test_a_query_that_is_killed_at_each_step_loses_and_doubles_nothing(place: Path, run: Run) -> None:

@@ -44,10 +44,8 @@ def broken(dataframe, lot):
         raise ValueError("the lake is dry")
     (HERE / "loaded").write_text(f"{lot.number} {lot.attempt} {dataframe.count()}")
 """
-STEPS = (
-    *("lot.claimed:3", "lot.list:4", "load.claimed:5"),
-    *("load.saved:3", "load.written:6", "lot.settled:2", "settle.committing:2"),
-)
+STEPS = ("load.claimed:5", "load.saved:3", "load.written:6", "lot.settled:2")
+"""Steps of a load. Those within a lot are in ``tests/stores/test_lots.py``, and in the crash states."""
 
 
 def make(
