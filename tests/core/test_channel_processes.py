@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 import os
 import textwrap
-from collections.abc import Iterator
 
 import pytest
 
 from connector.errors import ClaimLost
-from tests.core.channel_world import DELIVERED, NEW, Recorder, World, a_world
+from tests.core.channel_world import DELIVERED, NEW, World
+from tests.core.conftest import ON_DISK
 from tests.forked_command import PipedProcess
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, ON_DISK]
 
 PRELUDE = """
     import select, sys
@@ -29,12 +29,6 @@ PRELUDE = """
     def say(*words):
         print(*words, flush=True)
 """
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with a_world("dropbox") as made:
-        yield made
 
 
 def start(world: World, program: str) -> PipedProcess:
@@ -58,10 +52,8 @@ def test_2_3_processes_share_the_messages_of_one_queue(world: World) -> None:
     """
     processes = [start(world, program) for _ in range(2)]
     assert [line(process) for process in processes] == ["ready", "ready"]
-    queue = world.open().queue("orders")
-    for number in range(200):
-        queue.handle(world.message(str(number)))
-    wait_for(lambda: not queue.browse())
+    world.send(*map(str, range(200)))
+    wait_for(lambda: not world.queue.browse())
     got = [process.communicate("end", timeout=120)[0].split() for process in processes]
     numbers = [[int(word) for word in words] for words in got]
     assert sorted(itertools.chain(*numbers)) == list(range(200))
@@ -69,28 +61,24 @@ def test_2_3_processes_share_the_messages_of_one_queue(world: World) -> None:
 
 
 def test_a_process_that_runs_takes_over_from_one_that_is_killed(world: World) -> None:
-    channels = world.open()
-    queue = channels.queue("orders")
-    process = start(
-        world,
-        """
+    program = """
         receiver = Recorder(answer=False)
         queue.add_receiver(receiver)
         queue.handle(Message(body=b"1"))
         queue.handle(Message(body=b"never"), channels.transaction())
         say(receiver.ids[0])
         sys.stdin.read()
-        """,
-    )
+    """
+    queue = world.queue
+    process = start(world, program)
     identity = line(process)
-    assert channels.take_over() == 0
+    assert world.channels.take_over() == 0
     assert [message.message_id for message in queue.messages(DELIVERED)] == [identity]
     process.end()
-    assert channels.take_over() == 1
+    assert world.channels.take_over() == 1
     assert [message.message_id for message in queue.messages(NEW)] == [identity]
     with pytest.raises(ClaimLost):
         queue.acknowledge(identity, "r")
-    receiver = Recorder()
-    queue.add_receiver(receiver)
+    receiver = world.add()
     assert (receiver.ids, receiver.flags) == ([identity], [True])
     assert os.listdir(os.path.join(world.directory, "orders", "incoming", "working")) == []

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,9 @@ class Watch:
         return [sync.inode for sync in self.syncs if sync.is_directory]
 
 
+Connecting = Callable[[bool], LocalConnection]
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
@@ -64,20 +68,17 @@ def root(tmp_path: Path) -> Path:
 def watch(root: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch(root)
 
-    def watched(call: Callable[[int], None]) -> Callable[[int], None]:
-        def sync(descriptor: int) -> None:
-            watch.add(descriptor)
-            call(descriptor)
+    def sync(call: Callable[[int], None], descriptor: int) -> None:
+        watch.add(descriptor)
+        call(descriptor)
 
-        return sync
-
-    monkeypatch.setattr(os, "fsync", watched(os.fsync))
-    monkeypatch.setattr(os, "fdatasync", watched(os.fdatasync))
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, partial(sync, getattr(os, name)))
     return watch
 
 
 @pytest.fixture
-def connect(root: Path) -> Iterator[Callable[[bool], LocalConnection]]:
+def connect(root: Path) -> Iterator[Connecting]:
     """Connects with or without durability, to a root where queue and subscriptions are there."""
     opened: list[LocalConnection] = []
 
@@ -102,18 +103,6 @@ def messages(count: int) -> list[Message]:
     return made
 
 
-def send_one(connection: Connection) -> None:
-    connection.send(ORDERS, messages(1))
-
-
-def send_many(connection: Connection) -> None:
-    connection.send(ORDERS, messages(20))
-
-
-def publish(connection: Connection) -> None:
-    connection.send(PRICES, messages(20))
-
-
 def commit(connection: Connection) -> None:
     access = connection.access().open()
     prepared = [access.prepare(d, m, f"{d}{n}") for d in (ORDERS, PRICES) for n, m in enumerate(messages(10))]
@@ -121,16 +110,21 @@ def commit(connection: Connection) -> None:
     connection.settle([], prepared)
 
 
-SENDS = pytest.mark.parametrize("send", [send_one, send_many, publish, commit])
+SENDS: dict[str, Callable[[Connection], object]] = {
+    "one message": lambda connection: connection.send(ORDERS, messages(1)),
+    "many messages": lambda connection: connection.send(ORDERS, messages(20)),
+    "to a topic": lambda connection: connection.send(PRICES, messages(20)),
+    "a commit": commit,
+}
 
 
-@SENDS
+@pytest.mark.parametrize("way", SENDS)
 def test_with_durability_batch_messages_are_on_the_disk_before_one_of_them_is_visible(
-    connect: Callable[[bool], LocalConnection], watch: Watch, send: Callable[[Connection], None]
+    connect: Connecting, watch: Watch, way: str
 ) -> None:
     connection = connect(True)
     watch.syncs.clear()
-    send(connection)
+    SENDS[way](connection)
     visible = watch.visible()
     synced_unseen = {sync.inode for sync in watch.syncs if not sync.visible}
     assert {path.stat().st_ino for path in visible} <= synced_unseen
@@ -141,12 +135,10 @@ def test_with_durability_batch_messages_are_on_the_disk_before_one_of_them_is_vi
     assert {path.parent.stat().st_ino for path in visible} <= names_synced
 
 
-@SENDS
-def test_with_durability_none_nothing_is_synced(
-    connect: Callable[[bool], LocalConnection], watch: Watch, send: Callable[[Connection], None]
-) -> None:
+@pytest.mark.parametrize("way", SENDS)
+def test_with_durability_none_nothing_is_synced(connect: Connecting, watch: Watch, way: str) -> None:
     connection = connect(False)
-    send(connection)
+    SENDS[way](connection)
     poller = connection.poller(ORDERS)
     claims = [claim for n in range(20) if (claim := poller.take(1, n)) is not None]
     connection.settle([Settlement(claim, copy_to=parse_destination("archive")) for claim in claims])
@@ -154,13 +146,11 @@ def test_with_durability_none_nothing_is_synced(
     assert watch.syncs == []
 
 
-@pytest.mark.parametrize("send", [send_many, commit])
-def test_many_messages_sync_the_names_in_a_folder_once(
-    connect: Callable[[bool], LocalConnection], watch: Watch, send: Callable[[Connection], None]
-) -> None:
+@pytest.mark.parametrize("way", ["many messages", "a commit"])
+def test_many_messages_sync_the_names_in_a_folder_once(connect: Connecting, watch: Watch, way: str) -> None:
     connection = connect(True)
     watch.syncs.clear()
-    send(connection)
+    SENDS[way](connection)
     folders = {path.parent for path in watch.visible()}
     assert sorted(watch.directories) == sorted(folder.stat().st_ino for folder in folders)
 
@@ -181,7 +171,7 @@ def test_what_threads_send_is_synced_side_by_side_so_that_the_disk_commits_it_to
     provider = DropboxProvider(root, create=True)
     connections = [provider.connect() for _ in range(4)]
     monkeypatch.setattr(os, "fdatasync", sync)
-    threads = [threading.Thread(target=send_one, args=(connection,)) for connection in connections]
+    threads = [threading.Thread(target=one.send, args=(ORDERS, messages(1))) for one in connections]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -13,6 +13,7 @@ from connector.messaging import AcknowledgeMode
 from connector.messaging.provider import Provider
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
+from tests.core.conftest import fill, next_of
 
 CLIENT, TRANSACTED = AcknowledgeMode.CLIENT, AcknowledgeMode.TRANSACTED
 TOPIC = "topic://prices"
@@ -30,15 +31,11 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Messa
 
 def begin_and_undo(session: CoreSession, source: str, name: str = "") -> list[tuple[str, int]]:
     """What is delivered and not acknowledged, until nothing comes any more."""
-    consumer = session.durable_consumer(source, name) if name else session.consumer(source)
     found = []
-    while (message := consumer.receive_nowait()) is not None:
-        found.append((str(message.value), message.delivery_count))
-        if session.mode is TRANSACTED:
-            session.rollback()
-        else:
-            session.recover()
-    consumer.close()
+    with session.durable_consumer(source, name) if name else session.consumer(source) as consumer:
+        while (message := consumer.receive_nowait()) is not None:
+            found.append((str(message.value), message.delivery_count))
+            session.rollback() if session.mode is TRANSACTED else session.recover()
     return found
 
 
@@ -47,12 +44,10 @@ def test_a_message_that_is_never_acknowledged_is_put_aside(
     connection: MessagingConnection, mode: AcknowledgeMode
 ) -> None:
     with connection.session(mode) as session:
-        connection.session().send("orders", "bad")
+        fill(connection, "bad")
         assert begin_and_undo(session, "orders") == [("bad", 1), ("bad", 2)]
-        connection.session().send("orders", "good")
-        message = session.consumer("orders").receive_nowait()
-        assert message is not None
-        assert message.value == "good"
+        fill(connection, "good")
+        assert next_of(session.consumer("orders")).value == "good"
 
 
 @pytest.mark.parametrize("mode", [CLIENT, TRANSACTED])
@@ -65,8 +60,7 @@ def test_a_message_that_one_subscription_puts_aside_stays_in_the_others(
         other.send(TOPIC, "1")
         assert begin_and_undo(session, TOPIC, "failing") == [("1", 1), ("1", 2)]
         assert begin_and_undo(session, TOPIC, "failing") == []
-        message = other.durable_consumer(TOPIC, "working").receive_nowait()
-        assert message is not None
+        message = next_of(other.durable_consumer(TOPIC, "working"))
         assert (message.value, message.delivery_count) == ("1", 1)
 
 
@@ -75,10 +69,8 @@ def test_what_was_put_aside_is_sent_anew_by_receiving_it_from_there(connection: 
         operator.send("orders", "bad")
         begin_and_undo(session, "orders")
         assert [message.value for message in operator.browser("orders~RECOVER-ERROR")] == ["bad"]
-        recovered = operator.consumer("orders~RECOVER-ERROR").receive_nowait()
-        assert recovered is not None
+        next_of(operator.consumer("orders~RECOVER-ERROR"))
         assert begin_and_undo(session, "orders") == [("bad", 1), ("bad", 2)], "its deliveries count anew"
-        rejected = operator.consumer("orders~REJECT-ERROR").receive_nowait()
-        assert rejected is not None
+        next_of(operator.consumer("orders~REJECT-ERROR"))
         assert begin_and_undo(session, "orders") == []
         assert list(operator.browser("orders~RECOVER-ERROR")) == []
