@@ -16,13 +16,14 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from collections import Counter
 from pathlib import Path
 
 from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.requests.result import RequestResult
 from tests.forked_command import PipedProcess
+from tests.requests.caller import ANSWER
 from tests.requests.world import (
     LATE,
     REPLIES,
@@ -38,30 +39,10 @@ from tests.waiting import wait_for
 TWICE = 50
 """One of so many requests is answered twice."""
 TIMEOUT = 600_000
-_ECHO = "import sys\nfrom tests.requests.echo import main\nsys.exit(main())"
-
-
-@dataclass
-class Count:
-    """What has happened.
-
-    Args:
-        calls: requests that were made.
-        completed: those that have completed, however often.
-        right: those that had their own answer.
-        others: what the rest had, by status and text.
-        seconds: of each call.
-    """
-
-    calls: int = 0
-    completed: int = 0
-    right: int = 0
-    others: dict[str, int] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
 
 
 class Soak:
-    """Callers of one client.
+    """Callers of one client, and what has happened to them.
 
     Args:
         world: with the client and the strangers.
@@ -70,8 +51,15 @@ class Soak:
     """
 
     def __init__(self, world: World, client: RequestClient, callers: int) -> None:
-        self.count = Count()
         self.strangers = 0
+        self.completed = 0
+        """Calls that have completed, however often."""
+        self.right = 0
+        """Calls that had their own answer."""
+        self.others: Counter[str] = Counter()
+        """What the rest had, by status and text."""
+        self.seconds: list[float] = []
+        """Of each call."""
         self._world = world
         self._client = client
         self._callers = callers
@@ -97,79 +85,69 @@ class Soak:
             begun = time.monotonic()
             if caller % 2:
                 result = self._client.request("Customer.Retrieve", customer(name), timeout=TIMEOUT)
-                self._completed()
+                self._complete()
             else:
                 future = self._client.request_async("Customer.Retrieve", customer(name), timeout=TIMEOUT)
-                future.add_done_callback(lambda _: self._completed())
+                future.add_done_callback(lambda _: self._complete())
                 result = future.result()
             self._note(result, name, time.monotonic() - begun)
             number += 1
 
-    def _completed(self) -> None:
+    def _complete(self) -> None:
         with self._lock:
-            self.count.completed += 1
+            self.completed += 1
 
     def _note(self, result: RequestResult, name: str, seconds: float) -> None:
-        right = is_greeted(result, name)
         with self._lock:
-            self.count.calls += 1
-            self.count.seconds.append(seconds)
-            self.count.right += right
-            if not right:
-                what = f"{result.status.name}: {result.message}"
-                self.count.others[what] = self.count.others.get(what, 0) + 1
+            self.seconds.append(seconds)
+            if is_greeted(result, name):
+                self.right += 1
+            else:
+                self.others[f"{result.status.name}: {result.message}"] += 1
 
 
-def start_applications(root: Path, number: int) -> list[PipedProcess]:
-    """Applications that are ready."""
-    started = [PipedProcess(root, "--twice", TWICE, script=_ECHO) for _ in range(number)]
-    for process in started:
-        assert process.stdout.readline() == "ready\n"
-    return started
+def soak(*, callers: int, seconds: float, pool: int, applications: int) -> bool:
+    """Whether all went as it should in a world of its own; prints what was counted."""
+    with (
+        tempfile.TemporaryDirectory(dir=shared_memory()) as directory,
+        a_world("dropbox", Path(directory)) as world,
+    ):
+        return _soak(world, callers, seconds, pool, applications)
 
 
-def end_applications(applications: list[PipedProcess]) -> tuple[int, int]:
-    """How many requests they had, and how many replies they have sent."""
-    said = [process.communicate(timeout=120)[0].split() for process in applications]
-    return sum(int(requests) for requests, _ in said), sum(int(replies) for _, replies in said)
-
-
-def soak(world: World, *, callers: int, seconds: float, pool: int, applications: int) -> bool:
-    """Whether all went as it should; prints what was counted."""
+def _soak(world: World, callers: int, seconds: float, pool: int, applications: int) -> bool:
     client = world.client(pool_size=pool, pool_timeout=600.0)
-    running = start_applications(world.root, applications)
+    running = [PipedProcess(world.root, TWICE, script=ANSWER) for _ in range(applications)]
     try:
-        callings = Soak(world, client, callers)
+        for process in running:
+            assert process.stdout.readline() == "ready\n"
+        count = Soak(world, client, callers)
         begun = time.monotonic()
-        callings.run(seconds)
+        count.run(seconds)
         taken = time.monotonic() - begun
-        count = callings.count
-        requests, replies = end_applications(running)
-        wait_for(
-            lambda: len(world.browse(LATE)) == replies - requests,
-            what="every second reply is put aside",
-        )
-        stats = client.stats
+        said = [process.communicate(timeout=120)[0].split() for process in running]
+        requests, replies = (sum(map(int, numbers)) for numbers in zip(*said, strict=True))
+        wait_for(lambda: len(world.browse(LATE)) == replies - requests, what="second replies are put aside")
     finally:
         for process in running:
             process.end()
+    calls, stats = len(count.seconds), client.stats
     left = world.browse(REPLIES)
     untouched = sum(message.delivery_count == 1 and message.correlation_id == "c-1" for message in left)
     p50, p99 = statistics.median(count.seconds), statistics.quantiles(count.seconds, n=100)[98]
     print(
-        f"{callers} callers, {pool} in flight: {count.calls:,} calls in {taken:.1f} s "
-        f"({count.calls / taken:,.0f}/s), p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms; "
+        f"{callers} callers, {pool} in flight: {calls:,} calls in {taken:.1f} s "
+        f"({calls / taken:,.0f}/s), p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms; "
         f"{count.right:,} right, {count.completed:,} completed, {requests:,} requests seen, "
         f"{stats.duplicate_replies} duplicate and {stats.late_replies} late replies of "
-        f"{replies - requests} too many, {untouched} of {callings.strangers} strangers untouched"
+        f"{replies - requests} too many, {untouched} of {count.strangers} strangers untouched"
         + "".join(f"\n  {number} times {what}" for what, number in count.others.items()),
         flush=True,
     )
     return (
-        count.calls == count.right == count.completed == requests
-        and stats.duplicate_replies == replies - requests
-        and stats.late_replies == 0
-        and untouched == callings.strangers == len(left)
+        calls == count.right == count.completed == requests
+        and (stats.duplicate_replies, stats.late_replies) == (replies - requests, 0)
+        and untouched == count.strangers == len(left)
         and not world.browse(REQUESTS)
     )
 
@@ -182,20 +160,12 @@ def main() -> int:
     parser.add_argument("--applications", type=int, default=2)
     options = parser.parse_args()
     logging.getLogger("connector.requests").setLevel(logging.ERROR)  # each duplicate is a warning
-    good = True
-    for pool in options.pool:
-        with (
-            tempfile.TemporaryDirectory(dir=shared_memory()) as directory,
-            a_world("dropbox", Path(directory)) as world,
-        ):
-            good &= soak(
-                world,
-                callers=options.callers,
-                seconds=options.seconds / len(options.pool),
-                pool=pool,
-                applications=options.applications,
-            )
-    return 0 if good else 1
+    each = options.seconds / len(options.pool)
+    good = [
+        soak(callers=options.callers, seconds=each, pool=pool, applications=options.applications)
+        for pool in options.pool
+    ]
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""How many requests are in flight, how long they wait, and what that costs."""
+"""How many requests are in flight, how long they wait, even for a provider that hangs, and what it costs."""
 
 from __future__ import annotations
 
 import gc
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from connector.messaging.client import ReceivedMessage
@@ -11,17 +13,22 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Connection
 from connector.requests.pending import Call
 from connector.requests.result import RequestResult
+from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.requests.world import (
+    LATE,
+    PATIENCE,
     REQUESTS,
     Replying,
     World,
     a_world,
+    all_greeted,
     body_of,
     customer,
     done,
     greet,
     is_greeted,
+    watched,
 )
 from tests.waiting import now_ms, until_past, wait_for
 
@@ -39,17 +46,8 @@ def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: Wor
         greet(request, replying)
 
     world.application(answer)
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    assert all_greeted(futures)
     assert max(unanswered) == 5
-
-
-def test_requests_beyond_the_pool_are_sent_first_come_first_served(world: World) -> None:
-    client = world.client(pool_size=1)
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(10)]
-    application = world.application()
-    done(futures)
-    asked = [body_of(request)["CustomerId"] for request in application.requests]
-    assert asked == [str(number) for number in range(10)]
 
 
 def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(world: World) -> None:
@@ -64,7 +62,7 @@ def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(wor
             lambda _: asked_again.append(client.request("Customer.Retrieve", customer("again")))
         )
         futures.append(future)
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    assert all_greeted(futures)
     wait_for(lambda: len(asked_again) == 40, what="each has asked again")
     assert all(is_greeted(result, "again") for result in asked_again)
 
@@ -95,13 +93,6 @@ def test_a_request_waits_at_least_as_long_as_it_is_told_to(world: World) -> None
         assert time.monotonic() - begun >= timeout / 1000
 
 
-def test_a_request_with_a_timeout_of_0_does_not_expire(world: World) -> None:
-    client = world.client()
-    for number in range(5):
-        client.request("Customer.Retrieve", customer(number), timeout=0)
-    assert [request.expiration for request in world.requests_on_queue(5)] == [0] * 5
-
-
 def test_a_request_expires_when_nobody_awaits_its_reply_any_more(world: World) -> None:
     client = world.client()
     result = client.request("Customer.Retrieve", customer(1), timeout=300)
@@ -116,26 +107,21 @@ def test_a_request_expires_when_nobody_awaits_its_reply_any_more(world: World) -
     assert before + 120_000 <= seen.expiration <= now_ms() + 120_000
 
 
-def test_a_request_without_a_timeout_of_its_own_has_the_meta_object_s(world: World) -> None:
+def test_a_request_expires_with_its_time_to_live_else_with_its_timeout_else_never(world: World) -> None:
     client = world.client()
-    before = now_ms()
-    future = client.request_async("Customer.Retrieve", customer(1, ResponseTimeout="70000"))
-    request = world.request_on_queue()
-    assert before + 70_000 <= request.expiration <= now_ms() + 70_000
-    client.stop()
-    assert future.done()
-
-
-def test_the_time_to_live_of_a_request_decides_when_it_expires(world: World) -> None:
-    client = world.client()
-    for lives in (90_000, 0):
-        for timeout in (-1, 0, 70_000):
-            queue = parse_destination(f"queue://requests-{lives}-{timeout}")
-            data = customer(1, TimeToLive=str(lives), OutputDestination=str(queue))
-            before = now_ms()
-            client.request_async("Customer.Retrieve", data, timeout=timeout)
-            expiration = world.request_on_queue(queue).expiration
-            assert before + lives <= expiration <= now_ms() + lives if lives else expiration == 0
+    cases: list[tuple[dict[str, str], int | None, int]] = [
+        # the meta-object, the timeout of the call, and the milliseconds after which the request expires
+        *(({}, 0, 0), ({"ResponseTimeout": "70000"}, None, 70_000)),
+        *(({"TimeToLive": str(lives)}, t, lives) for lives in (90_000, 0) for t in (-1, 0, 70_000)),
+    ]
+    for number, (meta, timeout, lives) in enumerate(cases):
+        queue = parse_destination(f"queue://requests-{number}")
+        before = now_ms()
+        client.request_async(
+            "Customer.Retrieve", customer(1, OutputDestination=str(queue), **meta), timeout=timeout
+        )
+        expiration = world.request_on_queue(queue).expiration
+        assert before + lives <= expiration <= now_ms() + lives if lives else expiration == 0, (meta, timeout)
 
 
 def test_an_asynchronous_request_expires_where_nobody_takes_it(stored: World) -> None:
@@ -202,3 +188,58 @@ def test_the_time_to_expire_begins_when_a_request_is_sent_not_when_it_is_made(st
     client.request("Customer.Retrieve", customer(1), timeout=100)
     (request,) = stored.browse(REQUESTS) or stored.browse(parse_destination("queue://requests~EXPIRED"))
     assert request.expiration >= connected[0] + 100
+
+
+def test_one_thread_takes_the_replies_of_all_callers(stored: World) -> None:
+    looking: set[str] = set()
+    stored.application()
+    client = stored.client(
+        connect=lambda: watched(
+            stored.provider.connect(), lambda: looking.add(threading.current_thread().name)
+        )
+    )
+
+    def ask(number: int) -> bool:
+        return is_greeted(client.request("Customer.Retrieve", customer(number)), number)
+
+    with ThreadPoolExecutor(9) as pool:
+        assert all(pool.map(ask, range(10)))
+    assert looking == {"connector-replies"}
+
+
+def test_a_provider_that_hangs_holds_no_request_beyond_its_time(stored: World) -> None:
+    hangs, ends = threading.Event(), threading.Event()
+    client = stored.client(
+        connect=lambda: watched(
+            stored.provider.connect(), lambda: hangs.is_set() and ends.wait(3 * PATIENCE)
+        ),
+        pool_size=1,
+        pool_timeout=0.2,
+        intervals=ListenerIntervals(grace=0.2),
+    )
+    client.request("Customer.Retrieve", customer(0), timeout=0)
+    hangs.set()
+    try:
+        data = customer(1, TimeToLive="600000")
+        awaiting = client.request_async("Customer.Retrieve", data, timeout=2000)
+        stored.requests_on_queue(2)
+        refused = client.request_async("Customer.Retrieve", customer(2))
+        answers = done([awaiting, refused])
+        assert [answer.status for answer in answers] == [ReturnCode.APPRESPONSETIMEOUT, ReturnCode.FAIL]
+        assert "has not answered" in (answers[0].message or "")
+        assert answers[1].not_sent
+        late = client.request("Customer.Retrieve", customer(3), timeout=0)
+        assert late.status is ReturnCode.APPRESPONSETIMEOUT
+    finally:
+        ends.set()
+
+
+def test_an_idle_listener_takes_late_replies_and_new_ones(world: World) -> None:
+    client = world.client(intervals=ListenerIntervals(idle=0.05))
+    client.request("Customer.Retrieve", customer(1), timeout=0)
+    request = world.request_on_queue()
+    for number, text in enumerate(("late", "later"), 1):
+        world.replying().reply(request, {"CustomerId": text})
+        wait_for(lambda number=number: len(world.browse(LATE)) == number)  # type: ignore[misc]
+    world.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)

@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from connector.messaging.destination import parse_destination
 from connector.status import ReturnCode
-from tests.requests.world import LATE, REPLIES, REQUESTS, World, body_of, customer, done, is_greeted
+from tests.requests.world import (
+    LATE,
+    REPLIES,
+    REQUESTS,
+    World,
+    all_greeted,
+    body_of,
+    customer,
+    done,
+    is_greeted,
+)
 from tests.waiting import wait_for
 
 
@@ -19,14 +29,14 @@ def test_replies_are_taken_from_the_queue_that_a_request_names(world: World) -> 
         client.request_async("Customer.Retrieve", customer(number, ReplyToDestination=names[number % 3]))
         for number in range(30)
     ]
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    assert all_greeted(futures)
 
 
 def test_without_a_reply_destination_replies_come_to_a_temporary_queue(world: World) -> None:
     application = world.application()
     client = world.client(reply_to=None)
     futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(20)]
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    assert all_greeted(futures)
     (name,) = {request.reply_to for request in application.requests}
     assert name is not None
     assert name.startswith("queue://")
@@ -92,7 +102,7 @@ def test_of_very_many_reply_destinations_only_those_in_use_are_taken_from(world:
         client.request_async("Customer.Retrieve", customer(number, ReplyToDestination=place))
         for number, place in enumerate(places)
     ]
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    assert all_greeted(futures)
     again = client.request("Customer.Retrieve", customer(1, ReplyToDestination="queue://replies-1"))
     assert is_greeted(again, 1)
     sources = client._listener._sources  # nothing else shows how many consumers there are

@@ -6,10 +6,11 @@ import threading
 
 import pytest
 
-from connector.businessobjects.definition import Attribute, Definitions
+from connector.businessobjects.definition import Attribute
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.requests.settings import Matching
+from tests.requests.soak import soak
 from tests.requests.world import (
     LATE,
     REPLIES,
@@ -45,15 +46,12 @@ def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
 
     thread = threading.Thread(target=stranger)
     thread.start()
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number))
-        for number in range(60)
-        for client in clients
-    ]
-    results = done(futures)
+    results = done(
+        [one.request_async("Customer.Retrieve", customer(n)) for n in range(60) for one in clients]
+    )
     stop.set()
     thread.join()
-    assert [is_greeted(result, index // 2) for index, result in enumerate(results)] == [True] * 120
+    assert all(is_greeted(result, index // 2) for index, result in enumerate(results))
     assert taken == [b"%d" % number for number in range(len(taken))]
     assert (world.bodies(REPLIES), world.bodies(LATE)) == ([], [])
 
@@ -72,32 +70,26 @@ TYPED = {"Long": "-1099511627776", "Int": "7", "Double": "2.5", "Boolean": "true
 """A value of each type of a property."""
 
 
-def with_call_id(kind: str) -> Definitions:
-    """The definitions of this world, with a property callId of a JMS type that requests can set."""
-    call_id = Attribute("callId", "String", app_specific_info=f"name=callId;type={kind}")
-    return definitions(properties=(call_id,))
-
-
 @pytest.mark.parametrize("by", ["correlation id", "property"])
 def test_replies_may_name_their_request_by_its_correlation_id_or_a_property_on_either_side(
     world: World, by: str
 ) -> None:
+    request_name, reply_name = ("callId", "answers") if by == "property" else ("JMSCorrelationID",) * 2
+
     def answer(request: ReceivedMessage, replying: Replying) -> None:
+        identity = request.properties["callId"] if by == "property" else request.correlation_id
+        data = {"CustomerId": "1", "Name": str(identity)}
         if by == "property":
-            call_id = request.properties["callId"]
-            data = {"CustomerId": "1", "Name": str(call_id)}
-            replying.reply(request, data, correlation_id="the same for all", properties={"answers": call_id})
+            same, properties = "the same for all", {"answers": identity}
+            replying.reply(request, data, correlation_id=same, properties=properties)
         else:
-            data = {"CustomerId": "1", "Name": str(request.correlation_id)}
             replying.reply(request, data, correlation_id=request.correlation_id)
 
-    names = ("callId", "answers") if by == "property" else ("JMSCorrelationID", "JMSCorrelationID")
     world.application(answer)
-    clients = [world.client(matching=Matching(*names)) for _ in range(2)]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(n)) for n in range(20) for client in clients
-    ]
-    results = done(futures)
+    clients = [world.client(matching=Matching(request_name, reply_name)) for _ in range(2)]
+    results = done(
+        [one.request_async("Customer.Retrieve", customer(n)) for n in range(20) for one in clients]
+    )
     assert {result.status.name for result in results} == {"VALCHANGE"}
     assert len({result.object["Name"] for result in results}) == 40
     assert world.bodies(REPLIES) == []
@@ -114,8 +106,17 @@ def test_a_property_that_the_request_sets_itself_is_found_whatever_its_type(
     world.send(REPLIES, Message(b"a stranger's"))
     world.application(repeat)
     for kind, value in TYPED.items():
-        client = world.client(matching=Matching("callId", "answers"), definitions=with_call_id(kind))
+        call_id = Attribute("callId", "String", app_specific_info=f"name=callId;type={kind}")
+        of = definitions(properties=(call_id,))
+        client = world.client(matching=Matching("callId", "answers"), definitions=of)
         data = {"CustomerId": kind, "Meta": {"JMSProperties": {"callId": value}}}
         assert client.request("Customer.Retrieve", data).object["CustomerId"] == "found", kind
         client.stop()
     assert world.bodies(REPLIES) == ["a stranger's"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("pool", [300, 20])
+def test_many_callers_each_have_their_own_answer_once(pool: int) -> None:
+    """A thousand of them: ``python -m tests.requests.soak``."""
+    assert soak(callers=300, seconds=0.5, pool=pool, applications=2)

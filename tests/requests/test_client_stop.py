@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from connector.requests.sender import Outgoing, Sender
 from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.brokers.engine.provider import LentProvider
-from tests.requests.world import REPLIES, REQUESTS, World, a_world, customer, done, is_greeted
+from tests.requests.world import REPLIES, REQUESTS, World, a_world, all_greeted, customer, done, is_greeted
 from tests.waiting import wait_for
 
 
@@ -41,19 +42,6 @@ def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: Worl
     assert len(world.browse(REQUESTS)) == 4
 
 
-def test_a_stop_lets_replies_come_for_as_long_as_it_is_told_to(world: World) -> None:
-    client = world.client()
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(4)]
-    requests = world.requests_on_queue(4)
-    stopping = threading.Thread(target=client.stop, args=(120.0,))
-    stopping.start()
-    wait_for(lambda: client.request("Customer.Create", customer(9)).not_sent, what="the stop has begun")
-    for number, request in enumerate(requests):
-        world.replying().reply(request, {"CustomerId": str(number), "Name": f"name of {number}"})
-    stopping.join()
-    assert [is_greeted(result, number) for number, result in enumerate(done(futures, 0.0))] == [True] * 4
-
-
 def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -> None:
     """Neither for the next look of the listener."""
     for number in range(30):
@@ -67,21 +55,26 @@ def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -
         assert not stopping.is_alive()
 
 
-def test_what_waits_for_its_turn_is_told_of_a_stop_at_once(world: World) -> None:
-    """Though what is in flight has time to have its reply."""
+@pytest.mark.parametrize("way", ["stop", "refuse"])
+def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_its_reply(
+    world: World, way: str
+) -> None:
     client = world.client(pool_size=1)
-    first = client.request_async("Customer.Retrieve", customer(1))
+    flying = client.request_async("Customer.Retrieve", customer(0))
     request = world.request_on_queue()
     waiting = [client.request_async("Customer.Retrieve", customer(number)) for number in range(5)]
-    stopping = threading.Thread(target=client.stop, args=(120.0,))
+    end = partial(client.stop, 120.0) if way == "stop" else client.refuse
+    stopping = threading.Thread(target=end)
     stopping.start()
     for result in done(waiting):
         assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
-    assert not first.done()
-    world.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
-    assert is_greeted(first.result(120), 1)
+    assert client.request("Customer.Create", customer(3)).not_sent
+    assert not flying.done()
+    world.replying().reply(request, {"CustomerId": "0", "Name": "name of 0"})
+    assert all_greeted([flying])
     stopping.join(120)
     assert not stopping.is_alive()
+    assert len(world.browse(REQUESTS)) == 1
 
 
 def test_nothing_is_sent_after_a_stop(world: World) -> None:
@@ -124,25 +117,9 @@ def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world:
         thread.join(120)
         assert not thread.is_alive()
     for number, result in results:
-        if not result.good:
-            ended = (result.status, result.not_sent)
-            assert ended in ((ReturnCode.FAIL, True), (ReturnCode.APPRESPONSETIMEOUT, False))
-        else:
-            assert is_greeted(result, number)
-
-
-def test_a_client_that_refuses_more_lets_those_in_flight_have_their_replies(world: World) -> None:
-    client = world.client(pool_size=1)
-    flying = client.request_async("Customer.Retrieve", customer(1))
-    request = world.request_on_queue()
-    waiting = client.request_async("Customer.Retrieve", customer(2))
-    client.refuse()
-    (told,) = done([waiting])
-    assert (told.status, told.not_sent) == (ReturnCode.FAIL, True)
-    assert client.request("Customer.Create", customer(3)).not_sent
-    world.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
-    assert is_greeted(done([flying])[0], 1)
-    assert len(world.browse(REQUESTS)) == 1
+        ended = (result.status, result.not_sent)
+        is_told = ended in ((ReturnCode.FAIL, True), (ReturnCode.APPRESPONSETIMEOUT, False))
+        assert is_greeted(result, number) if result.good else is_told
 
 
 def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(world: World) -> None:

@@ -115,10 +115,9 @@ class Replying:
         return self.session.send(to or request.reply_to or "", message)
 
 
-def body_of(message: Message) -> dict[str, Any]:
+def body_of(message: Message) -> Any:
     """What a request says."""
-    found: dict[str, Any] = json.loads(message.body)
-    return found
+    return json.loads(message.body)
 
 
 def greet(request: ReceivedMessage, replying: Replying) -> None:
@@ -132,6 +131,11 @@ def is_greeted(result: RequestResult, number: object) -> bool:
     """Whether it is the answer of :func:`greet` to the request with this number."""
     found = (result.status.name, result.object["CustomerId"], result.object["Name"])
     return found == ("VALCHANGE", str(number), f"name of {number}")
+
+
+def all_greeted(futures: Sequence[Future[RequestResult]]) -> bool:
+    """Whether requests with the numbers from 0 up each have the answer of :func:`greet`, in time."""
+    return all(is_greeted(result, number) for number, result in enumerate(done(futures)))
 
 
 class Application:
@@ -188,10 +192,12 @@ class World:
     Args:
         provider: with all messages.
         root: of a dropbox.
+        clients: that were made.
     """
 
     provider: Provider
     root: Path
+    clients: list[RequestClient] = field(default_factory=list)
     _ends: list[Callable[[], object]] = field(default_factory=list)
     _looking: Connection | None = None
 
@@ -222,6 +228,7 @@ class World:
             str(REPOSITORY),
         )
         self._ends.append(made.stop)
+        self.clients.append(made)
         return made
 
     def application(self, answer: Answer = greet, queue: str = str(REQUESTS)) -> Application:
@@ -340,10 +347,7 @@ def connected(provider: Provider) -> MessagingConnection:
 
 def customer(number: object, **meta: Any) -> dict[str, Any]:
     """The data of a request; ``meta`` is its dynamic meta-object."""
-    data: dict[str, Any] = {"CustomerId": str(number)}
-    if meta:
-        data["Meta"] = meta
-    return data
+    return {"CustomerId": str(number), **({"Meta": meta} if meta else {})}
 
 
 def done(futures: Sequence[Future[RequestResult]], patience: float = PATIENCE) -> list[RequestResult]:
