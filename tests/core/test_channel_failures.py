@@ -1,17 +1,19 @@
-"""Channels whose provider fails, and that many threads use: nothing is lost, nothing comes twice."""
+"""Channels whose provider fails, and that many threads or processes use: nothing is lost or comes twice."""
 
 from __future__ import annotations
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from connector.core.channel_receiver import Reference
-from connector.errors import ProviderError, SessionStateError, TransactionRolledBack
+from connector.errors import ClaimLost, ProviderError, SessionStateError, TransactionRolledBack
 from tests.core.channel_world import DELIVERED, NEW, Recorder, World, texts
 from tests.core.conftest import IN_MEMORY, ON_DISK, Obstacle
+from tests.forked_command import PipedProcess
 
 
 @pytest.fixture
@@ -150,13 +152,6 @@ def test_a_commit_that_cannot_make_its_messages_durable_is_undone_not_half_done(
 def test_threads_that_send_deliver_and_acknowledge_at_once_lose_nothing(world: World) -> None:
     yes, later = world.add(Recorder("yes")), world.add(Recorder("later", answer=False))
     sending = threading.Event()
-    failures: list[BaseException] = []
-
-    def guarded(work: object, *arguments: object) -> None:
-        try:
-            work(*arguments)  # type: ignore[operator]
-        except BaseException as error:
-            failures.append(error)
 
     def send(name: str) -> None:
         world.send(*(f"{name}{number}" for number in range(40)))
@@ -172,17 +167,14 @@ def test_threads_that_send_deliver_and_acknowledge_at_once_lose_nothing(world: W
         while not sending.is_set():
             world.queue.deliver()
 
-    senders = [threading.Thread(target=guarded, args=(send, name)) for name in "abc"]
-    others = [threading.Thread(target=guarded, args=(work,)) for work in (acknowledge, deliver)]
-    for thread in (*senders, *others):
-        thread.start()
-    for thread in senders:
-        thread.join()
-    assert world.queue.deliver() is True
-    sending.set()
-    for thread in others:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(5) as pool:
+        others = [pool.submit(work) for work in (acknowledge, deliver)]
+        try:
+            list(pool.map(send, "abc"))
+            assert world.queue.deliver() is True
+        finally:
+            sending.set()
+    assert [one.exception() for one in others] == [None, None]
     assert sorted(yes.bodies + later.bodies) == sorted(f"{n}{number}" for n in "abc" for number in range(40))
     assert not any(yes.flags + later.flags)
     assert world.queue.browse() == []
@@ -196,17 +188,15 @@ def test_a_channel_closes_when_its_receiver_has_returned(world: World) -> None:
         return go_on.wait(120)
 
     receiver = world.add(Recorder(answer=wait))
-    sender = threading.Thread(target=world.send, args=("1",))
-    sender.start()
-    assert inside.wait(120)
-    world.send("2")  # this thread is not kept waiting
-    closer = threading.Thread(target=world.queue.close)
-    closer.start()
-    assert closer.is_alive()
-    go_on.set()
-    closer.join(120)
-    sender.join(120)
-    assert not closer.is_alive()
+    with ThreadPoolExecutor() as pool:
+        sending = pool.submit(world.send, "1")
+        assert inside.wait(120)
+        world.send("2")  # this thread is not kept waiting
+        closing = pool.submit(world.queue.close)
+        assert not closing.done()
+        go_on.set()
+        closing.result(120)
+        sending.result(120)
     assert (receiver.bodies, texts(world.open().queue("orders").messages(NEW))) == (["1"], ["2"])
 
 
@@ -254,3 +244,35 @@ def test_a_message_acknowledged_in_a_transaction_during_delivery_is_not_offered_
     other = world.add(Recorder("other"))
     world.send("1")
     assert (other.bodies, world.queue.browse()) == ([], [])
+
+
+@pytest.mark.process
+@ON_DISK
+def test_a_process_that_runs_takes_over_from_one_that_is_killed(world: World, incoming: Path) -> None:
+    program = """
+import sys
+from connector.core.channels import Channels
+from connector.messaging.message import Message
+from connector.stores.dropbox.provider import DropboxProvider
+from tests.core.channel_world import Recorder
+
+channels = Channels(DropboxProvider(sys.argv[1], create=True))
+queue, receiver = channels.queue("orders"), Recorder(answer=False)
+queue.add_receiver(receiver)
+queue.handle(Message(body=b"1"))
+queue.handle(Message(body=b"never"), channels.transaction())
+print(receiver.ids[0], flush=True)
+sys.stdin.read()
+"""
+    queue = world.queue
+    with PipedProcess(world.directory, script=program) as process:
+        identity = process.stdout.readline().strip()
+        assert world.channels.take_over() == 0
+        assert [message.message_id for message in queue.messages(DELIVERED)] == [identity]
+    assert world.channels.take_over() == 1
+    assert [message.message_id for message in queue.messages(NEW)] == [identity]
+    with pytest.raises(ClaimLost):
+        queue.acknowledge(identity, "r")
+    receiver = world.add()
+    assert (receiver.ids, receiver.flags) == ([identity], [True])
+    assert os.listdir(incoming / "working") == []

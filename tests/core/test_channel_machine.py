@@ -190,7 +190,7 @@ class QueueMachine(ChannelMachine):
     def commit(self) -> None:
         assert self.transaction is not None
         if self.lost:
-            with pytest.raises(TransactionRolledBack):
+            with pytest.raises(TransactionRolledBack, match="came again"):
                 self.transaction.commit()
             self.undo()
             return

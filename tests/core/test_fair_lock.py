@@ -49,13 +49,10 @@ def test_threads_get_it_in_the_order_of_asking() -> None:
         with lock:
             order.append(name)
 
-    threads = [threading.Thread(target=take, args=(name,)) for name in "abc"]
-    with lock:
-        for number, thread in enumerate(threads, 1):
-            thread.start()
+    with ThreadPoolExecutor() as pool, lock:
+        for number, name in enumerate("abc", 1):
+            pool.submit(take, name)
             wait_until_line_is(lock, number)
-    for thread in threads:
-        thread.join()
     assert order == ["a", "b", "c"]
 
 
@@ -90,17 +87,15 @@ def test_the_thread_that_has_it_may_take_it_again_also_while_another_thread_wait
         with lock:
             order.append("other")
 
-    thread = threading.Thread(target=take)
-    with lock:
-        thread.start()
+    with ThreadPoolExecutor() as pool, lock:
+        pool.submit(take)
         wait_until_line_is(lock, 1)
         with lock:
             order.append("mine")
         assert lock.try_acquire()
         lock.release()
-        inside = lock.is_mine
-    thread.join()
-    assert (inside, lock.is_mine) == (True, False)
+        assert lock.is_mine
+    assert not lock.is_mine
     assert order == ["mine", "other"]
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import textwrap
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from connector.core import takeover
 from connector.core.connection import MessagingConnection
 from connector.errors import ClaimLost
-from connector.messaging import AcknowledgeMode, Message, ReceivedMessage
+from connector.messaging import AcknowledgeMode, Message
 from connector.messaging.destination import parse_destination
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.core.conftest import fill, next_of, values
@@ -74,8 +75,7 @@ TOGETHER = ("claim:13", "settle.record:2", "settle.committing:2", "settle.move:8
 """What is settled together is one commit record."""
 
 
-@dataclass
-class Delivery:
+class Delivery(NamedTuple):
     """A message as a session was given it."""
 
     value: str
@@ -85,12 +85,7 @@ class Delivery:
 
 @dataclass
 class Killed:
-    """What a killed session noted.
-
-    Args:
-        deliveries: in their order.
-        settled: so many of them were before it said that it had settled.
-    """
+    """What a killed session noted: its deliveries, and how many of them it said to have settled."""
 
     deliveries: list[Delivery] = field(default_factory=list)
     settled: int = 0
@@ -258,13 +253,11 @@ def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile_and_
     with MessagingConnection(DropboxProvider(tmp_path, create=True), takeover_interval=0.0) as connection:
         consumer = connection.session().consumer("orders")
         assert (next_of(consumer).value, consumer.receive_nowait()) == ("2", None)
-        received: list[ReceivedMessage] = []
-        waiting = threading.Thread(target=lambda: received.append(next_of(consumer)))
-        waiting.start()
-        wait_for(lambda: waits_in("receive"))
-        dying.end()
-        waiting.join()
-    assert [message.delivery_count for message in received] == [2]
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(next_of, consumer)
+            wait_for(lambda: waits_in("receive"))
+            dying.end()
+            assert waiting.result(120).delivery_count == 2
 
 
 @pytest.mark.process

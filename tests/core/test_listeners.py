@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -199,7 +200,6 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
 ) -> None:
     fill(connection, "1", "2")
     seen: list[str] = []
-    at_stop: list[list[str]] = []
     begun, go_on, elsewhere = threading.Event(), threading.Event(), threading.Event()
 
     def slow(message: ReceivedMessage) -> None:
@@ -207,18 +207,17 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
         assert go_on.wait(120)
         seen.append(message.value)
 
-    def stop() -> None:
+    def stop() -> list[str]:
         connection.stop()
-        at_stop.append(list(seen))
+        return list(seen)
 
     connection.session().consumer("orders").listen(slow)
     assert begun.wait(120)
-    stopping = threading.Thread(target=stop)
-    stopping.start()
-    wait_for(lambda: not connection.started)
-    go_on.set()
-    stopping.join(120)
-    assert at_stop == [["1"]]
+    with ThreadPoolExecutor(1) as pool:
+        stopping = pool.submit(stop)
+        wait_for(lambda: not connection.started)
+        go_on.set()
+        assert stopping.result(120) == ["1"]
     other = connect().session()
     other.consumer("other").listen(lambda message: elsewhere.set())
     other.send("other", "a listener of another connection is called meanwhile")

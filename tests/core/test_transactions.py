@@ -51,14 +51,6 @@ def test_messages_of_one_transaction_arrive_in_the_order_of_sending_with_the_ids
     assert [(m.message_id, m.value) for m in session.consumer("orders").messages(0)] == sent
 
 
-def test_nobody_else_gets_what_an_open_transaction_has_received(
-    connection: MessagingConnection, session: CoreSession
-) -> None:
-    fill(connection, "1")
-    assert session.consumer("orders").receive_nowait() is not None
-    assert connection.session().consumer("orders").receive_nowait() is None
-
-
 def test_a_relay_is_one_commit(connection: MessagingConnection) -> None:
     fill(connection, "1")
     with connection.session(TRANSACTED) as session:

@@ -35,6 +35,15 @@ PROPERTIES: Final = (
 )
 
 
+def defined(name: str, info: str = "", **kinds: str) -> Definition:
+    """A business object with attributes of these types. ``[]`` behind a type makes a list of it."""
+    attributes = {
+        one: Attribute(one, kind.removesuffix("[]"), cardinality="n" if kind.endswith("[]") else "1")
+        for one, kind in kinds.items()
+    }
+    return Definition(name, app_specific_info=info, attributes=attributes, verbs={"Get": Verb("Get")})
+
+
 def definitions(
     *verbs: Verb, properties: tuple[Attribute, ...] = PROPERTIES, types: Mapping[str, str] | None = None
 ) -> Definitions:

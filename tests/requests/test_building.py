@@ -95,13 +95,12 @@ MADE: list[tuple[dict[str, Any], dict[str, Any], dict[str, object]]] = [
         },
     ),
     # table 2: what the provider keeps, unless it is indicated
-    *(
-        ({"DeliveryMode": said} if said else {}, {"persistent": persistent}, {"delivery_mode": mode})
-        for said, persistent, mode in (
-            *(("", True, 2), ("", False, 1), ("Persistent", True, 2), ("Persistent", False, 2)),
-            *(("NonPersistent", True, 1), ("NonPersistent", False, 1)),
-        )
-    ),
+    ({}, {"persistent": True}, {"delivery_mode": 2}),
+    ({}, {"persistent": False}, {"delivery_mode": 1}),
+    ({"DeliveryMode": "Persistent"}, {"persistent": True}, {"delivery_mode": 2}),
+    ({"DeliveryMode": "Persistent"}, {"persistent": False}, {"delivery_mode": 2}),
+    ({"DeliveryMode": "NonPersistent"}, {"persistent": True}, {"delivery_mode": 1}),
+    ({"DeliveryMode": "NonPersistent"}, {"persistent": False}, {"delivery_mode": 1}),
 ]
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -10,17 +14,21 @@ from connector.businessobjects.definition import Attribute
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.requests.settings import Matching
-from tests.requests.soak import soak
+from tests.forked_command import PipedProcess
+from tests.requests.caller import ANSWER
 from tests.requests.world import (
     LATE,
     REPLIES,
+    REQUESTS,
     Replying,
     World,
+    a_world,
     body_of,
     customer,
     definitions,
     done,
     is_greeted,
+    shared_memory,
 )
 from tests.waiting import wait_for
 
@@ -80,8 +88,8 @@ def test_replies_may_name_their_request_by_its_correlation_id_or_a_property_on_e
         identity = request.properties["callId"] if by == "property" else request.correlation_id
         data = {"CustomerId": "1", "Name": str(identity)}
         if by == "property":
-            same, properties = "the same for all", {"answers": identity}
-            replying.reply(request, data, correlation_id=same, properties=properties)
+            same = "the same for all"
+            replying.reply(request, data, correlation_id=same, properties={"answers": identity or ""})
         else:
             replying.reply(request, data, correlation_id=request.correlation_id)
 
@@ -118,5 +126,41 @@ def test_a_property_that_the_request_sets_itself_is_found_whatever_its_type(
 @pytest.mark.process
 @pytest.mark.parametrize("pool", [300, 20])
 def test_many_callers_each_have_their_own_answer_once(pool: int) -> None:
-    """A thousand of them: ``python -m tests.requests.soak``."""
-    assert soak(callers=300, seconds=0.5, pool=pool, applications=2)
+    """Half of the callers by futures, two applications of which some replies come twice, and strangers."""
+    with (
+        tempfile.TemporaryDirectory(dir=shared_memory()) as directory,
+        a_world("dropbox", Path(directory)) as world,
+    ):
+        client = world.client(pool_size=pool, pool_timeout=600.0)
+        completed: list[str] = []
+        right: list[str] = []
+
+        def call(caller: int) -> None:
+            for name in (f"{caller}-0", f"{caller}-1"):
+                if caller % 2:
+                    result = client.request("Customer.Retrieve", customer(name), timeout=600_000)
+                    completed.append(name)
+                else:
+                    future = client.request_async("Customer.Retrieve", customer(name), timeout=600_000)
+                    future.add_done_callback(lambda _, name=name: completed.append(name))  # type: ignore[misc]
+                    result = future.result()
+                if is_greeted(result, name):
+                    right.append(name)
+
+        with ExitStack() as running, ThreadPoolExecutor(300) as callers:
+            applications = [running.enter_context(PipedProcess(world.root, 50, script=ANSWER)) for _ in "ab"]
+            for one in applications:
+                assert one.stdout.readline() == "ready\n"
+            calling = callers.map(call, range(300))
+            for _ in range(3):
+                world.send(REPLIES, *(Message(b"a stranger's", correlation_id="c-1") for _ in range(3)))
+            list(calling)
+            said = [one.communicate(timeout=120)[0].split() for one in applications]
+        requests, replies = (sum(map(int, numbers)) for numbers in zip(*said, strict=True))
+        names = sorted(f"{caller}-{number}" for caller in range(300) for number in range(2))
+        assert requests == len(names)
+        assert sorted(right) == sorted(completed) == names
+        wait_for(lambda: len(world.browse(LATE)) == replies - requests, what="second replies are put aside")
+        assert (client.stats.duplicate_replies, client.stats.late_replies) == (replies - requests, 0)
+        assert [(one.delivery_count, one.correlation_id) for one in world.browse(REPLIES)] == [(1, "c-1")] * 9
+        assert world.browse(REQUESTS) == []

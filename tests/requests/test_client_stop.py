@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -49,10 +50,8 @@ def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -
         client.request("Customer.Retrieve", customer(number), timeout=0)
         for _ in range(number % 6):
             client.request("Customer.Create", customer(number))
-        stopping = threading.Thread(target=client.stop, daemon=True)
-        stopping.start()
-        stopping.join(120)
-        assert not stopping.is_alive()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(client.stop).result(120)
 
 
 @pytest.mark.parametrize("way", ["stop", "refuse"])
@@ -63,17 +62,15 @@ def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_it
     flying = client.request_async("Customer.Retrieve", customer(0))
     request = world.request_on_queue()
     waiting = [client.request_async("Customer.Retrieve", customer(number)) for number in range(5)]
-    end = partial(client.stop, 120.0) if way == "stop" else client.refuse
-    stopping = threading.Thread(target=end)
-    stopping.start()
-    for result in done(waiting):
-        assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
-    assert client.request("Customer.Create", customer(3)).not_sent
-    assert not flying.done()
-    world.replying().reply(request, {"CustomerId": "0", "Name": "name of 0"})
-    assert all_greeted([flying])
-    stopping.join(120)
-    assert not stopping.is_alive()
+    with ThreadPoolExecutor(1) as pool:
+        stopping = pool.submit(partial(client.stop, 120.0) if way == "stop" else client.refuse)
+        for result in done(waiting):
+            assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
+        assert client.request("Customer.Create", customer(3)).not_sent
+        assert not flying.done()
+        world.replying().reply(request, {"CustomerId": "0", "Name": "name of 0"})
+        assert all_greeted([flying])
+        stopping.result(120)
     assert len(world.browse(REQUESTS)) == 1
 
 
@@ -96,26 +93,19 @@ def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world:
     world.application()
     client = world.client(pool_size=4)
     results: list[tuple[int, RequestResult]] = []
-    lock = threading.Lock()
 
     def call(first: int) -> None:
-        number = first
-        while True:
+        for number in itertools.count(first, 100):
             result = client.request("Customer.Retrieve", customer(number), timeout=600_000)
-            with lock:
-                results.append((number, result))
+            results.append((number, result))
             if not result.good:
                 return
-            number += 100
 
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(30)]
-    for thread in threads:
-        thread.start()
-    wait_for(lambda: len(results) > 60, what="requests go on")
-    client.stop(0.1)
-    for thread in threads:
-        thread.join(120)
-        assert not thread.is_alive()
+    with ThreadPoolExecutor(30) as pool:
+        calling = pool.map(call, range(30), timeout=120)
+        wait_for(lambda: len(results) > 60, what="requests go on")
+        client.stop(0.1)
+        list(calling)
     for number, result in results:
         ended = (result.status, result.not_sent)
         is_told = ended in ((ReturnCode.FAIL, True), (ReturnCode.APPRESPONSETIMEOUT, False))

@@ -98,7 +98,7 @@ CLASS, XML = {"DataHandlerClassName": "m:C"}, {"DataHandlerMimeType": "text/xml"
         ({}, {"entry": {"DataHandlerConfigMO": "MO"}, "default_handler": "m:C"}, "m:C"),
     ],
 )
-def test_one_data_handler_counts(meta: dict[str, str], plan: dict[str, Any], handler: str) -> None:
+def test_one_data_handler_counts(meta: dict[str, Any], plan: dict[str, Any], handler: str) -> None:
     assert resolve(customer(**meta), settings(**plan)).handler == (handler, "")
 
 

@@ -160,7 +160,12 @@ def gone_at(dropbox: World, phase: str) -> RequestResult:
         def meddle_and_read() -> Any:
             opened = access().open()
             load = opened.load
-            opened.load = lambda *arguments: (root.take_away(), load(*arguments))[1]  # type: ignore[method-assign]
+
+            def meddle_and_load(*arguments: Any) -> Any:
+                root.take_away()
+                return load(*arguments)
+
+            opened.load = meddle_and_load  # type: ignore[method-assign]
             return SimpleNamespace(open=lambda: opened)
 
         if phase == "settling":

@@ -6,24 +6,15 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import RequestRefused
 from connector.messaging.selector import compile_selector
 from connector.requests.response_selector import ResponseSelector
 from connector.requests.response_template import MAX_ROUNDS
 from connector.requests.selector_values import MAX_SELECTOR, Value, marker, put_values
+from tests.requests.samples import defined
 from tests.tables import rows
-
-
-def defined(name: str, info: str = "", **kinds: str) -> Definition:
-    """A business object with attributes of these types. ``[]`` behind a type makes a list of it."""
-    attributes = {
-        one: Attribute(one, kind.removesuffix("[]"), cardinality="n" if kind.endswith("[]") else "1")
-        for one, kind in kinds.items()
-    }
-    return Definition(name, app_specific_info=info, attributes=attributes, verbs={"Get": Verb("Get")})
-
 
 CUSTOMER = defined(
     "Customer",

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -101,7 +101,7 @@ class Replying:
         correlation_id: str | None = None,
         message_class: str = "T",
         type: str | None = None,
-        properties: dict[str, PropertyValue] | None = None,
+        properties: Mapping[str, PropertyValue] | None = None,
         to: str | None = None,
     ) -> str:
         """Sends a reply to a request: bytes as they are, None = empty, all else as JSON."""
