@@ -20,7 +20,7 @@ from connector.errors import ClaimLost
 from connector.messaging import AcknowledgeMode, Message
 from connector.messaging.destination import parse_destination
 from connector.stores.dropbox.provider import DropboxProvider
-from tests.core.conftest import fill, next_of, values
+from tests.core.conftest import fill, next_of
 from tests.forked_command import PipedProcess
 from tests.waiting import wait_for, waits_in
 
@@ -232,19 +232,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.process
-def test_what_killed_sessions_had_not_acknowledged_comes_again_flagged_and_counted(
-    on_disk: MessagingConnection, tmp_path: Path, start: Start
-) -> None:
-    fill(on_disk, "0", "1", "2")
-    for mode in (AcknowledgeMode.CLIENT, AcknowledgeMode.DUPS_OK, AcknowledgeMode.TRANSACTED):
-        start(mode, TAKE_TWO).end()
-    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
-        messages = connection.session().consumer("orders").messages(0)
-        found = [(m.value, m.delivery_count, m.redelivered) for m in messages]
-    assert found == [("0", 4, True), ("1", 4, True), ("2", 1, False)]
-
-
-@pytest.mark.process
 def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile_and_not_before(
     on_disk: MessagingConnection, tmp_path: Path, start: Start
 ) -> None:
@@ -258,14 +245,6 @@ def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile_and_
             wait_for(lambda: waits_in("receive"))
             dying.end()
             assert waiting.result(120).delivery_count == 2
-
-
-@pytest.mark.process
-def test_what_a_killed_transaction_has_sent_is_never_seen(tmp_path: Path, start: Start) -> None:
-    start(AcknowledgeMode.TRANSACTED, 'session.send_many("bills", ["1", "2"])\nready()').end()
-    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
-        assert values(connection.session().consumer("bills")) == []
-    assert list((tmp_path / "bills/incoming/working").iterdir()) == []
 
 
 @pytest.mark.process

@@ -71,13 +71,21 @@ def test_a_durable_subscription_keeps_messages_while_its_client_is_away(connect:
     assert values(connect(client_id="billing").session().durable_consumer(TOPIC, "audit")) == ["1", "2"]
 
 
-def test_only_one_consumer_at_a_time_has_an_unshared_durable_subscription(
+def test_a_durable_subscription_with_a_consumer_or_of_the_other_kind_is_in_the_way(
     billing: MessagingConnection,
 ) -> None:
-    active = billing.session().durable_consumer(TOPIC, "audit")
-    with active, pytest.raises(SubscriptionError, match="has a consumer already"):
+    session = billing.session()
+    with session.durable_consumer(TOPIC, "audit"), pytest.raises(SubscriptionError, match="has a consumer"):
         billing.session().durable_consumer(TOPIC, "audit")
-    billing.session().durable_consumer(TOPIC, "audit")
+    with pytest.raises(SubscriptionError, match="exists"):
+        session.shared_durable_consumer(TOPIC, "audit")
+    shared = session.shared_durable_consumer(TOPIC, "workers")
+    with shared, pytest.raises(SubscriptionError, match="close the consumers first"):
+        session.shared_durable_consumer(TOPIC, "workers", "price > 3")
+    with pytest.raises(SubscriptionError, match="exists"):
+        session.durable_consumer(TOPIC, "workers")
+    session.durable_consumer(TOPIC, "audit")
+    session.shared_durable_consumer(TOPIC, "workers", "price > 3")
 
 
 def test_other_details_make_an_inactive_durable_subscription_anew(billing: MessagingConnection) -> None:
@@ -135,28 +143,6 @@ def test_a_shared_durable_subscription_stays_and_needs_no_client_id(connect: Con
     publish(connect(), "1")
     consumer = connect().session().shared_durable_consumer(TOPIC, "workers")
     assert [next_of(consumer).value, *values(consumer)] == ["1"]  # a busy broker shows it a moment later
-
-
-def test_shared_and_unshared_durable_subscriptions_of_one_name_exclude_each_other(
-    billing: MessagingConnection,
-) -> None:
-    session = billing.session()
-    session.durable_consumer(TOPIC, "audit").close()
-    with pytest.raises(SubscriptionError, match="exists"):
-        session.shared_durable_consumer(TOPIC, "audit")
-    session.shared_durable_consumer(TOPIC, "workers").close()
-    with pytest.raises(SubscriptionError, match="exists"):
-        session.durable_consumer(TOPIC, "workers")
-
-
-def test_a_shared_durable_subscription_with_other_details_is_in_the_way_while_active(
-    billing: MessagingConnection,
-) -> None:
-    session = billing.session()
-    active = session.shared_durable_consumer(TOPIC, "workers")
-    with active, pytest.raises(SubscriptionError, match="close the consumers first"):
-        session.shared_durable_consumer(TOPIC, "workers", "price > 3")
-    session.shared_durable_consumer(TOPIC, "workers", "price > 3")
 
 
 def test_a_shared_subscription_is_unrelated_to_a_durable_one_of_its_name(

@@ -81,18 +81,6 @@ def test_leaving_the_block_with_an_exception_rolls_back(connection: MessagingCon
     assert (shown(connection), shown(connection, "bills")) == (["1"], [])
 
 
-def test_after_a_rollback_by_expiry_the_next_commit_works(
-    connection: MessagingConnection, session: CoreSession
-) -> None:
-    session.producer("bills", time_to_live=1).send("short-lived")
-    until_past(now_ms() + 1)
-    with pytest.raises(TransactionRolledBack):
-        session.commit()
-    session.send("bills", "lasting")
-    session.commit()
-    assert shown(connection, "bills") == ["lasting"]
-
-
 def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(
     on_disk: MessagingConnection, tmp_path: Path
 ) -> None:

@@ -16,7 +16,6 @@ from connector.requests.result import RequestResult
 from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.requests.world import (
-    LATE,
     PATIENCE,
     REQUESTS,
     Replying,
@@ -38,11 +37,11 @@ def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: Wor
     futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(40)]
     world.requests_on_queue(5)
     wait_for(lambda: client._slots.waiting == 35)
-    assert len(world.browse(REQUESTS)) == 5
+    assert len(world.requests) == 5
     unanswered: list[int] = []
 
     def answer(request: ReceivedMessage, replying: Replying) -> None:
-        unanswered.append(1 + len(world.browse(REQUESTS)))  # this one is taken, and has no answer yet
+        unanswered.append(1 + len(world.requests))  # this one is taken, and has no answer yet
         greet(request, replying)
 
     world.application(answer)
@@ -81,7 +80,7 @@ def test_a_request_that_may_not_be_sent_in_time_is_not_sent(world: World) -> Non
     assert all("SessionPoolSizeForRequests" in (result.message or "") for result in results)
     world.application()
     assert is_greeted(first.result(), 1)
-    assert world.browse(REQUESTS) == []  # neither of the two has come after all
+    assert world.requests == []  # neither of the two has come after all
 
 
 def test_a_request_waits_at_least_as_long_as_it_is_told_to(world: World) -> None:
@@ -186,7 +185,7 @@ def test_the_time_to_expire_begins_when_a_request_is_sent_not_when_it_is_made(st
 
     client = stored.client(connect=slowly)
     client.request("Customer.Retrieve", customer(1), timeout=100)
-    (request,) = stored.browse(REQUESTS) or stored.browse(parse_destination("queue://requests~EXPIRED"))
+    (request,) = stored.requests or stored.browse(parse_destination("queue://requests~EXPIRED"))
     assert request.expiration >= connected[0] + 100
 
 
@@ -240,6 +239,6 @@ def test_an_idle_listener_takes_late_replies_and_new_ones(world: World) -> None:
     request = world.request_on_queue()
     for number, text in enumerate(("late", "later"), 1):
         world.replying().reply(request, {"CustomerId": text})
-        wait_for(lambda number=number: len(world.browse(LATE)) == number)  # type: ignore[misc]
+        wait_for(lambda number=number: len(world.late) == number)  # type: ignore[misc]
     world.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)

@@ -10,7 +10,6 @@ from connector.status import ReturnCode
 from tests.requests.world import (
     LATE,
     REPLIES,
-    REQUESTS,
     World,
     all_greeted,
     body_of,
@@ -53,7 +52,7 @@ def test_without_temporary_queues_a_request_needs_a_reply_destination(world: Wor
     result = client.request("Customer.Retrieve", customer(1))
     assert result.status is ReturnCode.FAIL
     assert "ReplyToDestination" in (result.message or "")
-    assert world.browse(REQUESTS) == []
+    assert world.requests == []
     assert client.request("Customer.Create", customer(1)).good
     world.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2, ReplyToDestination=str(REPLIES))), 2)
@@ -85,7 +84,7 @@ def test_a_request_may_be_sent_to_a_topic_and_the_first_reply_is_the_answer(stor
         result = client.request("Customer.Retrieve", customer(number, OutputDestination="topic://ask"))
         assert is_greeted(result, number)
     wait_for(lambda: all(len(one.requests) == 5 for one in applications), what="both have answered all")
-    wait_for(lambda: stored.bodies(REPLIES) == [], what="the second replies are put aside")
+    wait_for(lambda: stored.replies == [], what="the second replies are put aside")
 
 
 def test_a_request_to_a_topic_that_nobody_subscribes_waits_for_nobody(stored: World) -> None:
@@ -118,7 +117,7 @@ def test_a_reply_destination_that_cannot_be_taken_from_is_refused_and_harms_no_o
     refused = client.request("Customer.Retrieve", customer(2, ReplyToDestination="queue://odd"))
     assert (refused.status, refused.refused) == (ReturnCode.FAIL, True)
     assert "odd" in (refused.message or "")
-    assert [body_of(message)["CustomerId"] for message in dropbox.browse(REQUESTS)] == []
+    assert [body_of(message)["CustomerId"] for message in dropbox.requests] == []
     assert not waiting.done()
     assert is_greeted(client.request("Customer.Retrieve", customer(3)), 3)
 
@@ -142,4 +141,4 @@ def test_no_reply_is_awaited_where_late_replies_are_copied_to(world: World) -> N
     result = client.request("Customer.Retrieve", customer(1, ReplyToDestination=str(LATE)))
     assert (result.status, result.refused) == (ReturnCode.FAIL, True)
     assert "late_replies" in (result.message or "")
-    assert world.browse(REQUESTS) == []
+    assert world.requests == []

@@ -17,8 +17,6 @@ from connector.requests.settings import ListenerIntervals
 from tests.forked_command import PipedProcess
 from tests.requests.caller import ASK
 from tests.requests.world import (
-    LATE,
-    REPLIES,
     REQUESTS,
     World,
     all_greeted,
@@ -71,7 +69,7 @@ def is_free_after_a_takeover(world: World, *, starts: bool = True) -> None:
 
 def unanswered(world: World) -> list[str]:
     """The numbers of the replies that nobody has taken."""
-    numbers = [body_of(message)["CustomerId"] for message in world.browse(REPLIES)]
+    numbers = [body_of(message)["CustomerId"] for message in world.replies]
     return [number for number in numbers if number != "taker"]
 
 
@@ -96,7 +94,7 @@ def test_a_client_that_dies_at_a_step_leaves_its_neighbour_alone_and_keeps_nothi
         dropbox.requests_on_queue(6)
     else:
         assert killed.wait(120) == -signal.SIGKILL
-        assert len(dropbox.browse(REQUESTS)) == 5
+        assert len(dropbox.requests) == 5
     application = dropbox.application()
     assert all_greeted(waiting)
     assert killed.wait(120) == -signal.SIGKILL
@@ -121,7 +119,7 @@ def test_a_client_that_dies_while_it_waits_leaves_its_replies_to_nobody(
     assert all_greeted(waiting)
     wait_for(lambda: len(application.requests) == 40, what="every request has been answered")
     application.end()
-    assert (len(dropbox.browse(REPLIES)), dropbox.browse(LATE)) == (20, [])
+    assert (len(dropbox.replies), dropbox.late) == (20, [])
     assert left_behind(dropbox.root) == []
 
 
@@ -138,7 +136,7 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
     dropbox.replying().reply(request, {"CustomerId": "child"})
     assert killed.wait(120) == -signal.SIGKILL
     is_free_after_a_takeover(dropbox, starts=False)
-    (reply,) = dropbox.browse(REPLIES)
+    (reply,) = dropbox.replies
     assert (reply.correlation_id, reply.delivery_count) == (request.message_id, 2)
     assert not waiting.done()
 
@@ -170,7 +168,7 @@ def test_a_temporary_reply_queue_ends_with_the_process_that_made_it(dropbox: Wor
     killed.kill()
     killed.wait()
     replying = dropbox.replying()
-    for request in dropbox.browse(REQUESTS):
+    for request in dropbox.requests:
         if request.reply_to == dead:
             with pytest.raises(UnknownDestination, match="has ended"):
                 replying.reply(request, {})

@@ -48,10 +48,10 @@ def test_every_caller_gets_its_own_answer_and_strangers_stay_as_they_were(world:
         world.send(REPLIES, *strangers())
         futures.append(client.request_async("Customer.Retrieve", customer(number)))
     assert all_greeted(futures)
-    left = world.browse(REPLIES)
+    left = world.replies
     assert len(left) == 280
     assert {message.delivery_count for message in left} == {1}
-    assert world.bodies(LATE) == []
+    assert world.late == []
 
 
 def test_a_delayed_request_is_taken_in_its_time(world: World) -> None:
@@ -99,12 +99,12 @@ def test_a_late_reply_is_put_aside_and_answers_nobody(world: World, fatal: bool,
     assert str(REPLIES) in (result.message or "")
     request = world.request_on_queue()
     world.replying().reply(request, {"CustomerId": "1", "Name": "late"})
-    wait_for(lambda: world.bodies(LATE) != [], what="the late reply is put aside")
-    (late,) = world.browse(LATE)
+    wait_for(lambda: world.late != [], what="the late reply is put aside")
+    (late,) = world.late
     assert (late.correlation_id, body_of(late)["Name"]) == (request.message_id, "late")
     assert late.properties["connector_outcome"] == "late_reply"
     assert late.properties["connector_origin_destination"] == str(REPLIES)
-    assert world.bodies(REPLIES) == []
+    assert world.replies == []
     world.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
 
@@ -115,7 +115,7 @@ def test_late_replies_keep_nobody_from_its_answer_however_many_there_are(world: 
     assert {result.status.name for result in done(ended)} == {"APPRESPONSETIMEOUT"}
     world.application()  # answers those thirty first
     assert is_greeted(client.request("Customer.Retrieve", customer(99)), 99)
-    wait_for(lambda: world.bodies(REPLIES) == [], what="no late reply is left")
+    wait_for(lambda: world.replies == [], what="no late reply is left")
 
 
 def test_of_two_replies_the_first_is_the_answer_and_the_other_is_put_aside(world: World) -> None:
@@ -127,10 +127,10 @@ def test_of_two_replies_the_first_is_the_answer_and_the_other_is_put_aside(world
     client = world.client()
     for number in range(5):
         assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
-    wait_for(lambda: len(world.browse(LATE)) == 5, what="the others are put aside")
-    assert {body_of(message)["Name"] for message in world.browse(LATE)} == {"the second"}
-    assert {message.properties["connector_outcome"] for message in world.browse(LATE)} == {"duplicate_reply"}
-    assert world.bodies(REPLIES) == []
+    wait_for(lambda: len(world.late) == 5, what="the others are put aside")
+    assert {body_of(message)["Name"] for message in world.late} == {"the second"}
+    assert {message.properties["connector_outcome"] for message in world.late} == {"duplicate_reply"}
+    assert world.replies == []
 
 
 def test_a_late_reply_that_cannot_be_put_aside_is_kept_and_is_in_nobody_s_way(world: World) -> None:
@@ -143,10 +143,10 @@ def test_a_late_reply_that_cannot_be_put_aside_is_kept_and_is_in_nobody_s_way(wo
         assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
     wait_for(lambda: client.stats.late_replies >= 1, what="the late reply has been seen")
     if world.is_broker:  # its message has no owner that would try again
-        wait_for(lambda: world.browse(REPLIES) == [], what="the late reply is gone")
+        wait_for(lambda: world.replies == [], what="the late reply is gone")
         return
     client.stop()
-    kept = [message.correlation_id for message in world.browse(REPLIES)]
+    kept = [message.correlation_id for message in world.replies]
     assert kept == [request.message_id]
 
 
@@ -174,7 +174,7 @@ def test_a_reply_that_cannot_be_read_fails_its_request_only(world: World) -> Non
         else:
             assert (result.status, result.object.as_dict()) == (ReturnCode.FAIL, {"CustomerId": str(number)})
             assert result.message
-    assert world.bodies(REPLIES) == []
+    assert world.replies == []
 
 
 def test_a_reply_that_comes_before_the_wait_begins_is_the_answer(stored: World) -> None:
@@ -258,7 +258,7 @@ def test_a_reply_that_cannot_be_read_is_kept_where_late_ones_are(world: World) -
     world.application(lambda request, replying: replying.reply(request, b"x" * 3000))
     result = world.client(max_body=2000).request("Customer.Retrieve", customer(1))
     assert result.status is ReturnCode.FAIL
-    (kept,) = world.browse(LATE)
+    (kept,) = world.late
     assert kept.properties["connector_outcome"] == "unreadable_reply"
     assert kept.properties["connector_reason"] == result.message
     assert len(kept.body) == 3000

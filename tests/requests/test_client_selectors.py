@@ -11,9 +11,7 @@ from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from tests.requests.world import (
-    LATE,
     REPLIES,
-    REQUESTS,
     Replying,
     World,
     all_greeted,
@@ -70,8 +68,8 @@ def test_a_value_is_a_value_whatever_it_says(world: World, verb: Verb) -> None:
     results = done([client.request_async("Customer.Find", asked(name)) for name in HOSTILE])
     found = [(result.status, result.object["CustomerId"], result.object["Name"]) for result in results]
     assert found == [(ReturnCode.VALCHANGE, "found", name) for name in HOSTILE]
-    assert len(world.browse(REPLIES)) == 7
-    assert {message.delivery_count for message in world.browse(REPLIES)} == {1}
+    assert len(world.replies) == 7
+    assert {message.delivery_count for message in world.replies} == {1}
 
 
 def test_selectors_find_replies_on_a_temporary_queue_beside_those_to_other_requests(world: World) -> None:
@@ -84,7 +82,7 @@ def test_selectors_find_replies_on_a_temporary_queue_beside_those_to_other_reque
     others = [client.request_async("Customer.Retrieve", customer(n)) for n in range(100)]
     assert [result.object["Name"] for result in done(found)] == [f"n{n}" for n in range(100)]
     assert all_greeted(others)
-    assert world.browse(LATE) == []
+    assert world.late == []
 
 
 def test_a_selector_may_ask_for_values_of_children(world: World) -> None:
@@ -98,7 +96,7 @@ def test_a_selector_may_ask_for_values_of_children(world: World) -> None:
         replying.reply(request, data, correlation_id="", type=kind, properties=properties)
     (result,) = done([future])
     assert result.object["CustomerId"] == "20095answer"
-    assert len(world.browse(REPLIES)) == 2
+    assert len(world.replies) == 2
 
 
 def test_of_several_messages_that_a_selector_is_true_for_the_first_is_the_reply(world: World) -> None:
@@ -109,15 +107,15 @@ def test_of_several_messages_that_a_selector_is_true_for_the_first_is_the_reply(
         replying.reply(request, {"CustomerId": str(number)}, properties={"Who": "n"}, to=str(REPLIES))
     result = client.request("Customer.Find", asked("n"))
     assert result.object["CustomerId"] == "0"
-    wait_for(lambda: len(world.browse(REPLIES)) == 2)  # one at a broker fetches them, and gives them back
-    assert [body_of(message)["CustomerId"] for message in world.browse(REPLIES)] == ["1", "2"]
+    wait_for(lambda: len(world.replies) == 2)  # one at a broker fetches them, and gives them back
+    assert [body_of(message)["CustomerId"] for message in world.replies] == ["1", "2"]
 
 
 def test_a_value_that_is_not_set_fails_the_request_before_it_is_sent(world: World) -> None:
     result = world.client(EQUAL).request("Customer.Find", {"CustomerId": "1"})
     assert result.status is ReturnCode.FAIL
     assert "Name" in (result.message or "")
-    assert world.browse(REQUESTS) == []
+    assert world.requests == []
 
 
 def test_a_reply_that_comes_too_late_for_its_selector_stays_where_it_is(world: World) -> None:
@@ -128,7 +126,7 @@ def test_a_reply_that_comes_too_late_for_its_selector_stays_where_it_is(world: W
     replying.reply(world.request_on_queue(), {}, correlation_id="", properties={"Who": "n"})
     world.application(echo)
     assert client.request("Customer.Find", asked("other", 2)).good
-    assert (len(world.browse(REPLIES)), world.browse(LATE)) == (2, [])  # also from the application
+    assert (len(world.replies), world.late) == (2, [])  # also from the application
 
 
 def correlated(request: ReceivedMessage, replying: Replying) -> None:
@@ -149,9 +147,9 @@ def test_a_reply_to_an_earlier_request_is_not_the_answer_to_the_same_question_as
     world.application(correlated)
     results = [client.request("Customer.Find", question) for _ in range(3)]
     assert [result.object["CustomerId"] for result in results] == ["1", "1", "1"]
-    outcomes = [message.properties["connector_outcome"] for message in world.browse(LATE)]
+    outcomes = [message.properties["connector_outcome"] for message in world.late]
     assert outcomes == ["late_reply", "late_reply"]  # also from the application
-    assert world.browse(REPLIES) == []
+    assert world.replies == []
     assert client.stats.late_replies == 2
 
 
@@ -182,4 +180,4 @@ def test_a_selector_that_no_provider_understands_is_refused_and_the_text_says_wh
     result = client.request("Customer.Find", {"CustomerId": "1"})
     assert (result.status, result.refused) == (ReturnCode.FAIL, True)
     assert (result.message or "").startswith("Customer.Find: its response selector: ")
-    assert world.browse(REQUESTS) == []
+    assert world.requests == []

@@ -17,9 +17,7 @@ from connector.requests.settings import Matching
 from tests.forked_command import PipedProcess
 from tests.requests.caller import ANSWER
 from tests.requests.world import (
-    LATE,
     REPLIES,
-    REQUESTS,
     Replying,
     World,
     a_world,
@@ -61,7 +59,7 @@ def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
     thread.join()
     assert all(is_greeted(result, index // 2) for index, result in enumerate(results))
     assert taken == [b"%d" % number for number in range(len(taken))]
-    assert (world.bodies(REPLIES), world.bodies(LATE)) == ([], [])
+    assert world.replies == world.late == []
 
 
 def test_a_late_reply_is_put_aside_by_the_client_that_had_asked(world: World) -> None:
@@ -70,8 +68,8 @@ def test_a_late_reply_is_put_aside_by_the_client_that_had_asked(world: World) ->
     assert neighbour.request("Customer.Retrieve", customer(2), timeout=0).status.name == "APPRESPONSETIMEOUT"
     for request in world.requests_on_queue(2):
         world.replying().reply(request, {"CustomerId": "1"})
-    wait_for(lambda: world.bodies(REPLIES) == [], what="both are put aside")
-    assert len(world.bodies(LATE)) == 1  # the neighbour's; the other client keeps none
+    wait_for(lambda: world.replies == [], what="both are put aside")
+    assert len(world.late) == 1  # the neighbour's; the other client keeps none
 
 
 TYPED = {"Long": "-1099511627776", "Int": "7", "Double": "2.5", "Boolean": "true", "String": "O'Hara"}
@@ -100,7 +98,7 @@ def test_replies_may_name_their_request_by_its_correlation_id_or_a_property_on_e
     )
     assert {result.status.name for result in results} == {"VALCHANGE"}
     assert len({result.object["Name"] for result in results}) == 40
-    assert world.bodies(REPLIES) == []
+    assert world.replies == []
 
 
 @pytest.mark.parametrize("repeats_text", [False, True], ids=["as it is", "as text"])
@@ -160,7 +158,7 @@ def test_many_callers_each_have_their_own_answer_once(pool: int) -> None:
         names = sorted(f"{caller}-{number}" for caller in range(300) for number in range(2))
         assert requests == len(names)
         assert sorted(right) == sorted(completed) == names
-        wait_for(lambda: len(world.browse(LATE)) == replies - requests, what="second replies are put aside")
+        wait_for(lambda: len(world.late) == replies - requests, what="second replies are put aside")
         assert (client.stats.duplicate_replies, client.stats.late_replies) == (replies - requests, 0)
-        assert [(one.delivery_count, one.correlation_id) for one in world.browse(REPLIES)] == [(1, "c-1")] * 9
-        assert world.browse(REQUESTS) == []
+        assert [(one.delivery_count, one.correlation_id) for one in world.replies] == [(1, "c-1")] * 9
+        assert world.requests == []

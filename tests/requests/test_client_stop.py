@@ -40,7 +40,7 @@ def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: Worl
     assert {result.status for result in results[4:]} == {ReturnCode.FAIL}
     assert not any(result.good for result in results)
     assert all(result.message for result in results)
-    assert len(world.browse(REQUESTS)) == 4
+    assert len(world.requests) == 4
 
 
 def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -> None:
@@ -71,7 +71,7 @@ def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_it
         world.replying().reply(request, {"CustomerId": "0", "Name": "name of 0"})
         assert all_greeted([flying])
         stopping.result(120)
-    assert len(world.browse(REQUESTS)) == 1
+    assert len(world.requests) == 1
 
 
 def test_nothing_is_sent_after_a_stop(world: World) -> None:
@@ -86,7 +86,7 @@ def test_nothing_is_sent_after_a_stop(world: World) -> None:
             called = one.request(f"Customer.{verb}", customer(2))
             for result in (called, *done([one.request_async(f"Customer.{verb}", customer(2))])):
                 assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
-    assert (world.browse(REQUESTS), world.info(REPLIES).waiting) == ([], 0)
+    assert (world.requests, world.info(REPLIES).waiting) == ([], 0)
 
 
 def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world: World) -> None:
@@ -127,7 +127,7 @@ def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(worl
     with pytest.raises(ProviderError, match="stopped"):
         sender.send(Outgoing(REQUESTS, message, lambda *_: None))
     assert len(connections) == 1
-    assert len(world.browse(REQUESTS)) == 1
+    assert len(world.requests) == 1
 
 
 def test_a_client_that_only_sends_leaves_no_connection_behind(tmp_path: Path) -> None:

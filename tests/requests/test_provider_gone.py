@@ -18,7 +18,6 @@ from connector.messaging.provider import Connection
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.requests.world import (
-    LATE,
     PATIENCE,
     REPLIES,
     REQUESTS,
@@ -100,11 +99,11 @@ def test_who_waits_is_told_at_once_and_the_reply_that_comes_later_is_put_aside(d
         assert is_gone(done([future])[0], dropbox)
     assert dropbox.request_on_queue().message_id == request.message_id
     goes_on(dropbox)
-    wait_for(lambda: len(dropbox.browse(LATE)) == 1, what="the reply to the first is put aside")
-    (late,) = dropbox.browse(LATE)
+    wait_for(lambda: len(dropbox.late) == 1, what="the reply to the first is put aside")
+    (late,) = dropbox.late
     assert late.correlation_id == request.message_id
     assert late.properties["connector_outcome"] == "late_reply"
-    assert dropbox.browse(REPLIES) == []
+    assert dropbox.replies == []
 
 
 def test_a_provider_that_is_gone_when_the_time_is_up_is_no_reply_that_did_not_come(dropbox: World) -> None:
@@ -140,7 +139,7 @@ def test_everybody_who_waits_is_told_once_in_threads_and_beyond_the_pool_too(dro
     assert {result.status for result in results} == {ReturnCode.APPRESPONSETIMEOUT}
     wait_for(lambda: len(completed) == 60, what="everybody is told")
     assert sorted(completed) == list(range(60))
-    assert len(dropbox.browse(REQUESTS)) == 10
+    assert len(dropbox.requests) == 10
     goes_on(dropbox)
 
 
@@ -184,16 +183,16 @@ def gone_at(dropbox: World, phase: str) -> RequestResult:
 
 def test_a_reply_that_cannot_be_read_for_the_provider_is_a_failure_of_the_provider(dropbox: World) -> None:
     assert gone_at(dropbox, "reading").status is ReturnCode.APPRESPONSETIMEOUT
-    wait_for(lambda: len(dropbox.browse(LATE)) == 1, what="the reply is put aside when it can be read again")
-    assert [body_of(message)["Name"] for message in dropbox.browse(LATE)] == ["name of 1"]
+    wait_for(lambda: len(dropbox.late) == 1, what="the reply is put aside when it can be read again")
+    assert [body_of(message)["Name"] for message in dropbox.late] == ["name of 1"]
     goes_on(dropbox)
 
 
 def test_a_reply_that_was_read_is_the_answer_whatever_comes_after(dropbox: World) -> None:
     assert is_greeted(gone_at(dropbox, "settling"), 1)
-    wait_for(lambda: len(dropbox.browse(LATE)) == 1, what="it comes again, and is put aside")
-    assert dropbox.browse(LATE)[0].properties["connector_outcome"] == "duplicate_reply"
-    assert dropbox.browse(REPLIES) == []
+    wait_for(lambda: len(dropbox.late) == 1, what="it comes again, and is put aside")
+    assert dropbox.late[0].properties["connector_outcome"] == "duplicate_reply"
+    assert dropbox.replies == []
 
 
 def test_a_client_whose_connections_have_ended_makes_new_ones(world: World) -> None:

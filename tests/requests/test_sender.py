@@ -187,24 +187,18 @@ def test_waiters_are_granted_a_slot_in_the_order_of_asking() -> None:
     assert (granted, slots.waiting) == ([0, 1, 2], 0)
 
 
-def test_nobody_overtakes_those_who_wait() -> None:
+def test_nobody_overtakes_those_who_wait_and_who_has_gone_keeps_no_slot_from_the_next() -> None:
     slots = Slots(2)
     first, second, third, fourth = [slots.acquire() for _ in range(4)]
     slots.release()
     late = slots.acquire()
     assert [slot.done() for slot in (first, second, third, fourth, late)] == [True, True, True, False, False]
-
-
-def test_a_cancelled_waiter_has_no_slot_and_keeps_none_from_the_next() -> None:
-    slots = Slots(1)
-    slots.acquire()
-    first, second = slots.acquire(), slots.acquire()
-    assert first.cancel()
+    assert fourth.cancel()
     assert slots.waiting == 1
     slots.release()
-    assert second.done()
-    assert not second.cancel()
-    assert slots.used == 1
+    assert late.done()
+    assert not late.cancel()
+    assert slots.used == 2
 
 
 def test_closed_slots_cancel_all_who_wait_and_all_who_come() -> None:

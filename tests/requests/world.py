@@ -277,6 +277,21 @@ class World:
             return list(self.looking.browse(queue))
         return []
 
+    @property
+    def requests(self) -> list[Message]:
+        """The requests that nobody has taken."""
+        return self.browse(REQUESTS)
+
+    @property
+    def replies(self) -> list[Message]:
+        """The messages that wait on the reply queue."""
+        return self.browse(REPLIES)
+
+    @property
+    def late(self) -> list[Message]:
+        """The replies that were put aside."""
+        return self.browse(LATE)
+
     def bodies(self, queue: Destination) -> list[str]:
         return [message.body.decode("latin-1") for message in self.browse(queue)]
 

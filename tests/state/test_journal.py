@@ -18,6 +18,7 @@ from connector.errors import ProviderError
 from connector.messaging.state_store import CycleJournal
 from connector.state.journal import Journal, JournalDirectory, JournalFile
 from tests.forked_command import PipedProcess
+from tests.tables import rows
 
 
 @pytest.fixture
@@ -84,12 +85,6 @@ def test_the_next_event_is_noted_in_the_write_that_ends_the_one_before(
     assert written == [b"D 0 [0]\nA 1\n", b"D 1 [1]\n"]
 
 
-def test_a_journal_of_an_earlier_version_names_no_event_at_work(tmp_path: Path) -> None:
-    path = tmp_path / "1.0.0"
-    path.write_bytes(b'P 1 host\nB 0\nD 0 ["published"]\nB 1\n')
-    assert read(path) == CycleJournal(done={0: ["published"]}, begun={0: 1, 1: 1})
-
-
 @settings(max_examples=50)
 @given(cut=st.integers(0, 200))
 def test_a_line_that_was_being_written_counts_as_not_written(
@@ -109,12 +104,21 @@ def test_a_line_that_was_being_written_counts_as_not_written(
     assert found.done == {s: [s] for line, s in ((2, 3), (4, 12)) if complete > line}
 
 
-def test_lines_that_mean_nothing_are_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "1.0.0"
-    path.write_bytes(b"P 1 host\nB x\nB\n\nX 1\nD 2 {broken\nB 3\nD 4 null\n")
-    found = read(path)
-    assert found.begun == {3: 1}
-    assert found.done == {4: None}
+@rows(
+    "lines, done, begun",
+    [
+        # a journal of an earlier version names no event at work
+        (b'P 1 host\nB 0\nD 0 ["published"]\nB 1\n', {0: ["published"]}, {0: 1, 1: 1}),
+        # lines that mean nothing are passed over
+        (b"P 1 host\nB x\nB\n\nX 1\nD 2 {broken\nB 3\nD 4 null\n", {4: None}, {3: 1}),
+    ],
+)
+def test_any_journal_is_read(
+    tmp_path: Path, lines: bytes, done: dict[int, object], begun: dict[int, int]
+) -> None:
+    (tmp_path / "1.0.0").write_bytes(lines)
+    found = read(tmp_path / "1.0.0")
+    assert (found.done, found.begun, found.at_work) == (done, begun, {})
 
 
 def test_a_task_begins_no_more_deliveries_once_its_directory_is_closed(directory: JournalDirectory) -> None:
