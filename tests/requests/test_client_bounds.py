@@ -22,6 +22,7 @@ from tests.requests.world import (
     World,
     a_world,
     all_greeted,
+    ask,
     body_of,
     customer,
     done,
@@ -34,7 +35,7 @@ from tests.waiting import now_ms, until_past, wait_for
 
 def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: World) -> None:
     client = world.client(pool_size=5)
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(40)]
+    futures = [ask(client, number) for number in range(40)]
     world.requests_on_queue(5)
     wait_for(lambda: client._slots.waiting == 35)
     assert len(world.requests) == 5
@@ -56,7 +57,7 @@ def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(wor
     asked_again: list[RequestResult] = []
     futures = []
     for number in range(40):
-        future = client.request_async("Customer.Retrieve", customer(number))
+        future = ask(client, number)
         future.add_done_callback(
             lambda _: asked_again.append(client.request("Customer.Retrieve", customer("again")))
         )
@@ -68,12 +69,12 @@ def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(wor
 
 def test_a_request_that_may_not_be_sent_in_time_is_not_sent(world: World) -> None:
     client = world.client(pool_size=1, pool_timeout=0.2)
-    first = client.request_async("Customer.Retrieve", customer(1))
+    first = ask(client, 1)
     world.request_on_queue()
     begun = time.monotonic()
     results = [
         client.request("Customer.Retrieve", customer(2)),
-        *done([client.request_async("Customer.Retrieve", customer(3))]),
+        *done([ask(client, 3)]),
     ]
     assert time.monotonic() - begun >= 0.4
     assert [(result.status, result.not_sent) for result in results] == [(ReturnCode.FAIL, True)] * 2
@@ -99,7 +100,7 @@ def test_a_request_expires_when_nobody_awaits_its_reply_any_more(world: World) -
     until_past(now_ms() + 50)
     application = world.application()
     before = now_ms()
-    (alive,) = done([client.request_async("Customer.Retrieve", customer(2), timeout=120_000)])
+    (alive,) = done([ask(client, 2, timeout=120_000)])
     assert is_greeted(alive, 2)
     (seen,) = application.requests  # the first had expired before anybody could answer it
     assert body_of(seen)["CustomerId"] == "2"
@@ -141,19 +142,17 @@ def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(tmp_path: 
     with a_world("memory", tmp_path) as world:
         world.application(all_but_one)
         client = world.client()
-        client.request_async("Customer.Retrieve", customer("waits"), timeout=600_000)
+        ask(client, "waits", timeout=600_000)
         for first in range(0, 1600, 40):
             numbers = range(first, first + 40)
-            done([client.request_async("Customer.Retrieve", customer(n), timeout=1_200_000) for n in numbers])
+            done([ask(client, n, timeout=1_200_000) for n in numbers])
         gc.collect()
         assert sum(isinstance(one, Call) for one in gc.get_objects()) < 1200
 
 
 def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World) -> None:
     client = world.client(pool_size=300)
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number), timeout=600_000) for number in range(300)
-    ]
+    futures = [ask(client, number, timeout=600_000) for number in range(300)]
     world.requests_on_queue(300)
 
     def is_at_rest() -> bool:
@@ -167,7 +166,7 @@ def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World
 
 def test_a_request_that_awaits_nothing_needs_no_turn(world: World) -> None:
     client = world.client(pool_size=1, pool_timeout=600.0)
-    waiting = client.request_async("Customer.Retrieve", customer(1), timeout=600_000)
+    waiting = ask(client, 1, timeout=600_000)
     world.request_on_queue()
     assert client.request("Customer.Create", customer(2)).good
     assert done([client.request_async("Customer.Create", customer(3))])[0].good
@@ -198,11 +197,11 @@ def test_one_thread_takes_the_replies_of_all_callers(stored: World) -> None:
         )
     )
 
-    def ask(number: int) -> bool:
+    def is_answered(number: int) -> bool:
         return is_greeted(client.request("Customer.Retrieve", customer(number)), number)
 
     with ThreadPoolExecutor(9) as pool:
-        assert all(pool.map(ask, range(10)))
+        assert all(pool.map(is_answered, range(10)))
     assert looking == {"connector-replies"}
 
 
@@ -222,7 +221,7 @@ def test_a_provider_that_hangs_holds_no_request_beyond_its_time(stored: World) -
         data = customer(1, TimeToLive="600000")
         awaiting = client.request_async("Customer.Retrieve", data, timeout=2000)
         stored.requests_on_queue(2)
-        refused = client.request_async("Customer.Retrieve", customer(2))
+        refused = ask(client, 2)
         answers = done([awaiting, refused])
         assert [answer.status for answer in answers] == [ReturnCode.APPRESPONSETIMEOUT, ReturnCode.FAIL]
         assert "has not answered" in (answers[0].message or "")

@@ -12,6 +12,7 @@ from tests.requests.world import (
     REPLIES,
     World,
     all_greeted,
+    ask,
     body_of,
     customer,
     done,
@@ -24,18 +25,14 @@ def test_replies_are_taken_from_the_queue_that_a_request_names(world: World) -> 
     world.application()
     client = world.client()
     names = ["queue://first", "queue://second", str(REPLIES)]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number, ReplyToDestination=names[number % 3]))
-        for number in range(30)
-    ]
+    futures = [ask(client, number, ReplyToDestination=names[number % 3]) for number in range(30)]
     assert all_greeted(futures)
 
 
 def test_without_a_reply_destination_replies_come_to_a_temporary_queue(world: World) -> None:
     application = world.application()
     client = world.client(reply_to=None)
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(20)]
-    assert all_greeted(futures)
+    assert all_greeted([ask(client, number) for number in range(20)])
     (name,) = {request.reply_to for request in application.requests}
     assert name is not None
     assert name.startswith("queue://")
@@ -64,10 +61,7 @@ def test_a_destination_that_nothing_can_be_sent_to_fails_its_requests_only(world
     world.application()
     client = world.client()
     wrong = [{"OutputDestination": text} for text in ("queue://blocked", "topic://a/b", "orders~EXPIRED")]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number, **meta))
-        for number, meta in enumerate([*wrong, {}, {}] * 6)
-    ]
+    futures = [ask(client, number, **meta) for number, meta in enumerate([*wrong, {}, {}] * 6)]
     for number, result in enumerate(done(futures)):
         if number % 5 > 2:
             assert is_greeted(result, number)
@@ -97,10 +91,7 @@ def test_of_very_many_reply_destinations_only_those_in_use_are_taken_from(world:
     world.application()
     client = world.client(pool_size=500)
     places = ["queue://slow", *(f"queue://replies-{number}" for number in range(1, 201))]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number, ReplyToDestination=place))
-        for number, place in enumerate(places)
-    ]
+    futures = [ask(client, number, ReplyToDestination=place) for number, place in enumerate(places)]
     assert all_greeted(futures)
     again = client.request("Customer.Retrieve", customer(1, ReplyToDestination="queue://replies-1"))
     assert is_greeted(again, 1)
@@ -111,7 +102,7 @@ def test_of_very_many_reply_destinations_only_those_in_use_are_taken_from(world:
 def test_a_reply_destination_that_cannot_be_taken_from_is_refused_and_harms_no_other(dropbox: World) -> None:
     dropbox.application()
     client = dropbox.client()
-    waiting = client.request_async("Customer.Retrieve", customer(1, OutputDestination="queue://slow"))
+    waiting = ask(client, 1, OutputDestination="queue://slow")
     dropbox.requests_on_queue(1, parse_destination("queue://slow"))
     dropbox.root.joinpath("odd").write_text("a file where the queue should be")
     refused = client.request("Customer.Retrieve", customer(2, ReplyToDestination="queue://odd"))
@@ -125,8 +116,8 @@ def test_a_reply_destination_that_cannot_be_taken_from_is_refused_and_harms_no_o
 def test_a_reply_destination_that_breaks_while_replies_are_awaited_fails_these_only(dropbox: World) -> None:
     client = dropbox.client()
     slow = {"OutputDestination": "queue://slow"}
-    broken = client.request_async("Customer.Retrieve", customer(1, ReplyToDestination="queue://odd", **slow))
-    waiting = client.request_async("Customer.Retrieve", customer(2, **slow))
+    broken = ask(client, 1, ReplyToDestination="queue://odd", **slow)
+    waiting = ask(client, 2, **slow)
     dropbox.requests_on_queue(2, parse_destination("queue://slow"))
     shutil.rmtree(dropbox.root / "odd" / "incoming" / "target")
     (dropbox.root / "odd" / "incoming" / "target").write_text("a file where the folder should be")

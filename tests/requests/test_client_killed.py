@@ -20,6 +20,7 @@ from tests.requests.world import (
     REQUESTS,
     World,
     all_greeted,
+    ask,
     body_of,
     customer,
     is_greeted,
@@ -48,7 +49,7 @@ def caller(dropbox: World) -> Iterator[Start]:
 
 def asking(client: RequestClient, count: int) -> list[Future[RequestResult]]:
     """Requests that wait."""
-    return [client.request_async("Customer.Retrieve", customer(number)) for number in range(count)]
+    return [ask(client, number) for number in range(count)]
 
 
 def left_behind(root: Path) -> list[str]:
@@ -127,7 +128,7 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
     dropbox: World, caller: Start
 ) -> None:
     neighbour = dropbox.client(intervals=ListenerIntervals(takeover=0.3))
-    waiting = neighbour.request_async("Customer.Retrieve", customer(1, OutputDestination="queue://slow"))
+    waiting = ask(neighbour, 1, OutputDestination="queue://slow")
     dropbox.request_on_queue(parse_destination("queue://slow"))
     killed = caller(1, "claim=kill")
     with dropbox.session() as session:

@@ -21,6 +21,7 @@ from tests.requests.world import (
     Replying,
     World,
     all_greeted,
+    ask,
     body_of,
     customer,
     done,
@@ -46,7 +47,7 @@ def test_every_caller_gets_its_own_answer_and_strangers_stay_as_they_were(world:
     futures = []
     for number in range(40):
         world.send(REPLIES, *strangers())
-        futures.append(client.request_async("Customer.Retrieve", customer(number)))
+        futures.append(ask(client, number))
     assert all_greeted(futures)
     left = world.replies
     assert len(left) == 280
@@ -58,8 +59,8 @@ def test_a_delayed_request_is_taken_in_its_time(world: World) -> None:
     world.application()
     client = world.client()
     began = time.monotonic()
-    delayed = client.request_async("Customer.Retrieve", customer(1, DeliveryDelay="500"))
-    other = client.request_async("Customer.Retrieve", customer(2))
+    delayed = ask(client, 1, DeliveryDelay="500")
+    other = ask(client, 2)
     for number, future in ((2, other), (1, delayed)):
         (result,) = done([future])
         assert is_greeted(result, number)
@@ -77,8 +78,7 @@ def test_a_reply_says_which_request_it_answers_not_the_order_of_replies(world: W
 
     world.application(backwards)
     client = world.client()
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(10)]
-    assert all_greeted(futures)
+    assert all_greeted([ask(client, number) for number in range(10)])
 
 
 def test_the_leading_id_of_a_message_id_may_be_left_out(world: World) -> None:
@@ -111,7 +111,7 @@ def test_a_late_reply_is_put_aside_and_answers_nobody(world: World, fatal: bool,
 
 def test_late_replies_keep_nobody_from_its_answer_however_many_there_are(world: World) -> None:
     client = world.client()
-    ended = [client.request_async("Customer.Retrieve", customer(n), timeout=0) for n in range(30)]
+    ended = [ask(client, n, timeout=0) for n in range(30)]
     assert {result.status.name for result in done(ended)} == {"APPRESPONSETIMEOUT"}
     world.application()  # answers those thirty first
     assert is_greeted(client.request("Customer.Retrieve", customer(99)), 99)
@@ -167,7 +167,7 @@ def test_a_reply_that_cannot_be_read_fails_its_request_only(world: World) -> Non
     world.application(answer)
     client = world.client(max_body=2000)
     numbers = range(len(odd) + 2)
-    results = done([client.request_async("Customer.Retrieve", customer(number)) for number in numbers])
+    results = done([ask(client, number) for number in numbers])
     for number, result in enumerate(results):
         if number >= len(odd):
             assert is_greeted(result, number)
@@ -231,11 +231,7 @@ def test_every_call_completes_exactly_once(world: World) -> None:
     world.application(sometimes)
     client = world.client()
     completed: list[int] = []
-    futures = []
-    for number in range(90):
-        future = client.request_async("Customer.Retrieve", customer(number), timeout=number % 5 * 40)
-        future.add_done_callback(lambda _, number=number: completed.append(number))  # type: ignore[misc]
-        futures.append(future)
+    futures = [ask(client, number, timeout=number % 5 * 40, told=completed) for number in range(90)]
     client.stop(0.05)
     for number, result in enumerate(done(futures)):
         assert result.status.name in ("VALCHANGE", "APPRESPONSETIMEOUT", "FAIL")

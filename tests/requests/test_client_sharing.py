@@ -21,6 +21,7 @@ from tests.requests.world import (
     Replying,
     World,
     a_world,
+    ask,
     body_of,
     customer,
     definitions,
@@ -52,9 +53,7 @@ def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
 
     thread = threading.Thread(target=stranger)
     thread.start()
-    results = done(
-        [one.request_async("Customer.Retrieve", customer(n)) for n in range(60) for one in clients]
-    )
+    results = done([ask(one, n) for n in range(60) for one in clients])
     stop.set()
     thread.join()
     assert all(is_greeted(result, index // 2) for index, result in enumerate(results))
@@ -93,9 +92,7 @@ def test_replies_may_name_their_request_by_its_correlation_id_or_a_property_on_e
 
     world.application(answer)
     clients = [world.client(matching=Matching(request_name, reply_name)) for _ in range(2)]
-    results = done(
-        [one.request_async("Customer.Retrieve", customer(n)) for n in range(20) for one in clients]
-    )
+    results = done([ask(one, n) for n in range(20) for one in clients])
     assert {result.status.name for result in results} == {"VALCHANGE"}
     assert len({result.object["Name"] for result in results}) == 40
     assert world.replies == []
@@ -139,9 +136,7 @@ def test_many_callers_each_have_their_own_answer_once(pool: int) -> None:
                     result = client.request("Customer.Retrieve", customer(name), timeout=600_000)
                     completed.append(name)
                 else:
-                    future = client.request_async("Customer.Retrieve", customer(name), timeout=600_000)
-                    future.add_done_callback(lambda _, name=name: completed.append(name))  # type: ignore[misc]
-                    result = future.result()
+                    result = ask(client, name, timeout=600_000, told=completed).result()
                 if is_greeted(result, name):
                     right.append(name)
 

@@ -20,18 +20,24 @@ from connector.requests.sender import Outgoing, Sender
 from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.brokers.engine.provider import LentProvider
-from tests.requests.world import REPLIES, REQUESTS, World, a_world, all_greeted, customer, done, is_greeted
+from tests.requests.world import (
+    REPLIES,
+    REQUESTS,
+    World,
+    a_world,
+    all_greeted,
+    ask,
+    customer,
+    done,
+    is_greeted,
+)
 from tests.waiting import wait_for
 
 
 def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: World) -> None:
     client = world.client(pool_size=4)
     completed: list[int] = []
-    futures = []
-    for number in range(10):
-        future = client.request_async("Customer.Retrieve", customer(number))
-        future.add_done_callback(lambda _, number=number: completed.append(number))  # type: ignore[misc]
-        futures.append(future)
+    futures = [ask(client, number, told=completed) for number in range(10)]
     world.requests_on_queue(4)
     client.stop(0.2)
     assert sorted(completed) == list(range(10))
@@ -59,9 +65,9 @@ def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_it
     world: World, way: str
 ) -> None:
     client = world.client(pool_size=1)
-    flying = client.request_async("Customer.Retrieve", customer(0))
+    flying = ask(client, 0)
     request = world.request_on_queue()
-    waiting = [client.request_async("Customer.Retrieve", customer(number)) for number in range(5)]
+    waiting = [ask(client, number) for number in range(5)]
     with ThreadPoolExecutor(1) as pool:
         stopping = pool.submit(partial(client.stop, 120.0) if way == "stop" else client.refuse)
         for result in done(waiting):

@@ -23,6 +23,7 @@ from tests.requests.world import (
     REQUESTS,
     Application,
     World,
+    ask,
     body_of,
     customer,
     done,
@@ -129,10 +130,7 @@ def test_everybody_who_waits_is_told_once_in_threads_and_beyond_the_pool_too(dro
     with ThreadPoolExecutor(1) as caller:
         futures = [caller.submit(client.request, "Customer.Retrieve", customer(60), timeout=LONG)]
         dropbox.request_on_queue()
-        for number in range(60):
-            future = client.request_async("Customer.Retrieve", customer(number), timeout=LONG)
-            future.add_done_callback(lambda _, number=number: completed.append(number))  # type: ignore[misc]
-            futures.append(future)
+        futures += [ask(client, number, timeout=LONG, told=completed) for number in range(60)]
         dropbox.requests_on_queue(10)
         with away(dropbox):
             results = done(futures)
@@ -204,7 +202,7 @@ def test_a_client_whose_connections_have_ended_makes_new_ones(world: World) -> N
 
     client = world.client(connect=connect, reply_to=None)
     for number in range(3):
-        future = client.request_async("Customer.Retrieve", customer(number), timeout=LONG)
+        future = ask(client, number, timeout=LONG)
         world.request_on_queue()
         for connection in made:
             connection.close()

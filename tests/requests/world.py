@@ -365,6 +365,16 @@ def customer(number: object, **meta: Any) -> dict[str, Any]:
     return {"CustomerId": str(number), **({"Meta": meta} if meta else {})}
 
 
+def ask(
+    client: RequestClient, number: Any, timeout: int | None = None, told: list[Any] | None = None, **meta: Any
+) -> Future[RequestResult]:
+    """Makes a request with a number and a dynamic meta-object. ``told`` gets the number when it completes."""
+    future = client.request_async("Customer.Retrieve", customer(number, **meta), timeout=timeout)
+    if told is not None:
+        future.add_done_callback(lambda _: told.append(number))
+    return future
+
+
 def done(futures: Sequence[Future[RequestResult]], patience: float = PATIENCE) -> list[RequestResult]:
     """The results of requests, which all complete in time."""
     deadline = time.monotonic() + patience
