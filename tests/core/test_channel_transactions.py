@@ -61,6 +61,14 @@ def test_6_2_1_an_early_acknowledgement_may_be_transacted(world: World, ends: st
     assert world.queue.browse() == []
 
 
+def test_6_2_1_what_is_acknowledged_in_an_open_transaction_is_not_redelivered(world: World) -> None:
+    receiver = world.add(Recorder(answer=False))
+    world.send("1")
+    world.queue.acknowledge(receiver.ids[0], "r", world.channels.transaction())
+    world.queue.redeliver(receiver)
+    assert receiver.bodies == ["1"]
+
+
 def test_a_transaction_spans_channels(world: World) -> None:
     bills, copies = world.channels.queue("bills"), world.channels.queue("copies")
     receiver = world.add(Recorder(answer=False))
@@ -72,6 +80,18 @@ def test_a_transaction_spans_channels(world: World) -> None:
     assert (bills.browse(), copies.browse()) == ([], [])
     transaction.commit()
     assert (world.queue.browse(), texts(bills.browse()), texts(copies.browse())) == ([], ["bill"], ["copy"])
+
+
+def test_a_commit_of_an_acknowledgement_that_was_lost_rolls_all_of_it_back(world: World) -> None:
+    bills, transaction = world.channels.queue("bills"), world.channels.transaction()
+    receiver = world.add(Recorder(answer=False))
+    world.send("order")
+    world.queue.acknowledge(receiver.ids[0], "r", transaction)
+    world.send("bill", transaction=transaction, to=bills)
+    world.queue.close()  # gives back what was delivered
+    with pytest.raises(TransactionRolledBack, match="came again"):
+        transaction.commit()
+    assert (bills.browse(), texts(world.queue.messages(NEW))) == ([], ["order"])
 
 
 def test_a_transaction_that_has_ended_takes_nothing(world: World) -> None:

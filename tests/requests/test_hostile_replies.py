@@ -104,10 +104,11 @@ def test_each_reply_costs_its_own_request_only(dropbox: World, own: dict[str, An
                     assert found == ("VALCHANGE", name, None)
 
 
-def test_a_reply_that_is_not_read_in_time_fails_its_request(dropbox: World, own: dict[str, Any]) -> None:
-    dropbox.application(echo)
-    client = dropbox.client(**{**own, "convert_timeout": 0.5})
-    other = dropbox.client(**own)
+@pytest.mark.parametrize("world", ["dropbox", "broker"], indirect=True)
+def test_a_reply_that_is_not_read_in_time_fails_its_request(world: World, own: dict[str, Any]) -> None:
+    world.application(echo)
+    client = world.client(**{**own, "convert_timeout": 0.5})
+    other = world.client(**own)
     data = {**named("wait"), "Meta": {"TimeToLive": "600000"}}
     late = other.request_async("Customer.Retrieve", data, timeout=1500)
     hanging = [client.request_async("Customer.Retrieve", named(what)) for what in ("hang", "wait")]

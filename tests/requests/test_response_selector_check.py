@@ -164,7 +164,7 @@ def test_the_place_is_told_however_it_is_written_in_yaml(tmp_path: Path, written
 def test_the_right_name_is_told_and_a_warning_stays_one(tmp_path: Path) -> None:
     (error,) = problems(tmp_path, "app_specific_info: \"response_selector=a = '{1}':PrimaryId\"")
     (warning,) = problems(tmp_path, "app_specific_info: a=b; reponse_selector=JMSType = 'x'")
-    assert [(one.nearest, one.warning) for one in (error, warning)] == [
-        *(("PrimaryID", False), ("response_selector", True)),
-    ]
+    assert (error.nearest, error.warning) == ("PrimaryID", False)
+    assert error.mistake.endswith("did you mean 'PrimaryID'?")
+    assert (warning.nearest, warning.warning) == ("response_selector", True)
     assert (warning.line, warning.column) == (5, len("    app_specific_info: a=b; ") + 1)
