@@ -69,6 +69,19 @@ def test_6_2_1_what_is_acknowledged_in_an_open_transaction_is_not_redelivered(wo
     assert receiver.bodies == ["1"]
 
 
+def test_6_2_1_a_rollback_leaves_messages_with_their_receiver_for_later(world: World) -> None:
+    receiver, transaction = world.add(Recorder(answer=False)), world.channels.transaction()
+    world.send("1", "2")
+    for identity in receiver.ids:
+        world.queue.acknowledge(identity, "r", transaction)
+    transaction.rollback()
+    assert texts(world.queue.messages(DELIVERED)) == ["1", "2"]
+    assert world.queue.redeliver(receiver) is False
+    for identity in receiver.ids:  # once more is ignored
+        world.queue.acknowledge(identity, "r")
+    assert (receiver.bodies, world.queue.browse()) == (["1", "2"] * 2, [])
+
+
 def test_a_transaction_spans_channels(world: World) -> None:
     bills, copies = world.channels.queue("bills"), world.channels.queue("copies")
     receiver = world.add(Recorder(answer=False))

@@ -94,8 +94,8 @@ def test_the_thread_that_has_it_may_take_it_again_also_while_another_thread_wait
             order.append("mine")
         assert lock.try_acquire()
         lock.release()
-        assert lock.is_mine
-    assert not lock.is_mine
+        inside = lock.is_mine
+    assert (inside, lock.is_mine) == (True, False)
     assert order == ["mine", "other"]
 
 

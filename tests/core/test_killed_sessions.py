@@ -79,7 +79,7 @@ class Delivery(NamedTuple):
     """A message as a session was given it."""
 
     value: str
-    count: int
+    number: int
     redelivered: bool
 
 
@@ -146,9 +146,9 @@ def assert_flagged(deliveries: list[Delivery]) -> None:
     """Whatever came again said so, and counted."""
     counts: dict[str, int] = {}
     for delivery in deliveries:
-        assert delivery.redelivered is (delivery.count > 1)
-        assert delivery.count > counts.get(delivery.value, 0), delivery
-        counts[delivery.value] = delivery.count
+        assert delivery.redelivered is (delivery.number > 1)
+        assert delivery.number > counts.get(delivery.value, 0), delivery
+        counts[delivery.value] = delivery.number
 
 
 @pytest.mark.process

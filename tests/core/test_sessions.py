@@ -89,11 +89,11 @@ def test_a_property_that_no_selector_can_ask_for_or_that_is_the_providers_own_is
 ) -> None:
     session = connection.session()
     for name in ("a b", "null", "JMSXDeliveryCount", "JMS_dropboxmq_hdr", "JMSPriority", ""):
-        wrong = {"properties": {name: 1}, "property_types": {name: "int"}}
+        wrong = Message(delivery_mode=NON_PERSISTENT, properties={name: 1}, property_types={name: "int"})
         with pytest.raises(ValueError, match="property"):
             session.producer("orders").send("1", properties={name: 1})
         with pytest.raises(ValueError, match="property"):
-            session.send_many("orders", ["1", Message(b"2", delivery_mode=NON_PERSISTENT, **wrong)])
+            session.send_many("orders", ["1", wrong])
     assert session.consumer("orders").receive_nowait() is None
 
 

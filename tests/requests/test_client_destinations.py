@@ -10,6 +10,7 @@ from connector.status import ReturnCode
 from tests.requests.world import (
     LATE,
     REPLIES,
+    REQUESTS,
     World,
     all_greeted,
     ask,
@@ -60,14 +61,15 @@ def test_a_destination_that_nothing_can_be_sent_to_fails_its_requests_only(world
     world.block(parse_destination("queue://blocked"))
     world.application()
     client = world.client()
-    wrong = [{"OutputDestination": text} for text in ("queue://blocked", "topic://a/b", "orders~EXPIRED")]
-    futures = [ask(client, number, **meta) for number, meta in enumerate([*wrong, {}, {}] * 6)]
+    wrong = ("queue://blocked", "topic://a/b", "orders~EXPIRED")
+    places = [*wrong, *[str(REQUESTS)] * 2] * 6
+    futures = [ask(client, number, OutputDestination=place) for number, place in enumerate(places)]
     for number, result in enumerate(done(futures)):
         if number % 5 > 2:
             assert is_greeted(result, number)
         else:
             assert result.status in (ReturnCode.FAIL, ReturnCode.APPRESPONSETIMEOUT)
-            name = wrong[number % 5]["OutputDestination"].rpartition("/")[2]
+            name = wrong[number % 5].rpartition("/")[2]
             assert name in (result.message or "")
 
 
@@ -115,9 +117,8 @@ def test_a_reply_destination_that_cannot_be_taken_from_is_refused_and_harms_no_o
 
 def test_a_reply_destination_that_breaks_while_replies_are_awaited_fails_these_only(dropbox: World) -> None:
     client = dropbox.client()
-    slow = {"OutputDestination": "queue://slow"}
-    broken = ask(client, 1, ReplyToDestination="queue://odd", **slow)
-    waiting = ask(client, 2, **slow)
+    broken = ask(client, 1, ReplyToDestination="queue://odd", OutputDestination="queue://slow")
+    waiting = ask(client, 2, OutputDestination="queue://slow")
     dropbox.requests_on_queue(2, parse_destination("queue://slow"))
     shutil.rmtree(dropbox.root / "odd" / "incoming" / "target")
     (dropbox.root / "odd" / "incoming" / "target").write_text("a file where the folder should be")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from connector.errors import ProviderError
+from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
@@ -158,9 +159,9 @@ def gone_at(dropbox: World, phase: str) -> RequestResult:
             opened = access().open()
             load = opened.load
 
-            def meddle_and_load(*arguments: Any) -> Any:
+            def meddle_and_load(reference: Any, max_body: int) -> Message:
                 root.take_away()
-                return load(*arguments)
+                return load(reference, max_body)
 
             opened.load = meddle_and_load  # type: ignore[method-assign]
             return SimpleNamespace(open=lambda: opened)
