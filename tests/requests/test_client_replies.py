@@ -17,7 +17,6 @@ from tests.requests.world import (
     LATE,
     PATIENCE,
     REPLIES,
-    REQUESTS,
     Replying,
     World,
     all_greeted,
@@ -247,7 +246,7 @@ def test_a_request_that_wants_no_reply_is_sent_and_that_is_all(world: World) -> 
     assert (request.reply_to, request.expiration, request.correlation_id) == (None, 0, None)
     said = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": "n"}
     assert body_of(request) == said
-    assert world.info(REQUESTS).waiting == 1
+    assert len(world.requests) == 1
 
 
 def test_a_reply_that_cannot_be_read_is_kept_where_late_ones_are(world: World) -> None:

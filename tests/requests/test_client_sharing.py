@@ -115,7 +115,7 @@ def test_a_property_that_the_request_sets_itself_is_found_whatever_its_type(
         data = {"CustomerId": kind, "Meta": {"JMSProperties": {"callId": value}}}
         assert client.request("Customer.Retrieve", data).object["CustomerId"] == "found", kind
         client.stop()
-    assert world.bodies(REPLIES) == ["a stranger's"]
+    assert [message.body for message in world.replies] == [b"a stranger's"]
 
 
 @pytest.mark.process

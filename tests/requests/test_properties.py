@@ -118,6 +118,11 @@ def test_tables_1_and_5_reply_to_destination_is_a_queue_and_the_connectors_in_a_
 # --- table 2: delivery -----------------------------------------------------------------------------
 
 
+META = SAMPLES["CustomerMeta"]
+OTHERS = {name: one for name, one in META.attributes.items() if name != "OutputDestination"}
+WITHOUT = Definitions({**SAMPLES, META.name: replace(META, attributes=OTHERS)})
+
+
 @rows(
     "bo, of_plan, words",
     [
@@ -131,20 +136,17 @@ def test_tables_1_and_5_reply_to_destination_is_a_queue_and_the_connectors_in_a_
         (customer(), {"default": {}}, "MO_Config has no entry Customer_Create"),
         (BusinessObject(SAMPLES, "Plain", "Create"), {"default": {}}, "Plain has no dynamic meta-object"),
         (customer(), {"rules": None}, "there is no static meta-object (ConfigurationMetaObject)"),
+        (
+            customer(WITHOUT, Priority=1),
+            {"of": WITHOUT, "default": {}},
+            "Customer.Meta (CustomerMeta) has no such attribute",
+        ),
     ],
 )
 def test_table_2_output_destination_is_required_and_the_text_says_where_it_was_looked_for(
     bo: BusinessObject, of_plan: dict[str, Any], words: str
 ) -> None:
     assert words in refusal(bo, **of_plan)
-
-
-def test_the_text_says_when_the_dynamic_meta_object_cannot_say_it() -> None:
-    without = dict(SAMPLES["CustomerMeta"].attributes)
-    del without["OutputDestination"]
-    of = Definitions({**SAMPLES, "CustomerMeta": replace(SAMPLES["CustomerMeta"], attributes=without)})
-    text = refusal(customer(of, Priority=1), of=of, default={})
-    assert "Customer.Meta (CustomerMeta) has no such attribute" in text
 
 
 SPELLINGS = {

@@ -26,7 +26,6 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Capabilities, Connection, Provider
-from connector.messaging.subscription import DestinationInfo
 from connector.requests.client import RequestClient
 from connector.requests.result import RequestResult
 from connector.requests.settings import RequestSettings
@@ -291,16 +290,6 @@ class World:
     def late(self) -> list[Message]:
         """The replies that were put aside."""
         return self.browse(LATE)
-
-    def bodies(self, queue: Destination) -> list[str]:
-        return [message.body.decode("latin-1") for message in self.browse(queue)]
-
-    def info(self, queue: Destination) -> DestinationInfo:
-        """How many messages a queue has."""
-        if self.is_broker:  # which does not tell
-            return DestinationInfo(queue, len(self.browse(queue)))
-        found = [info for info in self.looking.destinations() if info.destination == queue]
-        return found[0] if found else DestinationInfo(queue)
 
     def request_on_queue(self, queue: Destination = REQUESTS) -> Message:
         """The request that is sent, or will be in a moment."""
