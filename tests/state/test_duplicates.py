@@ -53,6 +53,17 @@ def state(tmp_path: Path) -> State:
     return State(tmp_path)
 
 
+def test_a_directory_that_has_not_changed_is_not_read_again(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.finish("b-1", "k1")
+    os.utime(state.records, (0, 0))
+    window = state.window("a")
+    monkeypatch.setattr(os, "listdir", None)
+    window.refresh()
+    assert "k1" in window
+
+
 def test_the_window_holds_at_least_its_size_and_forgets_the_oldest(state: State) -> None:
     size = 50
     window = state.window(size=size)
