@@ -32,6 +32,7 @@ class World:
         if kind == "dropbox":
             self.provider = DropboxProvider(directory, create=True)
         self._opened: list[Channels] = []
+        self._own: Channels | None = None
 
     def open(self, client_id: str = "") -> Channels:
         channels = Channels(self.provider, client_id)
@@ -50,8 +51,9 @@ class World:
 
     @property
     def channels(self) -> Channels:
-        """The channels of the first process."""
-        return self._opened[0] if self._opened else self.open()
+        """The channels of the process of the test. Each call of ``open`` is another process."""
+        self._own = self._own or self.open()
+        return self._own
 
     def send(
         self,
