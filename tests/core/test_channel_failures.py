@@ -14,6 +14,7 @@ from connector.errors import ClaimLost, ProviderError, SessionStateError, Transa
 from tests.core.channel_world import DELIVERED, NEW, Recorder, World, texts
 from tests.core.conftest import IN_MEMORY, ON_DISK, Obstacle
 from tests.forked_command import PipedProcess
+from tests.waiting import beside
 
 
 @pytest.fixture
@@ -188,15 +189,14 @@ def test_a_channel_closes_when_its_receiver_has_returned(world: World) -> None:
         return go_on.wait(120)
 
     receiver = world.add(Recorder(answer=wait))
-    with ThreadPoolExecutor() as pool:
-        sending = pool.submit(world.send, "1")
-        assert inside.wait(120)
-        world.send("2")  # this thread is not kept waiting
-        closing = pool.submit(world.queue.close)
-        assert not closing.done()
-        go_on.set()
-        closing.result(120)
-        sending.result(120)
+    sending = beside(world.send, "1")
+    assert inside.wait(120)
+    world.send("2")  # this thread is not kept waiting
+    closing = beside(world.queue.close)
+    assert not closing.done()
+    go_on.set()
+    closing.result(120)
+    sending.result(120)
     assert (receiver.bodies, texts(world.open().queue("orders").messages(NEW))) == (["1"], ["2"])
 
 
@@ -206,10 +206,7 @@ def test_a_thread_that_sends_while_another_delivers_goes_on_and_is_served(world:
     def send_elsewhere(reference: Reference) -> bool:
         threads.append(threading.get_ident())
         if len(threads) == 1:
-            sender = threading.Thread(target=world.send, args=("2",))
-            sender.start()
-            sender.join(120)
-            assert not sender.is_alive()
+            beside(world.send, "2").result(120)
         return True
 
     receiver = world.add(Recorder(answer=send_elsewhere))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from connector.core.channel_receiver import MessageListener, Reference, SelectorFilter
@@ -16,7 +14,7 @@ from connector.stores.memory.provider import MemoryProvider
 from tests.core.channel_world import DELIVERED, NEW, Recorder, World, broken, refusing, texts
 from tests.core.conftest import IN_MEMORY
 from tests.tables import Table
-from tests.waiting import now_ms, until_past, wait_for, waits_in
+from tests.waiting import beside, now_ms, until_past, wait_for, waits_in
 
 # -- 2 Channel state ---------------------------------------------------------------------------------
 
@@ -97,12 +95,10 @@ def test_3_channels_pass_on_references(world: World) -> None:
 def test_3_1_a_sender_waits_for_room_until_a_receiver_acknowledges(world: World) -> None:
     world.provider = MemoryProvider(max_bytes=10_000, send_timeout=600)
     world.send("x" * 6000)
-    sender = threading.Thread(target=world.send, args=("y" * 6000,))
-    sender.start()
+    sending = beside(world.send, "y" * 6000)
     wait_for(lambda: waits_in("wait_for_room"))
     receiver = world.add()
-    sender.join(120)
-    assert not sender.is_alive()
+    sending.result(120)
     assert world.queue.deliver() is True
     assert [body[0] for body in receiver.bodies] == ["x", "y"]
 
@@ -134,10 +130,8 @@ def test_5_3_3_an_expired_delivered_message_is_removed(world: World) -> None:
 
 def test_5_3_4_an_acknowledgement_that_overtakes_the_return_of_the_receiver_counts(world: World) -> None:
     def acknowledge_elsewhere_first(reference: Reference) -> bool:
-        thread = threading.Thread(target=world.queue.acknowledge, args=(reference.message_id, "r"))
-        thread.start()
-        thread.join(120)  # a channel that made it wait for the end of the delivery would hang here
-        assert not thread.is_alive()
+        # a channel that made it wait for the end of the delivery would hang here
+        beside(world.queue.acknowledge, reference.message_id, "r").result(120)
         return False
 
     receiver = world.add(Recorder("r", answer=acknowledge_elsewhere_first))

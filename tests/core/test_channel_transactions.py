@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from connector.core.channel_receiver import Reference
@@ -11,7 +9,7 @@ from connector.errors import CapabilityError, SessionStateError, TransactionRoll
 from connector.stores.memory.provider import MemoryProvider
 from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, World, texts
 from tests.core.conftest import IN_MEMORY
-from tests.waiting import now_ms, until_past, wait_for, waits_in
+from tests.waiting import beside, now_ms, until_past, wait_for, waits_in
 
 
 def test_2_2_a_channel_is_transactional_unless_it_is_synchronous(world: World) -> None:
@@ -132,12 +130,10 @@ def test_3_1_a_rollback_makes_room_for_a_sender_that_waits(world: World) -> None
     first, second = world.channels.transaction(), world.channels.transaction()
     world.send("x" * 4000)
     world.send("y" * 3000, transaction=first)
-    sender = threading.Thread(target=world.queue.handle, args=(world.message("z" * 3000), second))
-    sender.start()
+    sending = beside(world.queue.handle, world.message("z" * 3000), second)
     wait_for(lambda: waits_in("wait_for_room"))
     first.rollback()
-    sender.join(120)
-    assert not sender.is_alive()
+    assert sending.result(120) is True
 
 
 def test_transactions_do_not_mix_up_headers_that_are_too_long_for_a_name(world: World) -> None:

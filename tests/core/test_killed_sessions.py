@@ -7,7 +7,6 @@ import signal
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from connector.messaging.destination import parse_destination
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.core.conftest import fill, next_of
 from tests.forked_command import PipedProcess
-from tests.waiting import wait_for, waits_in
+from tests.waiting import beside, wait_for, waits_in
 
 ORDERS = parse_destination("orders")
 MESSAGES = 60
@@ -240,11 +239,10 @@ def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile_and_
     with MessagingConnection(DropboxProvider(tmp_path, create=True), takeover_interval=0.0) as connection:
         consumer = connection.session().consumer("orders")
         assert (next_of(consumer).value, consumer.receive_nowait()) == ("2", None)
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(next_of, consumer)
-            wait_for(lambda: waits_in("receive"))
-            dying.end()
-            assert waiting.result(120).delivery_count == 2
+        waiting = beside(next_of, consumer)
+        wait_for(lambda: waits_in("receive"))
+        dying.end()
+        assert waiting.result(120).delivery_count == 2
 
 
 @pytest.mark.process

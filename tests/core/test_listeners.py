@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,7 +10,7 @@ from connector.core.connection import MessagingConnection
 from connector.errors import SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
 from tests.core.conftest import Connect, fill, next_of, shown
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
 
@@ -213,11 +212,10 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
 
     connection.session().consumer("orders").listen(slow)
     assert begun.wait(120)
-    with ThreadPoolExecutor(1) as pool:
-        stopping = pool.submit(stop)
-        wait_for(lambda: not connection.started)
-        go_on.set()
-        assert stopping.result(120) == ["1"]
+    stopping = beside(stop)
+    wait_for(lambda: not connection.started)
+    go_on.set()
+    assert stopping.result(120) == ["1"]
     other = connect().session()
     other.consumer("other").listen(lambda message: elsewhere.set())
     other.send("other", "a listener of another connection is called meanwhile")

@@ -7,7 +7,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,12 @@ from connector.errors import (
     SessionStateError,
     UnknownDestination,
 )
-from connector.messaging import NON_PERSISTENT, AcknowledgeMode, Consumer, Message, ReceivedMessage
+from connector.messaging import NON_PERSISTENT, AcknowledgeMode, Message, ReceivedMessage
 from connector.messaging.client import Body
 from connector.messaging.message import PropertyValue
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.core.conftest import Connect, Obstacle, fill, next_of, values
-from tests.waiting import wait_for, waits_in
+from tests.waiting import beside, wait_for, waits_in
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
 
@@ -37,12 +36,6 @@ AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
 def received(connection: MessagingConnection, queue: str = "orders") -> ReceivedMessage:
     with connection.session() as session:
         return next_of(session.consumer(queue))
-
-
-def value_of(consumer: Consumer) -> object:
-    """The value of the next message, or None if the wait was ended."""
-    message = consumer.receive(120)
-    return message and message.value
 
 
 def a_thread_is_in(name: str) -> bool:
@@ -153,11 +146,10 @@ def test_what_no_message_carries_and_no_consumer_of_a_queue_knows_is_refused(
 
 
 def test_receive_waits_for_a_message_that_comes(connection: MessagingConnection) -> None:
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(value_of, connection.session().consumer("orders"))
-        wait_for(lambda: waits_in("receive"))
-        connection.session().send("orders", "1")
-    assert waiting.result() == "1"
+    waiting = beside(next_of, connection.session().consumer("orders"))
+    wait_for(lambda: waits_in("receive"))
+    connection.session().send("orders", "1")
+    assert waiting.result(120).value == "1"
 
 
 def test_receive_gives_up_after_its_timeout(connection: MessagingConnection) -> None:
@@ -317,11 +309,10 @@ def test_a_receive_that_waits_ends_with_none_when_somebody_closes(connect: Conne
     connection = connect()
     session = connection.session()
     consumer = session.consumer("orders")
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(value_of, consumer)
-        wait_for(lambda: waits_in("receive"))
-        {"consumer": consumer.close, "session": session.close, "connection": connection.close}[closes]()
-    assert waiting.result() is None
+    waiting = beside(consumer.receive)
+    wait_for(lambda: waits_in("receive"))
+    {"consumer": consumer.close, "session": session.close, "connection": connection.close}[closes]()
+    assert waiting.result(120) is None
 
 
 @pytest.mark.parametrize("works", [False, True], ids=["waiting", "working"])
@@ -337,13 +328,12 @@ def test_a_loop_over_messages_ends_when_somebody_closes(connection: MessagingCon
             if works:
                 wait_for(lambda: session.closing)
 
-    with ThreadPoolExecutor() as pool:
-        looping = pool.submit(work)
-        assert begun.wait(120)
-        if not works:
-            wait_for(lambda: waits_in("receive"))
-        session.close()
-    assert looping.exception() is None
+    looping = beside(work)
+    assert begun.wait(120)
+    if not works:
+        wait_for(lambda: waits_in("receive"))
+    session.close()
+    assert looping.exception(120) is None
 
 
 def test_close_from_many_threads_closes_once(connect: Connect) -> None:
@@ -351,9 +341,8 @@ def test_close_from_many_threads_closes_once(connect: Connect) -> None:
     session = connection.session(CLIENT)
     session.send("orders", "1")
     assert session.consumer("orders").receive_nowait() is not None
-    with ThreadPoolExecutor(8) as pool:
-        closing = [pool.submit(session.close) for _ in range(8)]
-    assert [one.exception() for one in closing] == [None] * 8
+    closing = [beside(session.close) for _ in range(8)]
+    assert [one.exception(120) for one in closing] == [None] * 8
     assert received(connection).delivery_count == 2
 
 
@@ -361,11 +350,10 @@ def test_a_receive_that_waits_gets_its_message_when_the_connection_starts(connec
     connection = connect(start=False)
     session = connection.session()
     session.send("orders", "1")
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(value_of, session.consumer("orders"))
-        wait_for(lambda: a_thread_is_in("receive"))
-        connection.start()
-    assert waiting.result() == "1"
+    waiting = beside(next_of, session.consumer("orders"))
+    wait_for(lambda: a_thread_is_in("receive"))
+    connection.start()
+    assert waiting.result(120).value == "1"
 
 
 def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnection) -> None:
@@ -379,9 +367,8 @@ def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnect
             while len(seen) < 200:
                 seen.extend(message.value for message in consumer.messages(0.05))
 
-    with ThreadPoolExecutor(4) as pool:
-        working = [pool.submit(work) for _ in range(4)]
-    assert [one.exception() for one in working] == [None] * 4
+    working = [beside(work) for _ in range(4)]
+    assert [one.exception(120) for one in working] == [None] * 4
     assert sorted(seen, key=int) == numbers
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from tests.requests.world import (
     done,
     is_greeted,
 )
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 
 def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: World) -> None:
@@ -55,8 +54,7 @@ def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -
         client.request("Customer.Retrieve", customer(number), timeout=0)
         for _ in range(number % 6):
             client.request("Customer.Create", customer(number))
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(client.stop).result(120)
+        beside(client.stop).result(120)
 
 
 @pytest.mark.parametrize("way", ["stop", "refuse"])
@@ -67,15 +65,14 @@ def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_it
     flying = ask(client, 0)
     request = world.request_on_queue()
     waiting = [ask(client, number) for number in range(5)]
-    with ThreadPoolExecutor(1) as pool:
-        stopping = pool.submit(partial(client.stop, 120.0) if way == "stop" else client.refuse)
-        for result in done(waiting):
-            assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
-        assert client.request("Customer.Create", customer(3)).not_sent
-        assert not flying.done()
-        world.replying().reply(request, {"CustomerId": "0", "Name": "name of 0"})
-        assert all_greeted([flying])
-        stopping.result(120)
+    stopping = beside(partial(client.stop, 120.0) if way == "stop" else client.refuse)
+    for result in done(waiting):
+        assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
+    assert client.request("Customer.Create", customer(3)).not_sent
+    assert not flying.done()
+    world.replying().reply(request, {"CustomerId": "0", "Name": "name of 0"})
+    assert all_greeted([flying])
+    stopping.result(120)
     assert len(world.requests) == 1
 
 
@@ -106,11 +103,10 @@ def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world:
             if not result.good:
                 return
 
-    with ThreadPoolExecutor(30) as pool:
-        calling = pool.map(call, range(30), timeout=120)
-        wait_for(lambda: len(results) > 60, what="requests go on")
-        client.stop(0.1)
-        list(calling)
+    calling = [beside(call, number) for number in range(30)]
+    wait_for(lambda: len(results) > 60, what="requests go on")
+    client.stop(0.1)
+    assert [one.exception(120) for one in calling] == [None] * 30
     for number, result in results:
         ended = (result.status, result.not_sent)
         is_told = ended in ((ReturnCode.FAIL, True), (ReturnCode.APPRESPONSETIMEOUT, False))
