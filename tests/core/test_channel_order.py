@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +14,7 @@ from connector.core.channel_receiver import Reference
 from connector.core.message_state import order_key
 from tests.core.channel_world import Recorder, World
 from tests.core.conftest import ON_DISK
+from tests.waiting import beside
 
 NUMBERS = [str(number) for number in range(20)]
 
@@ -52,9 +52,7 @@ def test_9_1_1_every_receiver_of_a_topic_sees_that_order_even_where_one_of_them_
 
 def test_9_1_2_threads_that_send_one_after_the_other_are_delivered_so(world: World) -> None:
     for number in NUMBERS:
-        thread = threading.Thread(target=world.send, args=(number,))
-        thread.start()
-        thread.join()
+        beside(world.send, number).result(120)
     assert world.add(Recorder(answer=False)).bodies == NUMBERS
 
 

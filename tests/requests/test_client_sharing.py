@@ -29,7 +29,7 @@ from tests.requests.world import (
     is_greeted,
     shared_memory,
 )
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 
 def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
@@ -51,11 +51,10 @@ def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
             number += 1
         consumer.close()
 
-    thread = threading.Thread(target=stranger)
-    thread.start()
+    taking = beside(stranger)
     results = done([ask(one, n) for n in range(60) for one in clients])
     stop.set()
-    thread.join()
+    taking.result(120)
     assert all(is_greeted(result, index // 2) for index, result in enumerate(results))
     assert taken == [b"%d" % number for number in range(len(taken))]
     assert world.replies == world.late == []

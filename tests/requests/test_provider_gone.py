@@ -6,8 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +31,7 @@ from tests.requests.world import (
     is_greeted,
     watched,
 )
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 LONG = 600_000
 """ResponseTimeout of requests that are not to wait that long."""
@@ -128,13 +128,12 @@ def test_a_provider_that_is_gone_when_the_time_is_up_is_no_reply_that_did_not_co
 def test_everybody_who_waits_is_told_once_in_threads_and_beyond_the_pool_too(dropbox: World) -> None:
     client = dropbox.client(pool_size=10)
     completed: list[int] = []
-    with ThreadPoolExecutor(1) as caller:
-        futures = [caller.submit(client.request, "Customer.Retrieve", customer(60), timeout=LONG)]
-        dropbox.request_on_queue()
-        futures += [ask(client, number, timeout=LONG, told=completed) for number in range(60)]
-        dropbox.requests_on_queue(10)
-        with away(dropbox):
-            results = done(futures)
+    futures = [beside(partial(client.request, timeout=LONG), "Customer.Retrieve", customer(60))]
+    dropbox.request_on_queue()
+    futures += [ask(client, number, timeout=LONG, told=completed) for number in range(60)]
+    dropbox.requests_on_queue(10)
+    with away(dropbox):
+        results = done(futures)
     assert {result.status for result in results} == {ReturnCode.APPRESPONSETIMEOUT}
     wait_for(lambda: len(completed) == 60, what="everybody is told")
     assert sorted(completed) == list(range(60))
@@ -271,18 +270,14 @@ def test_requests_go_on_while_the_provider_comes_and_goes(dropbox: World) -> Non
         before = count()
         wait_for(lambda: count() > before)
 
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
-    threads.append(threading.Thread(target=application))
-    for thread in threads:
-        thread.start()
+    running = [beside(application), *(beside(call, number) for number in range(8))]
     for _ in range(4):
         await_one(good=True)
         with away(dropbox):
             await_one(good=False)
     await_one(good=True)
     stop.set()
-    for thread in threads:
-        thread.join()
+    assert [one.exception(120) for one in running] == [None] * 9
     assert len({number for number, _ in results}) == len(results)
     for number, result in results:
         assert is_greeted(result, number) or result.status is ReturnCode.APPRESPONSETIMEOUT
