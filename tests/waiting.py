@@ -7,6 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -47,6 +48,20 @@ def now_ms() -> int:
 def until_past(moment: int) -> None:
     """Waits until the time of messages is past a moment, such as an expiration."""
     wait_for(lambda: now_ms() > moment)
+
+
+def beside(work: Callable[..., T], *arguments: object) -> Future[T]:
+    """Runs a function in another thread. A thread that never ends keeps no test from failing."""
+    ended: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(work(*arguments))
+        except BaseException as error:
+            ended.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return ended
 
 
 def waits_in(name: str) -> bool:

@@ -7,7 +7,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from connector.core.channel_queue import QueueChannel
 from connector.core.channel_receiver import NotAccepted, Reference
+from connector.core.channel_topic import TopicChannel
+from connector.core.channel_transaction import ChannelTransaction
 from connector.core.channels import Channels
 from connector.core.message_state import MessageState
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
@@ -17,19 +20,19 @@ from connector.stores.memory.provider import MemoryProvider
 
 PROVIDERS = ("memory", "dropbox")
 NEW, DELIVERED, NOT_COMMITTED = MessageState.NEW, MessageState.DELIVERED, MessageState.NOT_COMMITTED
+AnyChannel = QueueChannel | TopicChannel
 
 
 class World:
     """A provider and everything opened on it."""
 
     def __init__(self, kind: str, directory: str) -> None:
-        self.kind = kind
         self.directory = directory
-        self.provider: Provider = self.make()
+        self.provider: Provider = MemoryProvider()
+        if kind == "dropbox":
+            self.provider = DropboxProvider(directory, create=True)
         self._opened: list[Channels] = []
-
-    def make(self) -> Provider:
-        return MemoryProvider() if self.kind == "memory" else DropboxProvider(self.directory, create=True)
+        self._own: Channels | None = None
 
     def open(self, client_id: str = "") -> Channels:
         channels = Channels(self.provider, client_id)
@@ -38,17 +41,40 @@ class World:
 
     def message(self, body: str = "", **headers: object) -> Message:
         """One that the channel takes responsibility for."""
-        headers.setdefault(
-            "delivery_mode", PERSISTENT if self.provider.capabilities.reliable else NON_PERSISTENT
-        )
-        return Message(body=body.encode(), **headers)  # type: ignore[arg-type]
+        mode = PERSISTENT if self.provider.capabilities.reliable else NON_PERSISTENT
+        return Message(body=body.encode(), **{"delivery_mode": mode, **headers})  # type: ignore[arg-type]
 
-    def crash(self) -> None:
-        """Ends every process: what they have delivered is nobody's, and memory is lost."""
-        for channels in self._opened:
-            channels.abandon()
-        self._opened.clear()
-        self.provider = self.make()
+    @property
+    def queue(self) -> QueueChannel:
+        """The queue that most tests are about."""
+        return self.channels.queue("orders")
+
+    @property
+    def channels(self) -> Channels:
+        """The channels of the process of the test. Each call of ``open`` is another process."""
+        self._own = self._own or self.open()
+        return self._own
+
+    def send(
+        self,
+        *bodies: str,
+        to: AnyChannel | None = None,
+        transaction: ChannelTransaction | None = None,
+        **headers: object,
+    ) -> list[Message]:
+        """Sends messages, which the channel takes responsibility for. Returns them."""
+        messages, channel = [self.message(body, **headers) for body in bodies], to or self.queue
+        for message in messages:
+            assert channel.handle(message, transaction) is True
+        return messages
+
+    def add(
+        self, receiver: Recorder | None = None, selector: str = "", *, to: AnyChannel | None = None
+    ) -> Recorder:
+        """Adds a receiver, which acknowledges all unless said otherwise. Returns it."""
+        receiver = receiver or Recorder()
+        (to or self.queue).add_receiver(receiver, selector)
+        return receiver
 
     def close(self) -> None:
         for channels in self._opened:

@@ -10,12 +10,16 @@ import pytest
 
 from connector.core.connection import MessagingConnection
 from connector.errors import ProviderError
+from connector.messaging import Consumer, ReceivedMessage
 from connector.messaging.provider import Capabilities, Connection, Provider
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
 from tests.core.channel_world import PROVIDERS, World, a_world
 
 Connect = Callable[..., MessagingConnection]
+
+ON_DISK = pytest.mark.parametrize("world", ["dropbox"], indirect=True)
+IN_MEMORY = pytest.mark.parametrize("world", ["memory"], indirect=True)
 
 
 class Watched:
@@ -48,6 +52,22 @@ class Watched:
         self.killed = True
 
 
+class Obstacle:
+    """A file in the place of a folder while it is put there. Nothing is moved into it, not even by root."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._away = folder.with_name(f"{folder.name}-away")
+
+    def put(self) -> None:
+        self._folder.rename(self._away)
+        self._folder.touch()
+
+    def remove(self) -> None:
+        self._folder.unlink()
+        self._away.rename(self._folder)
+
+
 @pytest.fixture(params=["dropbox", "memory"])
 def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Watched:
     if request.param == "dropbox":
@@ -77,6 +97,44 @@ def connect(provider: Watched) -> Iterator[Connect]:
 @pytest.fixture
 def connection(connect: Connect) -> MessagingConnection:
     return connect()
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Iterator[MessagingConnection]:
+    """A connection to a directory, whose root is ``tmp_path``."""
+    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
+        yield connection
+
+
+def fill(connection: MessagingConnection, *bodies: str, to: str = "orders") -> None:
+    """Sends messages to a queue."""
+    with connection.session() as session:
+        session.send_many(to, list(bodies))
+
+
+def rest(connection: MessagingConnection) -> list[tuple[str, int]]:
+    """Takes what is left of queue://orders. Returns bodies and delivery counts."""
+    with connection.session() as session:
+        return [(m.value, m.delivery_count) for m in session.consumer("orders").messages(0)]
+
+
+def shown(connection: MessagingConnection, queue: str = "orders") -> list[str]:
+    """Returns what another session sees in a queue. A queue that nobody has made has nothing."""
+    with connection.session() as session:
+        session.consumer(queue).close()
+        return [message.value for message in session.browser(queue)]
+
+
+def values(consumer: Consumer) -> list[str]:
+    """Takes what waits for a consumer. Returns the bodies."""
+    return [message.value for message in consumer.messages(0)]
+
+
+def next_of(consumer: Consumer) -> ReceivedMessage:
+    """Returns the next message of a consumer, which comes in time."""
+    message = consumer.receive(120)
+    assert message is not None
+    return message
 
 
 @pytest.fixture(params=PROVIDERS)

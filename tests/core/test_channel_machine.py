@@ -14,7 +14,7 @@ from connector.core.channel_receiver import NotAccepted, Reference
 from connector.core.channel_transaction import ChannelTransaction
 from connector.core.message_state import MessageState
 from connector.errors import ClaimLost, TransactionRolledBack
-from connector.messaging.message import Message
+from connector.messaging.message import NON_PERSISTENT, Message
 from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, a_world
 from tests.core.transitions import TRANSITIONS, Transition
 
@@ -34,14 +34,16 @@ class ChannelMachine(RuleBasedStateMachine):
 
     kind: ClassVar[str]
 
-    @initialize(answers=FIRST_ANSWERS, names=RECEIVERS)
-    def start(self, answers: Answers, names: set[str]) -> None:
+    @initialize(answers=FIRST_ANSWERS, names=RECEIVERS, reliable=st.booleans())
+    def start(self, answers: Answers, names: set[str], reliable: bool) -> None:
         self.stack = ExitStack()
         self.world = self.stack.enter_context(a_world(self.kind))
         self.channels = self.world.open()
         self.known = {name: Recorder(name, answer) for name, answer in answers.items()}
         self.known["picky"].wanted = lambda reference: reference.headers.priority >= 5
         self.attached: set[str] = set()
+        self.headers: dict[str, object] = {} if reliable else {"delivery_mode": NON_PERSISTENT}
+        """Of each message. No order is promised between persistent messages and others."""
         self.begin()
         self.add_all(names)
 
@@ -108,7 +110,6 @@ class QueueMachine(ChannelMachine):
                 assert receiver.receiver_id in self.attached
                 assert receiver.receiver_id != "picky" or self.sent[identity].priority >= 5
                 order.append(self.place(identity))
-            if not redelivering:
                 self.step(identity, Transition.CLAIM)
             if receiver.answer is True:
                 self.step(identity, Transition.ACKNOWLEDGE)
@@ -124,6 +125,19 @@ class QueueMachine(ChannelMachine):
     def step(self, identity: str, *transitions: Transition) -> None:
         for transition in transitions:
             self.state[identity] = TRANSITIONS[self.state.get(identity), transition]
+
+    def note(self, message: Message, *transitions: Transition) -> None:
+        """A message was sent."""
+        self.sent[message.message_id or ""] = message
+        self.step(message.message_id or "", *transitions)
+
+    def prepare(self, **headers: int) -> Message:
+        """Sends a message in the transaction."""
+        self.transaction = self.transaction or self.channels.transaction()
+        message = self.world.message("x", **self.headers, **headers)
+        assert self.queue.handle(message, self.transaction) is True
+        self.note(message, Transition.PREPARE)
+        return message
 
     def undo(self, message: Message | None = None) -> None:
         """The transaction was rolled back; ``message`` had expired in it."""
@@ -162,26 +176,21 @@ class QueueMachine(ChannelMachine):
 
     @rule(priority=PRIORITIES)
     def send(self, priority: int) -> None:
-        message = self.world.message("x", priority=priority)
+        message = self.world.message("x", priority=priority, **self.headers)
         assert self.queue.handle(message) is True
-        self.sent[message.message_id or ""] = message
-        self.step(message.message_id or "", Transition.SEND)
+        self.note(message, Transition.SEND)
         self.after_sending(priority)
 
     @rule(priority=PRIORITIES)
     def send_in_transaction(self, priority: int) -> None:
-        self.transaction = self.transaction or self.channels.transaction()
-        message = self.world.message("x", priority=priority)
-        assert self.queue.handle(message, self.transaction) is True
-        self.sent[message.message_id or ""] = message
-        self.step(message.message_id or "", Transition.PREPARE)
+        self.prepare(priority=priority)
 
     @precondition(lambda self: self.transaction is not None)
     @rule()
     def commit(self) -> None:
         assert self.transaction is not None
         if self.lost:
-            with pytest.raises(TransactionRolledBack):
+            with pytest.raises(TransactionRolledBack, match="came again"):
                 self.transaction.commit()
             self.undo()
             return
@@ -208,17 +217,13 @@ class QueueMachine(ChannelMachine):
         other = self.world.provider.connect()
         other.send(self.queue.destination, [message])  # a channel would not send it
         other.close()
-        self.sent[message.message_id or ""] = message
-        self.step(message.message_id or "", Transition.SEND, Transition.EXPIRE)
+        self.note(message, Transition.SEND, Transition.EXPIRE)
         self.deliver()
 
     @rule()
     def commit_what_has_expired(self) -> None:
-        self.transaction = self.transaction or self.channels.transaction()
-        message = self.world.message("late", expiration=1)
-        assert self.queue.handle(message, self.transaction) is True
-        self.sent[message.message_id or ""] = message
-        self.step(message.message_id or "", Transition.PREPARE)
+        message = self.prepare(expiration=1)
+        assert self.transaction is not None
         with pytest.raises(TransactionRolledBack):
             self.transaction.commit()
         self.undo(message)
@@ -356,7 +361,7 @@ class TopicMachine(ChannelMachine):
 
     @rule(priority=PRIORITIES, transacted=st.booleans())
     def send(self, priority: int, transacted: bool) -> None:
-        message = self.world.message("x", priority=priority)
+        message = self.world.message("x", priority=priority, **self.headers)
         ways: tuple[Transition, ...] = (Transition.SEND,)
         if transacted:
             ways = Transition.PREPARE, Transition.COMMIT

@@ -1,47 +1,34 @@
-"""The queue of the messaging core (JBoss Messaging Core, 2 to 6), beside test_channel_machine."""
+"""The queue of the messaging core (JBoss Messaging Core, 2 to 8), beside test_channel_machine."""
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from connector.core.channel_queue import QueueChannel
-from connector.core.channel_receiver import Reference
+from connector.core.channel_receiver import MessageListener, Reference, SelectorFilter
 from connector.core.channels import Channels
+from connector.errors import DestinationError, SelectorError, SessionStateError
+from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import PERSISTENT, Message
+from connector.messaging.selector import compile_selector
 from connector.stores.memory.provider import MemoryProvider
-from tests.core.channel_world import (
-    Recorder,
-    World,
-    a_world,
-    broken,
-    refusing,
-    texts,
-)
+from tests.core.channel_world import DELIVERED, NEW, Recorder, World, broken, refusing, texts
+from tests.core.conftest import IN_MEMORY
 from tests.tables import Table
-from tests.waiting import now_ms, until_past, wait_for, waits_in
-
-"""Ways to have nobody who takes a message."""
-"""Ways to have nobody who takes a message."""
-
+from tests.waiting import beside, now_ms, until_past, wait_for, waits_in
 
 # -- 2 Channel state ---------------------------------------------------------------------------------
 
 
 def test_2_a_synchronous_channel_returns_the_acknowledgement_of_its_receiver(world: World) -> None:
-    queue = world.open().queue("orders")
-    queue.is_synchronous = True
-    receiver = Recorder(answer=True)
-    queue.add_receiver(receiver)
-    assert queue.handle(world.message("1")) is True
+    world.queue.is_synchronous = True
+    receiver = world.add(selector="JMSType = 'a'")
+    answers = [world.queue.handle(world.message(kind, type=kind)) for kind in "ab"]
     receiver.answer = False
-    assert queue.handle(world.message("2")) is False
-    assert receiver.bodies == ["1", "2"]
+    answers.append(world.queue.handle(world.message("c", type="a")))
+    assert (answers, receiver.bodies) == ([True, False, False], ["a", "c"])
 
 
 def test_2_a_synchronous_queue_that_reaches_nobody_says_so_and_stores_nothing(world: World) -> None:
-    channels = world.open()
     nobodies = [
         *(None, broken(), refusing(), Recorder("rejecting", answer=False)),
         Recorder("unwilling", wanted=lambda reference: False),
@@ -49,168 +36,288 @@ def test_2_a_synchronous_queue_that_reaches_nobody_says_so_and_stores_nothing(wo
     with Table() as table:
         for number, nobody in enumerate(nobodies):
             with table.row(nobody and nobody.receiver_id):
-                queue = channels.queue(f"orders-{number}")
+                queue = world.channels.queue(f"orders-{number}")
                 queue.is_synchronous = True
                 if nobody is not None:
                     queue.add_receiver(nobody)
-                assert queue.handle(world.message("1")) is False
-                assert queue.browse() == []
+                assert (queue.handle(world.message("1")), queue.browse()) == (False, [])
 
 
-def test_2_1_a_channel_without_a_reliable_store_takes_no_responsibility_for_persistent_messages(
-    world: World,
-) -> None:
-    queue = world.open().queue("orders")
-    assert queue.is_reliable is world.provider.capabilities.reliable
+def test_2_1_a_channel_without_a_reliable_store_takes_no_persistent_messages(world: World) -> None:
+    assert world.queue.is_reliable is world.provider.capabilities.reliable
     message = Message(body=b"1", delivery_mode=PERSISTENT)
-    assert ("is not reliable" in queue.refusal(message)) is not queue.is_reliable
-    assert queue.handle(message) is (True if queue.is_reliable else None)
-    assert len(queue.browse()) == queue.is_reliable
+    assert ("is not reliable" in world.queue.refusal(message)) is not world.queue.is_reliable
+    assert world.queue.handle(message) is (True if world.queue.is_reliable else None)
+    assert len(world.queue.browse()) == world.queue.is_reliable
 
 
 def test_2_3_channels_of_one_name_on_one_provider_are_one_channel(world: World) -> None:
-    receiver = Recorder()
     with Channels(world.provider) as other:
-        here, there = world.open().queue("orders"), other.queue("orders")
-        there.add_receiver(receiver)
-        here.handle(world.message("1"))
+        there = other.queue("orders")
+        receiver = world.add(to=there)
+        world.send("1")
         assert there.deliver() is True
     assert there.is_closed
-    assert receiver.bodies == ["1"]
-    assert here.browse() == []
+    assert (receiver.bodies, world.queue.browse()) == (["1"], [])
 
 
 # -- 3 Message store ---------------------------------------------------------------------------------
 
 
 def test_3_receivers_get_references_and_load_bodies_until_they_acknowledge(world: World) -> None:
-    queue = world.open().queue("orders")
     loaded: list[bytes] = []
 
     def read_headers(reference: Reference) -> bool:
         loaded.append(reference.headers.body)
         return False
 
-    receiver = Recorder(answer=read_headers)
-    queue.add_receiver(receiver)
-    queue.handle(world.message("a body", correlation_id="c"))
+    receiver = world.add(Recorder(answer=read_headers))
+    world.send("a body", correlation_id="c")
     assert loaded == [b""]
     (reference,) = receiver.received
-    assert reference.headers.correlation_id == "c"
-    assert reference.load().body == b"a body"
-    queue.acknowledge(reference.message_id, "r")
+    assert (reference.headers.correlation_id, reference.load().body) == ("c", b"a body")
+    world.queue.acknowledge(reference.message_id, "r")
     with pytest.raises(LookupError):
         reference.load()
 
 
 def test_3_channels_pass_on_references(world: World) -> None:
-    channels = world.open()
-    first, second = channels.queue("first"), channels.queue("second")
-    receiver = Recorder()
-    second.add_receiver(receiver)
+    first, second = world.channels.queue("first"), world.channels.queue("second")
+    receiver = world.add(to=second)
     first.add_receiver(second)
-    first.handle(world.message("1", correlation_id="c"))
+    world.send("1", correlation_id="c", to=first)
     assert receiver.bodies == ["1"]
     assert receiver.received[0].headers.correlation_id == "c"
     assert first.browse() == second.browse() == []
 
 
-def test_3_1_a_sender_waits_for_room_until_a_receiver_acknowledges() -> None:
-    with a_world("memory") as world:
-        world.provider = MemoryProvider(max_bytes=10_000, send_timeout=600)
-        queue = world.open().queue("orders")
-        queue.handle(world.message("x" * 6000))
-        sender = threading.Thread(target=queue.handle, args=(world.message("y" * 6000),))
-        sender.start()
-        wait_for(lambda: waits_in("wait_for_room"))
-        receiver = Recorder()
-        queue.add_receiver(receiver)
-        sender.join(120)
-        assert not sender.is_alive()
-        assert queue.deliver() is True
-        assert [body[0] for body in receiver.bodies] == ["x", "y"]
+@IN_MEMORY
+def test_3_1_a_sender_waits_for_room_until_a_receiver_acknowledges(world: World) -> None:
+    world.provider = MemoryProvider(max_bytes=10_000, send_timeout=600)
+    world.send("x" * 6000)
+    sending = beside(world.send, "y" * 6000)
+    wait_for(lambda: waits_in("wait_for_room"))
+    receiver = world.add()
+    sending.result(120)
+    assert world.queue.deliver() is True
+    assert [body[0] for body in receiver.bodies] == ["x", "y"]
 
 
-def test_3_1_a_receiver_that_passes_messages_on_does_not_wait_for_the_room_that_it_holds() -> None:
-    with a_world("memory") as world:
-        world.provider = MemoryProvider(max_bytes=10_000, send_timeout=5)
-        channels = world.open()
-        first, second = channels.queue("first"), channels.queue("second")
-        for body in "xyz":
-            second.handle(world.message(body * 1000))
-        first.add_receiver(second)
-        assert first.handle(world.message("m" * 3000)) is True
-        assert [body[0] for body in texts(second.browse())] == ["x", "y", "z", "m"]
-        assert first.browse() == []
+@IN_MEMORY
+def test_3_1_a_receiver_that_passes_messages_on_does_not_wait_for_room_that_it_holds(world: World) -> None:
+    world.provider = MemoryProvider(max_bytes=10_000, send_timeout=5)
+    first, second = world.channels.queue("first"), world.channels.queue("second")
+    world.send(*(letter * 1000 for letter in "xyz"), to=second)
+    first.add_receiver(second)
+    world.send("m" * 3000, to=first)
+    assert [body[0] for body in texts(second.browse())] == ["x", "y", "z", "m"]
+    assert first.browse() == []
 
 
-# -- 5.2 NEW -----------------------------------------------------------------------------------------
-
-
-def test_5_2_a_broken_receiver_does_not_keep_a_message_from_the_others(world: World) -> None:
-    queue = world.open().queue("orders")
-    receiver = Recorder("sound")
-    queue.add_receiver(broken())
-    queue.add_receiver(refusing())
-    queue.add_receiver(receiver)
-    for number in range(4):
-        queue.handle(world.message(str(number)))
-    assert receiver.bodies == ["0", "1", "2", "3"]
-
-
-# -- 5.3 DELIVERED -----------------------------------------------------------------------------------
+# -- 5 States ----------------------------------------------------------------------------------------
 
 
 def test_5_3_3_an_expired_delivered_message_is_removed(world: World) -> None:
-    queue = world.open().queue("orders")
-    receiver = Recorder(answer=False)
-    queue.add_receiver(receiver)
-    message = world.message("1", expiration=now_ms() + 1500)
-    queue.handle(message)
+    receiver = world.add(Recorder(answer=False))
+    (message,) = world.send("1", expiration=now_ms() + 1500)
     assert receiver.bodies == ["1"]
     until_past(message.expiration)
-    assert queue.deliver() is True
-    assert queue.browse() == []
-    assert queue.redeliver(receiver) is True
+    assert world.queue.deliver() is True
+    assert world.queue.browse() == []
+    assert world.queue.redeliver(receiver) is True
     assert receiver.bodies == ["1"]
 
 
 def test_5_3_4_an_acknowledgement_that_overtakes_the_return_of_the_receiver_counts(world: World) -> None:
-    queue = world.open().queue("orders")
-
     def acknowledge_elsewhere_first(reference: Reference) -> bool:
-        thread = threading.Thread(target=queue.acknowledge, args=(reference.message_id, "r"))
-        thread.start()
-        thread.join(120)  # a channel that made it wait for the end of the delivery would hang here
-        assert not thread.is_alive()
+        # a channel that made it wait for the end of the delivery would hang here
+        beside(world.queue.acknowledge, reference.message_id, "r").result(120)
         return False
 
-    receiver = Recorder("r", answer=acknowledge_elsewhere_first)
-    queue.add_receiver(receiver)
-    queue.handle(world.message("1"))
-    assert queue.browse() == []
-    assert queue.redeliver(receiver) is True
+    receiver = world.add(Recorder("r", answer=acknowledge_elsewhere_first))
+    world.send("1")
+    assert world.queue.browse() == []
+    assert world.queue.redeliver(receiver) is True
     assert receiver.bodies == ["1"]
 
 
 def test_5_3_4_an_early_acknowledgement_counts_whatever_the_receiver_says_then(world: World) -> None:
-    channels = world.open()
-    with Table() as table:
-        for answer in (True, None, RuntimeError("broken")):
-            with table.row(answer):
-                queue = channels.queue("orders")
+    answers: list[bool | Exception | None] = [True, None, RuntimeError("broken")]
 
-                def acknowledge_first(
-                    reference: Reference,
-                    queue: QueueChannel = queue,
-                    answer: bool | Exception | None = answer,
-                ) -> bool | None:
-                    queue.acknowledge(reference.message_id, "r")
-                    if isinstance(answer, Exception):
-                        raise answer
-                    return answer
+    def acknowledge_first(reference: Reference) -> bool | None:
+        world.queue.acknowledge(reference.message_id, "r")
+        answer = answers[len(receiver.bodies) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-                queue.add_receiver(Recorder("r", answer=acknowledge_first))
-                queue.handle(world.message("1"))
-                assert queue.browse() == []
-                queue.close()
+    receiver = world.add(Recorder("r", answer=acknowledge_first))
+    for number, _ in enumerate(answers, 1):
+        world.send(str(number))
+        assert world.queue.browse() == []
+    assert receiver.bodies == ["1", "2", "3"]
+
+
+# -- 7 Channels --------------------------------------------------------------------------------------
+
+
+def test_7_4_deliver_tries_a_broken_receiver_once(world: World) -> None:
+    world.send("0", "1", "2")
+    receiver = world.add(broken())
+    receiver.forget()
+    assert world.queue.deliver() is False
+    assert receiver.bodies == ["0", "1", "2"]
+
+
+def test_7_4_a_receiver_that_calls_deliver_is_told_that_it_goes_on_later(world: World) -> None:
+    told: list[bool] = []
+
+    def deliver(reference: Reference) -> bool:
+        told.append(world.queue.deliver())
+        return True
+
+    receiver = world.add(Recorder(answer=deliver))
+    world.send("1")
+    assert (told, receiver.bodies) == ([False], ["1"])
+
+
+def test_7_5_redelivered_messages_are_counted(world: World) -> None:
+    receiver = world.add(Recorder(answer=False))
+    world.send("1")
+    for _ in range(2):
+        assert world.queue.redeliver(receiver) is False
+    assert [reference.delivery_count for reference in receiver.received] == [1, 2, 3]
+
+
+def test_7_6_browse_takes_a_filter_and_7_7_a_state_tells_whether_there_are_messages(world: World) -> None:
+    world.send("1", type="a")
+    world.send("2", type="b")
+    assert texts(world.queue.browse(SelectorFilter(compile_selector("JMSType = 'a'")))) == ["1"]
+    assert (world.queue.has_messages(NEW), world.queue.has_messages(DELIVERED)) == (True, False)
+
+
+def test_7_a_closed_channel_takes_nothing(world: World) -> None:
+    queue = world.queue
+    queue.close()
+    queue.close()
+    with pytest.raises(SessionStateError, match="closed"):
+        queue.handle(world.message("1"))
+    with pytest.raises(SessionStateError, match="closed"):
+        queue.deliver()
+
+
+def test_7_a_receiver_cannot_close_the_channel_that_calls_it(world: World) -> None:
+    refused: list[Exception] = []
+
+    def close(reference: Reference) -> bool:
+        try:
+            world.queue.close()
+        except SessionStateError as error:
+            refused.append(error)
+        return True
+
+    world.add(Recorder(answer=close))
+    world.send("1")
+    assert len(refused) == 1
+    assert world.queue.deliver() is True
+
+
+def test_7_a_name_that_shows_a_part_of_a_queue_is_no_channel(world: World) -> None:
+    with pytest.raises(DestinationError, match="a view of"):
+        world.channels.queue("orders~EXPIRED")
+
+
+# -- 8 Filters ---------------------------------------------------------------------------------------
+
+
+def test_8_a_filter_sees_no_body(world: World) -> None:
+    seen: list[bytes] = []
+
+    def look(reference: Reference) -> bool:
+        seen.append(reference.headers.body)
+        return True
+
+    world.add(Recorder(wanted=look))
+    world.send("a body")
+    assert set(seen) == {b""}
+
+
+def test_8_a_receiver_that_cannot_say_whether_it_accepts_does_not(world: World) -> None:
+    def fail(reference: Reference) -> bool:
+        raise RuntimeError("no idea")
+
+    receiver = world.add(Recorder(wanted=fail))
+    world.send("1")
+    assert (receiver.bodies, texts(world.queue.messages(NEW))) == ([], ["1"])
+
+
+def test_8_receivers_with_selectors_get_what_is_theirs_and_the_rest_waits_unseen(world: World) -> None:
+    first = world.add(Recorder("first"), "JMSType = 'a' OR JMSPriority = 9")
+    second = world.add(Recorder("second", wanted=lambda r: r.headers.priority > 4), "JMSType = 'b'")
+    for body, kind, priority in (("1", "b", 4), ("2", "a", 4), ("3", "c", 9), ("4", "b", 5), ("5", "c", 4)):
+        world.send(body, type=kind, priority=priority)
+    assert (sorted(first.bodies), second.bodies) == (["2", "3"], ["4"])
+    assert world.queue.deliver() is False
+    everything = world.add(Recorder("everything"))
+    assert (everything.bodies, everything.flags) == (["1", "5"], [False, False])
+    assert world.queue.deliver() is True
+
+
+def test_8_a_selector_of_one_receiver_keeps_nothing_from_another_without_and_goes_with_it(
+    world: World,
+) -> None:
+    picky = world.add(Recorder("picky"), "JMSType = 'a'")
+    other = world.add(Recorder("other", wanted=lambda r: r.headers.type != "a"))
+    for body, kind in (("1", "a"), ("2", "b"), ("3", "a"), ("4", "b")):
+        world.send(body, type=kind)
+    assert (picky.bodies, other.bodies) == (["1", "3"], ["2", "4"])
+    world.queue.remove_receiver("picky")
+    world.send("5", type="a")
+    world.send("6", type="b")
+    assert (picky.bodies, other.bodies) == (["1", "3"], ["2", "4", "6"])
+
+
+def test_8_a_selector_that_is_not_valid_adds_no_receiver(world: World) -> None:
+    with pytest.raises(SelectorError):
+        world.add(selector="JMSType = = 'a'")
+    world.add()
+
+
+def test_8_a_message_that_nobody_wants_does_not_disturb_those_that_wait(world: World) -> None:
+    asked: list[str | None] = []
+
+    def ask(reference: Reference) -> bool:
+        asked.append(reference.headers.type)
+        return False
+
+    world.send("1", type="waiting")
+    world.add(Recorder(wanted=ask))
+    asked.clear()
+    world.send("2", type="unwanted")
+    assert asked == ["unwanted"]
+    assert world.queue.deliver() is False
+    assert asked == ["unwanted", "waiting", "unwanted"]
+
+
+def test_a_listener_is_a_receiver_whose_message_is_done_when_it_returns(world: World) -> None:
+    left: list[list[str]] = []
+
+    def on_order(message: ReceivedMessage) -> None:
+        left.append(texts(world.queue.browse()))
+        if len(left) == 1:
+            raise ValueError("not yet")
+
+    world.send("1")
+    world.queue.add_receiver(MessageListener(on_order))
+    assert texts(world.queue.messages(NEW)) == ["1"]
+    assert world.queue.deliver() is True
+    assert (left, world.queue.browse()) == ([["1"], ["1"]], [])
+
+
+def test_a_receiver_acknowledges_by_the_reference_when_it_likes(world: World) -> None:
+    receiver = world.add(Recorder(answer=False))
+    world.send("1")
+    assert texts(world.queue.messages(DELIVERED)) == ["1"]
+    receiver.received[0].acknowledge()
+    receiver.received[0].acknowledge()  # the same again is ignored
+    assert world.queue.browse() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -48,13 +49,10 @@ def test_threads_get_it_in_the_order_of_asking() -> None:
         with lock:
             order.append(name)
 
-    threads = [threading.Thread(target=take, args=(name,)) for name in "abc"]
-    with lock:
-        for number, thread in enumerate(threads, 1):
-            thread.start()
+    with ThreadPoolExecutor() as pool, lock:
+        for number, name in enumerate("abc", 1):
+            pool.submit(take, name)
             wait_until_line_is(lock, number)
-    for thread in threads:
-        thread.join()
     assert order == ["a", "b", "c"]
 
 
@@ -74,11 +72,9 @@ def test_only_one_thread_has_it() -> None:
             inside.pop()
             lock.release()
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        for thread in [pool.submit(work) for _ in range(4)]:
+            thread.result()
     assert max(most) == 1
     assert lock.try_acquire()
 
@@ -91,29 +87,24 @@ def test_the_thread_that_has_it_may_take_it_again_also_while_another_thread_wait
         with lock:
             order.append("other")
 
-    thread = threading.Thread(target=take)
-    with lock:
-        thread.start()
+    with ThreadPoolExecutor() as pool, lock:
+        pool.submit(take)
         wait_until_line_is(lock, 1)
         with lock:
             order.append("mine")
         assert lock.try_acquire()
         lock.release()
         inside = lock.is_mine
-    thread.join()
     assert (inside, lock.is_mine) == (True, False)
     assert order == ["mine", "other"]
 
 
 def test_who_does_not_want_to_wait_gets_it_only_where_it_is_free() -> None:
     lock = FairLock()
-    got: list[bool] = []
-    thread = threading.Thread(target=lambda: got.append(lock.try_acquire()))
-    with lock:
-        thread.start()
-        thread.join()
-    assert got == [False]
-    assert lock.try_acquire()
+    with ThreadPoolExecutor(1) as other:
+        with lock:
+            assert other.submit(lock.try_acquire).result() is False
+        assert other.submit(lock.try_acquire).result() is True
 
 
 def test_a_wait_that_is_interrupted_keeps_nobody_out() -> None:

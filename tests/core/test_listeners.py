@@ -9,21 +9,14 @@ import pytest
 from connector.core.connection import MessagingConnection
 from connector.errors import SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
-from tests.core.conftest import Connect
-from tests.waiting import wait_for
+from tests.core.conftest import Connect, fill, next_of, shown
+from tests.waiting import beside, wait_for
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
 
 
-def fill(connection: MessagingConnection, *bodies: str) -> None:
-    with connection.session() as session:
-        session.send_many("orders", list(bodies))
-
-
-def left(connection: MessagingConnection) -> int:
-    with connection.session() as session:
-        session.consumer("orders").close()
-        return len(list(session.browser("orders")))
+def fail(message: ReceivedMessage) -> None:
+    raise ValueError("the reason")
 
 
 @pytest.mark.parametrize("mode", [AUTO, DUPS_OK])
@@ -36,18 +29,17 @@ def test_a_message_is_gone_after_its_listener_has_returned(
     fill(connection, "1", "2", "3")
     wait_for(lambda: len(seen) == 3)
     session.close()
-    assert seen == ["1", "2", "3"]
-    assert left(connection) == 0
+    assert (seen, shown(connection)) == (["1", "2", "3"], [])
 
 
 def test_auto_acknowledges_after_the_listener_not_before(connection: MessagingConnection) -> None:
     fill(connection, "1")
-    there: list[int] = []
+    there: list[list[str]] = []
     session = connection.session(AUTO)
-    session.consumer("orders").listen(lambda message: there.append(left(connection)))
+    session.consumer("orders").listen(lambda message: there.append(shown(connection)))
     wait_for(lambda: there != [])
-    wait_for(lambda: left(connection) == 0)
-    assert there == [1]
+    wait_for(lambda: shown(connection) == [])
+    assert there == [["1"]]
 
 
 @pytest.mark.parametrize("mode", [AUTO, DUPS_OK, CLIENT, INDIVIDUAL])
@@ -57,21 +49,19 @@ def test_a_message_whose_listener_raises_comes_again_with_its_count_one_more(
     fill(connection, "1")
     counts: list[int] = []
 
-    def fails_twice(message: ReceivedMessage) -> None:
+    def fail_twice(message: ReceivedMessage) -> None:
         counts.append(message.delivery_count)
         if len(counts) < 3:
-            raise ValueError("not yet")
+            fail(message)
         message.acknowledge()
 
     errors: list[Exception] = []
     connection.exception_listener = errors.append
     session = connection.session(mode)
-    session.consumer("orders").listen(fails_twice)
+    session.consumer("orders").listen(fail_twice)
     wait_for(lambda: len(counts) == 3)
     session.close()
-    assert counts == [1, 2, 3]
-    assert [str(error) for error in errors] == ["not yet", "not yet"]
-    assert left(connection) == 0
+    assert (counts, list(map(str, errors)), shown(connection)) == ([1, 2, 3], ["the reason"] * 2, [])
 
 
 def test_a_listener_that_raises_rolls_its_transaction_back(connection: MessagingConnection) -> None:
@@ -84,14 +74,13 @@ def test_a_listener_that_raises_rolls_its_transaction_back(connection: Messaging
         counts.append(message.delivery_count)
         session.send("bills", f"bill {len(counts)}")
         if len(counts) == 1:
-            raise ValueError("not yet")
+            fail(message)
         session.commit()
 
     session.consumer("orders").listen(relay)
     wait_for(lambda: len(counts) == 2)
     session.close()
-    with connection.session() as other:
-        assert [message.value for message in other.browser("bills")] == ["bill 2"]
+    assert shown(connection, "bills") == ["bill 2"]
 
 
 def test_the_listeners_of_a_session_run_one_at_a_time(connection: MessagingConnection) -> None:
@@ -109,12 +98,10 @@ def test_the_listeners_of_a_session_run_one_at_a_time(connection: MessagingConne
     for queue in ("a", "b"):
         session.consumer(queue).listen(listener)
     connection.session().consumer("c").listen(lambda message: elsewhere.set())
-    with connection.session() as sender:
-        for number in range(5):
-            sender.send("a", f"a{number}")
-            sender.send("b", f"b{number}")
-        wait_for(lambda: running != [])
-        sender.send("c", "another session has a thread of its own")
+    for queue in ("a", "b"):
+        fill(connection, *(f"{queue}{number}" for number in range(5)), to=queue)
+    wait_for(lambda: running != [])
+    fill(connection, "another session has a thread of its own", to="c")
     assert elsewhere.wait(120)
     assert len(running) == 1
     go_on.set()
@@ -125,12 +112,8 @@ def test_the_listeners_of_a_session_run_one_at_a_time(connection: MessagingConne
 def test_a_failing_listener_keeps_no_other_from_its_messages(connection: MessagingConnection) -> None:
     connection.exception_listener = lambda error: None
     seen: list[str] = []
-
-    def fails(message: ReceivedMessage) -> None:
-        raise ValueError("never")
-
     session = connection.session()
-    session.consumer("bad").listen(fails)
+    session.consumer("bad").listen(fail)
     session.consumer("good").listen(lambda message: seen.append(message.value))
     session.send("bad", "1")
     session.send_many("good", ["1", "2", "3"])
@@ -151,9 +134,7 @@ def test_close_waits_for_the_listener_that_runs_which_ends_its_work(connection: 
     session.consumer("orders").listen(relay)
     assert begun.wait(120)
     session.close()
-    assert left(connection) == 0
-    with connection.session() as other:
-        assert [message.value for message in other.browser("bills")] == ["bill"]
+    assert (shown(connection), shown(connection, "bills")) == ([], ["bill"])
 
 
 def test_after_close_no_listener_is_called(connection: MessagingConnection) -> None:
@@ -198,10 +179,9 @@ def test_a_listener_may_close_its_own_consumer(connection: MessagingConnection) 
     consumer.listen(once)
     wait_for(lambda: seen != [])
     with connection.session() as other:
-        message = other.consumer("orders").receive(120)
-    assert message is not None
+        seen.append(next_of(other.consumer("orders")).value)
     session.close()
-    assert [*seen, message.value] == ["1", "2"]
+    assert seen == ["1", "2"]
 
 
 def test_a_consumer_receives_only_while_it_has_no_listener(connection: MessagingConnection) -> None:
@@ -211,9 +191,7 @@ def test_a_consumer_receives_only_while_it_has_no_listener(connection: Messaging
         consumer.receive_nowait()
     consumer.listen(None)
     fill(connection, "1")
-    message = consumer.receive(120)
-    assert message is not None
-    assert message.value == "1"
+    assert next_of(consumer).value == "1"
 
 
 def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
@@ -221,7 +199,6 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
 ) -> None:
     fill(connection, "1", "2")
     seen: list[str] = []
-    at_stop: list[list[str]] = []
     begun, go_on, elsewhere = threading.Event(), threading.Event(), threading.Event()
 
     def slow(message: ReceivedMessage) -> None:
@@ -229,18 +206,16 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
         assert go_on.wait(120)
         seen.append(message.value)
 
-    def stop() -> None:
+    def stop() -> list[str]:
         connection.stop()
-        at_stop.append(list(seen))
+        return list(seen)
 
     connection.session().consumer("orders").listen(slow)
     assert begun.wait(120)
-    stopping = threading.Thread(target=stop)
-    stopping.start()
+    stopping = beside(stop)
     wait_for(lambda: not connection.started)
     go_on.set()
-    stopping.join(120)
-    assert at_stop == [["1"]]
+    assert stopping.result(120) == ["1"]
     other = connect().session()
     other.consumer("other").listen(lambda message: elsewhere.set())
     other.send("other", "a listener of another connection is called meanwhile")
@@ -253,11 +228,8 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
 def test_errors_of_listeners_are_logged_where_nobody_listens_to_them(
     connection: MessagingConnection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(message: ReceivedMessage) -> None:
-        raise ValueError("the reason")
-
     fill(connection, "1")
-    connection.session().consumer("orders").listen(fails)
+    connection.session().consumer("orders").listen(fail)
     wait_for(lambda: "ValueError: the reason" in caplog.text)
 
 

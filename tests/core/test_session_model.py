@@ -77,12 +77,8 @@ class Sessions(RuleBasedStateMachine):
             return
         assert message is not None
         expected.deliveries += 1
-        assert (int(message.value), message.priority, message.delivery_count, message.redelivered) == (
-            expected.number,
-            expected.priority,
-            expected.deliveries,
-            expected.deliveries > 1,
-        )
+        found = Stored(int(message.value), message.priority, message.delivery_count)
+        assert (found, message.redelivered) == (expected, expected.deliveries > 1)
         self.waiting.remove(expected)
         if worker.mode is not AUTO:
             worker.held.append((expected, message))
@@ -101,10 +97,7 @@ class Sessions(RuleBasedStateMachine):
     @rule(worker=workers)
     def undo(self, worker: Worker) -> None:
         if not worker.closed:
-            if worker.mode is TRANSACTED:
-                worker.session.rollback()
-            else:
-                worker.session.recover()
+            worker.session.rollback() if worker.mode is TRANSACTED else worker.session.recover()
             self._returned(worker)
 
     @rule(worker=workers)

@@ -7,6 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +27,21 @@ from connector.messaging import NON_PERSISTENT, AcknowledgeMode, Message, Receiv
 from connector.messaging.client import Body
 from connector.messaging.message import PropertyValue
 from connector.stores.dropbox.provider import DropboxProvider
-from tests.core.conftest import Connect
-from tests.tables import Table
-from tests.waiting import now_ms, until_past, wait_for, waits_in
+from tests.core.conftest import Connect, Obstacle, fill, next_of, values
+from tests.waiting import beside, wait_for, waits_in
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
-MODES = list(AcknowledgeMode)
 
 
 def received(connection: MessagingConnection, queue: str = "orders") -> ReceivedMessage:
     with connection.session() as session:
-        message = session.consumer(queue).receive(120)
-        assert message is not None
-        return message
+        return next_of(session.consumer(queue))
 
 
-def is_in(thread: threading.Thread, name: str) -> bool:
+def a_thread_is_in(name: str) -> bool:
     """Whether a thread is in a function of this name."""
-    top = sys._current_frames().get(thread.ident or 0)
-    return top is not None and any(frame.f_code.co_name == name for frame, _ in traceback.walk_stack(top))
+    stacks = [traceback.walk_stack(top) for top in sys._current_frames().values()]
+    return any(frame.f_code.co_name == name for stack in stacks for frame, _ in stack)
 
 
 # -- producers -------------------------------------------------------------------------------------
@@ -52,11 +49,8 @@ def is_in(thread: threading.Thread, name: str) -> bool:
 
 def test_a_body_arrives_as_it_was_sent(connection: MessagingConnection) -> None:
     bodies: list[Body] = [None, "text \u20ac", b"\x00\xff", {"a": [1, 2.5, None]}, [1, "two", b"\x00"]]
-    with Table() as table:
-        for body in bodies:
-            with table.row(body):
-                connection.session().send("orders", body)
-                assert received(connection).value == body
+    connection.session().send_many("orders", bodies)
+    assert [received(connection).value for _ in bodies] == bodies
 
 
 def test_headers_and_properties_arrive_as_they_were_sent(connection: MessagingConnection) -> None:
@@ -87,59 +81,34 @@ def test_a_property_that_no_selector_can_ask_for_or_that_is_the_providers_own_is
     connection: MessagingConnection,
 ) -> None:
     session = connection.session()
-    with Table() as table:
-        for name in ("a b", "null", "JMSXDeliveryCount", "JMS_dropboxmq_hdr", "JMSPriority", ""):
-            with table.row(name):
-                with pytest.raises(ValueError, match="property"):
-                    session.producer("orders").send("1", properties={name: 1})
-                made = Message(
-                    b"2", delivery_mode=NON_PERSISTENT, properties={name: 1}, property_types={name: "int"}
-                )
-                with pytest.raises(ValueError, match="property"):
-                    session.send_many("orders", ["1", made])
+    for name in ("a b", "null", "JMSXDeliveryCount", "JMS_dropboxmq_hdr", "JMSPriority", ""):
+        wrong = Message(delivery_mode=NON_PERSISTENT, properties={name: 1}, property_types={name: "int"})
+        with pytest.raises(ValueError, match="property"):
+            session.producer("orders").send("1", properties={name: 1})
+        with pytest.raises(ValueError, match="property"):
+            session.send_many("orders", ["1", wrong])
     assert session.consumer("orders").receive_nowait() is None
 
 
 def test_what_a_foreign_program_sent_is_sent_on_whatever_its_properties_are_called(
-    tmp_path: Path,
+    on_disk: MessagingConnection, tmp_path: Path
 ) -> None:
-    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
-        session = connection.session()
-        orders = session.consumer("orders")
-        name = "4.1795271935272145-x1.T.....a%20bI=1&JMSXDeliveryCountI=3&JMSXDeliveryCountS=x&nullI=2"
-        (tmp_path / "orders/incoming/target" / name).write_text("foreign")
-        message = orders.receive(120)
-        assert message is not None
-        session.producer("bills").send(message, properties={"more": 1})
-        arrived = received(connection, "bills")
-        assert arrived.properties == {"a b": 1, "null": 2, "more": 1}
-        assert (arrived.value, arrived.delivery_count) == ("foreign", 1)
-
-
-def test_a_message_passed_on_counts_its_deliveries_anew(connection: MessagingConnection) -> None:
-    connection.session().send("orders", "1")
-    with connection.session(CLIENT) as session:
-        session.consumer("orders").receive_nowait()
-    again = received(connection)
-    assert again.redelivered
-    connection.session().send("bills", again)
-    assert not received(connection, "bills").redelivered
-
-
-def test_a_message_that_has_outlived_its_time_is_not_delivered(connection: MessagingConnection) -> None:
-    session = connection.session()
-    session.producer("orders", time_to_live=1).send("short-lived")
-    session.producer("orders", time_to_live=60_000).send("lasting")
-    until_past(now_ms() + 1)
-    assert [message.value for message in session.consumer("orders").messages(0)] == ["lasting"]
+    session = on_disk.session()
+    orders = session.consumer("orders")
+    name = "4.1795271935272145-x1.T.....a%20bI=1&JMSXDeliveryCountI=3&JMSXDeliveryCountS=x&nullI=2"
+    (tmp_path / "orders/incoming/target" / name).write_text("foreign")
+    session.producer("bills").send(next_of(orders), properties={"more": 1})
+    arrived = received(on_disk, "bills")
+    assert arrived.properties == {"a b": 1, "null": 2, "more": 1}
+    assert (arrived.value, arrived.delivery_count) == ("foreign", 1)
 
 
 def test_send_many_keeps_the_order(connection: MessagingConnection) -> None:
     session = connection.session()
-    ids = session.send_many("orders", [str(number) for number in range(50)])
-    messages = list(session.consumer("orders").messages(0))
-    assert [message.value for message in messages] == [str(number) for number in range(50)]
-    assert [message.message_id for message in messages] == ids
+    bodies = [str(number) for number in range(50)]
+    ids = session.send_many("orders", bodies)
+    messages = session.consumer("orders").messages(0)
+    assert [(m.message_id, m.value) for m in messages] == list(zip(ids, bodies, strict=True))
 
 
 def test_a_producer_sends_to_its_destination_only_or_asks_for_one(connection: MessagingConnection) -> None:
@@ -155,20 +124,21 @@ def test_a_producer_sends_to_its_destination_only_or_asks_for_one(connection: Me
         producer.send("4", destination="orders")
 
 
-def test_a_producer_refuses_what_is_no_header(connection: MessagingConnection) -> None:
+def test_what_no_message_carries_and_no_consumer_of_a_queue_knows_is_refused(
+    connection: MessagingConnection,
+) -> None:
     session = connection.session()
-    with pytest.raises(ValueError, match="priority"):
-        session.producer("orders", priority=10)
-    with pytest.raises(ValueError, match="time to live"):
-        session.producer("orders", time_to_live=-1)
-    with pytest.raises(ValueError, match="mode"):
-        session.producer("orders", delivery_mode=3)
-
-
-def test_a_body_that_no_message_carries_is_refused_and_nothing_sent(connection: MessagingConnection) -> None:
-    session = connection.session()
-    with pytest.raises(TypeError, match="cannot carry a object"):
-        session.send("orders", object())  # type: ignore[arg-type]
+    refused: list[tuple[Callable[[], object], type[Exception], str]] = [
+        (partial(session.producer, "orders", priority=10), ValueError, "priority"),
+        (partial(session.producer, "orders", time_to_live=-1), ValueError, "time to live"),
+        (partial(session.producer, "orders", delivery_mode=3), ValueError, "mode"),
+        (partial(session.send, "orders", object()), TypeError, "cannot carry a object"),  # type: ignore[arg-type]
+        (partial(session.consumer, "orders", "region ="), SelectorError, "found the end"),
+        (partial(session.consumer, "orders", no_local=True), CapabilityError, "only a topic"),
+    ]
+    for call, error, words in refused:
+        with pytest.raises(error, match=words):
+            call()
     assert session.consumer("orders").receive_nowait() is None
 
 
@@ -176,14 +146,10 @@ def test_a_body_that_no_message_carries_is_refused_and_nothing_sent(connection: 
 
 
 def test_receive_waits_for_a_message_that_comes(connection: MessagingConnection) -> None:
-    consumer = connection.session().consumer("orders")
-    found: list[ReceivedMessage | None] = []
-    waiting = threading.Thread(target=lambda: found.append(consumer.receive(120)))
-    waiting.start()
+    waiting = beside(next_of, connection.session().consumer("orders"))
     wait_for(lambda: waits_in("receive"))
     connection.session().send("orders", "1")
-    waiting.join()
-    assert [message and message.value for message in found] == ["1"]
+    assert waiting.result(120).value == "1"
 
 
 def test_receive_gives_up_after_its_timeout(connection: MessagingConnection) -> None:
@@ -192,33 +158,15 @@ def test_receive_gives_up_after_its_timeout(connection: MessagingConnection) -> 
     assert time.monotonic() - begun >= 0.2
 
 
-def test_a_selector_leaves_the_rest_for_others(connection: MessagingConnection) -> None:
-    session = connection.session()
-    for region in ("EU", "US", "EU"):
-        session.producer("orders").send(region, properties={"region": region})
-    chosen = [message.value for message in session.consumer("orders", "region = 'EU'").messages(0)]
-    others = [message.value for message in session.consumer("orders").messages(0)]
-    assert (chosen, others) == (["EU", "EU"], ["US"])
-
-
-def test_a_consumer_of_a_queue_with_a_wrong_selector_or_no_local_is_refused(
-    connection: MessagingConnection,
-) -> None:
-    with pytest.raises(SelectorError):
-        connection.session().consumer("orders", "region =")
-    with pytest.raises(CapabilityError, match="only a topic"):
-        connection.session().consumer("orders", no_local=True)
-
-
 @pytest.mark.parametrize("empty", ["", "  ", "\n"])
 def test_an_empty_selector_is_no_selector(connection: MessagingConnection, empty: str) -> None:
     session = connection.session()
-    session.producer("orders").send("one")
+    session.send("orders", "one")
     assert [message.value for message in session.browser("orders", empty)] == ["one"]
-    assert [message.value for message in session.consumer("orders", empty).messages(0)] == ["one"]
+    assert values(session.consumer("orders", empty)) == ["one"]
     consumers = [session.consumer("topic://t", empty), session.shared_consumer("topic://t", "s", empty)]
-    session.producer("topic://t").send("two")
-    assert [message.value for one in consumers for message in one.messages(0)] == ["two", "two"]
+    session.send("topic://t", "two")
+    assert [values(consumer) for consumer in consumers] == [["two"], ["two"]]
 
 
 def test_a_browser_takes_nothing_and_knows_selectors(connection: MessagingConnection) -> None:
@@ -229,6 +177,51 @@ def test_a_browser_takes_nothing_and_knows_selectors(connection: MessagingConnec
         assert [message.value for message in session.browser("orders", "n > 1")] == ["3", "2"]
 
 
+@pytest.mark.parametrize("mode", [AUTO, INDIVIDUAL, DUPS_OK])
+def test_a_message_that_cannot_be_read_is_an_error_once_and_stays(
+    on_disk: MessagingConnection, tmp_path: Path, mode: AcknowledgeMode
+) -> None:
+    fill(on_disk, "good")
+    (tmp_path / "orders/incoming/target/9.1140429201295000-1.T.no-number").write_bytes(b"bad")
+    with on_disk.session(mode) as session:
+        consumer = session.consumer("orders")
+        with pytest.raises(MalformedData):
+            consumer.receive_nowait()
+        good = next_of(consumer)
+        assert good.value == "good"
+        good.acknowledge()
+        assert consumer.receive_nowait() is None
+    with on_disk.session() as other, pytest.raises(MalformedData):
+        other.consumer("orders").receive_nowait()
+
+
+def test_a_message_that_cannot_be_read_goes_with_its_transaction(
+    on_disk: MessagingConnection, tmp_path: Path
+) -> None:
+    session = on_disk.session(TRANSACTED)
+    consumer = session.consumer("orders")
+    (tmp_path / "orders/incoming/target/9.1140429201295000-1.T.no-number").write_bytes(b"bad")
+    for end in (session.rollback, session.commit):
+        with pytest.raises(MalformedData):
+            consumer.receive(120)
+        end()
+    assert consumer.receive_nowait() is None
+
+
+def test_a_message_that_is_taken_away_by_hand_is_not_delivered(
+    on_disk: MessagingConnection, tmp_path: Path
+) -> None:
+    fill(on_disk, "1", "2")
+    consumer = on_disk.session(CLIENT).consumer("orders")
+    assert consumer.receive_nowait() is not None
+    for file in (tmp_path / "orders/incoming/target").iterdir():
+        file.unlink()
+    assert consumer.receive_nowait() is None
+
+
+# -- temporary destinations ------------------------------------------------------------------------
+
+
 def test_a_browser_of_a_temporary_queue_that_has_ended_is_an_error(connection: MessagingConnection) -> None:
     session = connection.session()
     queue = session.temporary_queue()
@@ -236,86 +229,14 @@ def test_a_browser_of_a_temporary_queue_that_has_ended_is_an_error(connection: M
     session.delete_temporary(queue)
     with pytest.raises(UnknownDestination):
         list(session.browser(queue))
-
-
-def test_a_deleted_temporary_queue_takes_nothing_more(connection: MessagingConnection) -> None:
-    session = connection.session()
-    queue = session.temporary_queue()
-    session.delete_temporary(queue)
     with pytest.raises(UnknownDestination):
         session.send(queue, "1")
 
 
-@pytest.mark.parametrize("mode", [AUTO, INDIVIDUAL, DUPS_OK])
-def test_a_message_that_cannot_be_read_is_an_error_once_and_stays(
-    tmp_path: Path, mode: AcknowledgeMode
-) -> None:
-    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
-        session = connection.session(mode)
-        session.send("orders", "good")
-        (tmp_path / "orders/incoming/target/9.1140429201295000-1.T.no-number").write_bytes(b"bad")
-        consumer = session.consumer("orders")
-        with pytest.raises(MalformedData):
-            consumer.receive_nowait()
-        good = consumer.receive_nowait()
-        assert good is not None
-        assert good.value == "good"
-        good.acknowledge()
-        assert consumer.receive_nowait() is None
-        session.close()
-        with connection.session() as other, pytest.raises(MalformedData):
-            other.consumer("orders").receive_nowait()
-
-
-def test_a_message_that_cannot_be_read_goes_with_its_transaction(tmp_path: Path) -> None:
-    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
-        session = connection.session(TRANSACTED)
-        consumer = session.consumer("orders")
-        (tmp_path / "orders/incoming/target/9.1140429201295000-1.T.no-number").write_bytes(b"bad")
-        for end in (session.rollback, session.commit):
-            with pytest.raises(MalformedData):
-                consumer.receive(120)
-            end()
-        assert consumer.receive_nowait() is None
-
-
-def test_a_message_that_is_taken_away_by_hand_is_not_delivered(tmp_path: Path) -> None:
-    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
-        session = connection.session(CLIENT)
-        session.send_many("orders", ["1", "2"])
-        consumer = session.consumer("orders")
-        assert consumer.receive_nowait() is not None
-        for file in (tmp_path / "orders/incoming/target").iterdir():
-            file.unlink()
-        assert consumer.receive_nowait() is None
-
-
-# -- temporary destinations ------------------------------------------------------------------------
-
-
-def test_a_request_is_answered_over_a_temporary_queue(
-    connection: MessagingConnection, connect: Connect
-) -> None:
-    session = connection.session()
-    replies = session.temporary_queue()
-    session.producer("orders").send("ping", reply_to=replies)
-    with connect().session() as server:
-        request = server.consumer("orders").receive(120)
-        assert request is not None
-        assert request.reply_to is not None
-        server.send(request.reply_to, "pong")
-    reply = connection.session().consumer(replies).receive(120)
-    assert reply is not None
-    assert reply.value == "pong"
-
-
-def test_a_temporary_queue_ends_with_its_connection_not_with_the_session(
-    connect: Connect,
-) -> None:
-    connection = connect()
+def test_a_temporary_queue_ends_with_its_connection_not_with_the_session(connect: Connect) -> None:
+    connection, other = connect(), connect().session()
     with connection.session() as session:
         replies = session.temporary_queue()
-    other = connect().session()
     other.send(replies, "1")
     connection.close()
     with pytest.raises(UnknownDestination):
@@ -330,8 +251,7 @@ def test_a_temporary_topic_reaches_every_consumer_of_its_connection_and_nobody_e
     assert not news.is_queue
     consumers = [session.consumer(news), connection.session().consumer(news)]
     other.send(news, "1")
-    received = [consumer.receive(120) for consumer in consumers]
-    assert [message and message.value for message in received] == ["1", "1"]
+    assert [next_of(consumer).value for consumer in consumers] == ["1", "1"]
     with pytest.raises(DestinationError):
         other.consumer(news)
 
@@ -342,41 +262,31 @@ def test_a_temporary_topic_reaches_every_consumer_of_its_connection_and_nobody_e
 def test_only_transacted_sessions_commit_and_roll_back_and_only_others_recover(
     connection: MessagingConnection,
 ) -> None:
-    for mode in MODES:
+    for mode in AcknowledgeMode:
         session = connection.session(mode)
         assert session.transacted is (mode is TRANSACTED)
-        if session.transacted:
-            with pytest.raises(SessionStateError, match="rollback"):
-                session.recover()
-            continue
-        for operation in (session.commit, session.rollback):
-            with pytest.raises(SessionStateError, match="TRANSACTED"):
+        wrong = [session.recover] if session.transacted else [session.commit, session.rollback]
+        for operation in wrong:
+            with pytest.raises(SessionStateError, match="rollback" if session.transacted else "TRANSACTED"):
                 operation()
 
 
 def test_a_closed_session_or_consumer_does_nothing_any_more(connection: MessagingConnection) -> None:
-    def close_and_use(mode: AcknowledgeMode) -> None:
+    for mode in AcknowledgeMode:
         session = connection.session(mode)
-        consumer = session.consumer("orders")
-        producer = session.producer("orders")
+        consumer, producer = session.consumer("orders"), session.producer("orders")
         session.close()
         session.close()
         operations: list[Callable[[], object]] = [
-            lambda: session.send("orders", "1"),
-            lambda: producer.send("1"),
-            lambda: session.consumer("orders"),
-            lambda: session.browser("orders"),
-            lambda: session.unsubscribe("audit"),
-            lambda: consumer.listen(print),
+            *(partial(session.send, "orders", "1"), partial(producer.send, "1")),
+            *(partial(session.consumer, "orders"), partial(session.browser, "orders")),
+            *(partial(session.unsubscribe, "audit"), partial(consumer.listen, print)),
             *(session.temporary_queue, consumer.receive_nowait),
             *(session.commit, session.rollback, session.recover),
         ]
         for operation in operations:
             with pytest.raises(SessionStateError):
                 operation()
-
-    for mode in MODES:
-        close_and_use(mode)
     consumer = connection.session().consumer("orders")
     consumer.close()
     consumer.close()
@@ -384,30 +294,14 @@ def test_a_closed_session_or_consumer_does_nothing_any_more(connection: Messagin
         consumer.receive_nowait()
 
 
-def test_what_a_closed_consumer_has_delivered_can_still_be_acknowledged(
-    connection: MessagingConnection,
-) -> None:
-    connection.session().send("orders", "1")
-    session = connection.session(CLIENT)
-    with session.consumer("orders") as consumer:
-        message = consumer.receive_nowait()
-    assert message is not None
-    message.acknowledge()
-    session.close()
-    assert connection.session().consumer("orders").receive_nowait() is None
-
-
 def test_a_closed_connection_has_closed_its_sessions(connect: Connect) -> None:
     connection = connect()
     session = connection.session()
     connection.close()
     connection.close()
-    with pytest.raises(SessionStateError):
-        session.send("orders", "1")
-    with pytest.raises(SessionStateError):
-        connection.session()
-    with pytest.raises(SessionStateError):
-        connection.start()
+    for operation in (partial(session.send, "orders", "1"), connection.session, connection.start):
+        with pytest.raises(SessionStateError):
+            operation()
 
 
 @pytest.mark.parametrize("closes", ["consumer", "session", "connection"])
@@ -415,13 +309,10 @@ def test_a_receive_that_waits_ends_with_none_when_somebody_closes(connect: Conne
     connection = connect()
     session = connection.session()
     consumer = session.consumer("orders")
-    results: list[object] = []
-    waiting = threading.Thread(target=lambda: results.append(consumer.receive()))
-    waiting.start()
+    waiting = beside(consumer.receive)
     wait_for(lambda: waits_in("receive"))
     {"consumer": consumer.close, "session": session.close, "connection": connection.close}[closes]()
-    waiting.join(120)
-    assert results == [None]
+    assert waiting.result(120) is None
 
 
 @pytest.mark.parametrize("works", [False, True], ids=["waiting", "working"])
@@ -430,26 +321,19 @@ def test_a_loop_over_messages_ends_when_somebody_closes(connection: MessagingCon
     session = connection.session()
     session.send_many("orders", ["1", "2"])
     begun = threading.Event()
-    errors: list[Exception] = []
 
     def work() -> None:
-        try:
-            for _ in session.consumer("orders"):
-                begun.set()
-                if works:
-                    wait_for(lambda: session.closing)
-        except Exception as error:
-            errors.append(error)
+        for _ in session.consumer("orders"):
+            begun.set()
+            if works:
+                wait_for(lambda: session.closing)
 
-    thread = threading.Thread(target=work)
-    thread.start()
+    looping = beside(work)
     assert begun.wait(120)
     if not works:
         wait_for(lambda: waits_in("receive"))
     session.close()
-    thread.join(120)
-    assert not thread.is_alive()
-    assert errors == []
+    assert looping.exception(120) is None
 
 
 def test_close_from_many_threads_closes_once(connect: Connect) -> None:
@@ -457,41 +341,24 @@ def test_close_from_many_threads_closes_once(connect: Connect) -> None:
     session = connection.session(CLIENT)
     session.send("orders", "1")
     assert session.consumer("orders").receive_nowait() is not None
-    errors: list[Exception] = []
-
-    def close() -> None:
-        try:
-            session.close()
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=close) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    again = received(connection)
-    assert again.delivery_count == 2
+    closing = [beside(session.close) for _ in range(8)]
+    assert [one.exception(120) for one in closing] == [None] * 8
+    assert received(connection).delivery_count == 2
 
 
 def test_a_receive_that_waits_gets_its_message_when_the_connection_starts(connect: Connect) -> None:
     connection = connect(start=False)
     session = connection.session()
     session.send("orders", "1")
-    consumer = session.consumer("orders")
-    found: list[ReceivedMessage | None] = []
-    waiting = threading.Thread(target=lambda: found.append(consumer.receive(120)))
-    waiting.start()
-    wait_for(lambda: is_in(waiting, "receive"))
+    waiting = beside(next_of, session.consumer("orders"))
+    wait_for(lambda: a_thread_is_in("receive"))
     connection.start()
-    waiting.join()
-    assert [message and message.value for message in found] == ["1"]
+    assert waiting.result(120).value == "1"
 
 
 def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnection) -> None:
-    with connection.session() as sender:
-        sender.send_many("orders", [str(number) for number in range(200)])
+    numbers = [str(number) for number in range(200)]
+    fill(connection, *numbers)
     seen: list[str] = []
 
     def work() -> None:
@@ -500,22 +367,18 @@ def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnect
             while len(seen) < 200:
                 seen.extend(message.value for message in consumer.messages(0.05))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(seen, key=int) == [str(number) for number in range(200)]
+    working = [beside(work) for _ in range(4)]
+    assert [one.exception(120) for one in working] == [None] * 4
+    assert sorted(seen, key=int) == numbers
 
 
 def test_a_provider_that_is_out_of_reach_is_an_error_of_a_receive_that_waits(tmp_path: Path) -> None:
     connection = MessagingConnection(DropboxProvider(tmp_path / "root", create=True, durable=False))
     consumer = connection.session().consumer("orders")
     (tmp_path / "root").rename(tmp_path / "moved")
-    with pytest.raises(ProviderError):
-        consumer.receive(120)
-    with pytest.raises(ProviderError):
-        consumer.receive_nowait()
+    for seconds in (120, 0):
+        with pytest.raises(ProviderError):
+            consumer.receive(seconds)
     (tmp_path / "moved").rename(tmp_path / "root")
     assert consumer.receive_nowait() is None
     connection.close()
@@ -523,16 +386,14 @@ def test_a_provider_that_is_out_of_reach_is_an_error_of_a_receive_that_waits(tmp
 
 def test_a_session_whose_provider_fails_at_its_end_leaves_the_rest_to_others(tmp_path: Path) -> None:
     connection = MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False))
+    fill(connection, "1")
     session = connection.session(CLIENT)
-    session.send("orders", "1")
     assert session.consumer("orders").receive_nowait() is not None
-    target = tmp_path / "orders/incoming/target"
-    target.rename(tmp_path / "elsewhere")
-    target.write_bytes(b"in the way")
+    target = Obstacle(tmp_path / "orders/incoming/target")
+    target.put()
     with pytest.raises(ProviderError):
         session.close()
-    target.unlink()
-    (tmp_path / "elsewhere").rename(target)
+    target.remove()
     connection.close()
     with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as other:
         assert received(other).delivery_count == 2

@@ -6,8 +6,8 @@ import pytest
 
 from connector.core.connection import MessagingConnection
 from connector.errors import DestinationError, SelectorError, SubscriptionError
-from connector.messaging import NON_PERSISTENT, AcknowledgeMode, Consumer
-from tests.core.conftest import Connect, Watched
+from connector.messaging import NON_PERSISTENT, AcknowledgeMode
+from tests.core.conftest import Connect, Watched, next_of, values
 
 TOPIC = "topic://prices"
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
@@ -17,10 +17,6 @@ def publish(connection: MessagingConnection, *bodies: str, **headers: object) ->
     with connection.session() as session:
         for body in bodies:
             session.producer(TOPIC).send(body, **headers)  # type: ignore[arg-type]
-
-
-def values(consumer: Consumer) -> list[str]:
-    return [message.value for message in consumer.messages(0)]
 
 
 @pytest.fixture
@@ -44,9 +40,7 @@ def test_every_plain_subscriber_gets_every_message_that_is_sent_while_it_is_ther
     assert values(connection.session().consumer(TOPIC)) == []
 
 
-def test_a_subscriber_without_local_messages_gets_those_of_other_connections_only(
-    connect: Connect,
-) -> None:
+def test_a_subscriber_without_local_messages_gets_those_of_other_connections_only(connect: Connect) -> None:
     here, there = connect(), connect()
     subscriber = here.session().consumer(TOPIC, no_local=True)
     publish(here, "local")
@@ -58,11 +52,9 @@ def test_what_a_closed_plain_subscriber_has_received_is_committed_with_the_rest(
     connection: MessagingConnection,
 ) -> None:
     session = connection.session(TRANSACTED)
-    subscriber = session.consumer(TOPIC)
-    publish(connection, "1")
-    message = subscriber.receive(120)
-    assert message is not None
-    subscriber.close()
+    with session.consumer(TOPIC) as subscriber:
+        publish(connection, "1")
+        message = next_of(subscriber)
     session.send("orders", message.value)
     session.commit()
     assert values(connection.session().consumer("orders")) == ["1"]
@@ -72,23 +64,28 @@ def test_what_a_closed_plain_subscriber_has_received_is_committed_with_the_rest(
 
 
 def test_a_durable_subscription_keeps_messages_while_its_client_is_away(connect: Connect) -> None:
-    first = connect(client_id="billing")
-    first.session().durable_consumer(TOPIC, "audit").close()
-    publish(first, "1")
-    first.close()
-    with connect().session() as session:
-        session.producer(TOPIC, delivery_mode=NON_PERSISTENT).send("2")
+    with connect(client_id="billing") as first:
+        first.session().durable_consumer(TOPIC, "audit").close()
+        publish(first, "1")
+    publish(connect(), "2", delivery_mode=NON_PERSISTENT)
     assert values(connect(client_id="billing").session().durable_consumer(TOPIC, "audit")) == ["1", "2"]
 
 
-def test_only_one_consumer_at_a_time_has_an_unshared_durable_subscription(
+def test_a_durable_subscription_with_a_consumer_or_of_the_other_kind_is_in_the_way(
     billing: MessagingConnection,
 ) -> None:
-    consumer = billing.session().durable_consumer(TOPIC, "audit")
-    with pytest.raises(SubscriptionError, match="has a consumer already"):
+    session = billing.session()
+    with session.durable_consumer(TOPIC, "audit"), pytest.raises(SubscriptionError, match="has a consumer"):
         billing.session().durable_consumer(TOPIC, "audit")
-    consumer.close()
-    billing.session().durable_consumer(TOPIC, "audit")
+    with pytest.raises(SubscriptionError, match="exists"):
+        session.shared_durable_consumer(TOPIC, "audit")
+    shared = session.shared_durable_consumer(TOPIC, "workers")
+    with shared, pytest.raises(SubscriptionError, match="close the consumers first"):
+        session.shared_durable_consumer(TOPIC, "workers", "price > 3")
+    with pytest.raises(SubscriptionError, match="exists"):
+        session.durable_consumer(TOPIC, "workers")
+    session.durable_consumer(TOPIC, "audit")
+    session.shared_durable_consumer(TOPIC, "workers", "price > 3")
 
 
 def test_other_details_make_an_inactive_durable_subscription_anew(billing: MessagingConnection) -> None:
@@ -115,9 +112,8 @@ def test_a_subscription_may_have_any_name(billing: MessagingConnection) -> None:
     for name in ("a.b", "a|b", "a/b", "..", "audit \u20ac", "x" * 300):
         billing.session().durable_consumer(TOPIC, name).close()
         publish(billing, "1")
-        consumer = billing.session().durable_consumer(TOPIC, name)
-        assert values(consumer) == ["1"], name
-        consumer.close()
+        with billing.session().durable_consumer(TOPIC, name) as consumer:
+            assert values(consumer) == ["1"], name
         billing.session().unsubscribe(name)
 
 
@@ -127,14 +123,9 @@ def test_a_subscription_may_have_any_name(billing: MessagingConnection) -> None:
 def test_the_consumers_of_a_shared_subscription_share_its_messages(connection: MessagingConnection) -> None:
     session = connection.session()
     consumers = [session.shared_consumer(TOPIC, "workers") for _ in range(2)]
-    publish(connection, *map(str, range(10)))
-    seen = []
-    for _ in range(5):
-        for consumer in consumers:
-            message = consumer.receive(120)
-            assert message is not None
-            seen.append(message.value)
-    assert sorted(seen) == [str(number) for number in range(10)]
+    numbers = [str(number) for number in range(10)]
+    publish(connection, *numbers)
+    assert sorted(next_of(consumer).value for consumer in consumers * 5) == numbers
     assert values(consumers[0]) == []
 
 
@@ -151,32 +142,7 @@ def test_a_shared_durable_subscription_stays_and_needs_no_client_id(connect: Con
     connect().session().shared_durable_consumer(TOPIC, "workers").close()
     publish(connect(), "1")
     consumer = connect().session().shared_durable_consumer(TOPIC, "workers")
-    message = consumer.receive(120)  # a busy broker shows a message a moment later
-    assert message is not None
-    assert [message.value, *values(consumer)] == ["1"]
-
-
-def test_shared_and_unshared_durable_subscriptions_of_one_name_exclude_each_other(
-    billing: MessagingConnection,
-) -> None:
-    session = billing.session()
-    session.durable_consumer(TOPIC, "audit").close()
-    with pytest.raises(SubscriptionError, match="exists"):
-        session.shared_durable_consumer(TOPIC, "audit")
-    session.shared_durable_consumer(TOPIC, "workers").close()
-    with pytest.raises(SubscriptionError, match="exists"):
-        session.durable_consumer(TOPIC, "workers")
-
-
-def test_a_shared_durable_subscription_with_other_details_is_in_the_way_while_active(
-    billing: MessagingConnection,
-) -> None:
-    session = billing.session()
-    consumer = session.shared_durable_consumer(TOPIC, "workers")
-    with pytest.raises(SubscriptionError, match="close the consumers first"):
-        session.shared_durable_consumer(TOPIC, "workers", "price > 3")
-    consumer.close()
-    session.shared_durable_consumer(TOPIC, "workers", "price > 3")
+    assert [next_of(consumer).value, *values(consumer)] == ["1"]  # a busy broker shows it a moment later
 
 
 def test_a_shared_subscription_is_unrelated_to_a_durable_one_of_its_name(
@@ -196,17 +162,17 @@ def test_a_subscription_with_a_consumer_or_an_unacknowledged_message_cannot_be_r
     billing: MessagingConnection, mode: AcknowledgeMode
 ) -> None:
     session = billing.session(mode)
-    with pytest.raises(SubscriptionError):
-        session.unsubscribe("audit")  # nobody has it
-    consumer = session.durable_consumer(TOPIC, "audit")
-    with pytest.raises(SubscriptionError):
-        session.unsubscribe("audit")
-    publish(billing, "1")
-    message = consumer.receive(120)
-    assert message is not None
-    consumer.close()
-    with pytest.raises(SubscriptionError):
-        session.unsubscribe("audit")
+
+    def cannot_be_removed() -> None:
+        with pytest.raises(SubscriptionError):
+            session.unsubscribe("audit")
+
+    cannot_be_removed()  # nobody has it
+    with session.durable_consumer(TOPIC, "audit") as consumer:
+        cannot_be_removed()
+        publish(billing, "1")
+        message = next_of(consumer)
+    cannot_be_removed()
     message.acknowledge()
     if mode is TRANSACTED:
         session.commit()
@@ -223,8 +189,7 @@ def test_a_durable_subscriber_that_dies_gets_its_message_again_flagged(
     consumer = connect(client_id="billing").session(mode).durable_consumer(TOPIC, "audit")
     dying = list(provider.connections)
     publish(connect(), "1")
-    assert consumer.receive(120) is not None
+    next_of(consumer)
     provider.kill(dying)
-    again = connect(client_id="billing").session().durable_consumer(TOPIC, "audit").receive(120)
-    assert again is not None
+    again = next_of(connect(client_id="billing").session().durable_consumer(TOPIC, "audit"))
     assert (again.value, again.redelivered, again.delivery_count) == ("1", True, 2)

@@ -65,11 +65,8 @@ def test_what_is_in_the_way_is_named() -> None:
                 decide(wanted, durable, None)
 
 
-def test_instances_of_one_application_share_an_unshared_durable_subscription() -> None:
+def test_instances_of_one_application_share_an_unshared_subscription_and_do_not_replace_it() -> None:
     assert decide(UNSHARED, Existing(UNSHARED, 0, own=2), None) is Attach.USE
-
-
-def test_an_instance_does_not_replace_what_another_instance_consumes() -> None:
     with pytest.raises(SubscriptionError, match="another instance of this application"):
         decide(replace(UNSHARED, selector="price > 3"), Existing(UNSHARED, 0, own=1), None)
 
@@ -80,8 +77,7 @@ def test_a_subscription_without_a_name_is_always_a_new_one() -> None:
 
 
 def test_a_shared_non_durable_subscription_whose_consumers_have_died_is_in_nobodys_way() -> None:
-    wanted = replace(NON_DURABLE, topic=NEWS)
-    assert decide(wanted, None, Existing(NON_DURABLE, 0)) is Attach.REPLACE
+    assert decide(replace(NON_DURABLE, topic=NEWS), None, Existing(NON_DURABLE, 0)) is Attach.REPLACE
 
 
 # -- all together ------------------------------------------------------------------------------------
@@ -96,16 +92,14 @@ _details = st.builds(
     selector=st.sampled_from(["", "price > 3"]),
     no_local=st.booleans(),
 )
+_non_durable = _details.map(lambda one: replace(one, durable=False, shared=True))
 _consumers = st.integers(0, 2)
 
 
 @given(
     wanted=_details.filter(lambda one: one.durable or one.shared),
     durable=st.none() | st.builds(Existing, _details.map(lambda one: replace(one, durable=True)), _consumers),
-    non_durable=st.none()
-    | st.builds(
-        Existing, _details.map(lambda one: replace(one, durable=False, shared=True)), st.integers(1, 2)
-    ),
+    non_durable=st.none() | st.builds(Existing, _non_durable, st.integers(1, 2)),
 )
 def test_every_case_ends_as_the_table_says(
     wanted: TopicSubscription, durable: Existing | None, non_durable: Existing | None

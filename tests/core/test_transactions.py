@@ -14,7 +14,7 @@ from connector.errors import CapabilityError, SettlementError, TransactionRolled
 from connector.messaging import PERSISTENT, AcknowledgeMode, Message
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
-from tests.core.conftest import Connect, Watched
+from tests.core.conftest import Connect, Obstacle, Watched, fill, next_of, shown, values
 from tests.waiting import now_ms, until_past
 
 TRANSACTED = AcknowledgeMode.TRANSACTED
@@ -27,16 +27,10 @@ def session(connection: MessagingConnection) -> Iterator[CoreSession]:
         session.rollback()
 
 
-def send(connection: MessagingConnection, *bodies: str) -> None:
-    with connection.session() as session:
-        session.send_many("orders", list(bodies))
-
-
-def bodies(connection: MessagingConnection, queue: str) -> list[str]:
-    """What a browser of another session sees; a queue that nobody has made has nothing."""
-    with connection.session() as session:
-        session.consumer(queue).close()
-        return [message.value for message in session.browser(queue)]
+def relay(session: CoreSession) -> None:
+    """Takes an order and sends a bill, in the open transaction."""
+    assert session.consumer("orders").receive_nowait() is not None
+    session.send("bills", "bill")
 
 
 def test_nothing_sent_to_a_topic_is_forwarded_before_the_commit(
@@ -46,92 +40,59 @@ def test_nothing_sent_to_a_topic_is_forwarded_before_the_commit(
     session.send("topic://prices", "1")
     assert subscriber.receive_nowait() is None
     session.commit()
-    received = subscriber.receive(120)
-    assert received is not None
-    assert received.value == "1"
+    assert next_of(subscriber).value == "1"
 
 
 def test_messages_of_one_transaction_arrive_in_the_order_of_sending_with_the_ids_that_send_returned(
     session: CoreSession,
 ) -> None:
-    ids = [session.send("orders", str(number)) for number in range(20)]
+    sent = [(session.send("orders", str(number)), str(number)) for number in range(20)]
     session.commit()
-    received = list(session.consumer("orders").messages(0))
-    assert [message.value for message in received] == [str(number) for number in range(20)]
-    assert [message.message_id for message in received] == ids
-
-
-def test_nobody_else_gets_what_an_open_transaction_has_received(
-    connection: MessagingConnection, session: CoreSession
-) -> None:
-    send(connection, "1")
-    assert session.consumer("orders").receive_nowait() is not None
-    assert connection.session().consumer("orders").receive_nowait() is None
+    assert [(m.message_id, m.value) for m in session.consumer("orders").messages(0)] == sent
 
 
 def test_a_relay_is_one_commit(connection: MessagingConnection) -> None:
-    send(connection, "1")
+    fill(connection, "1")
     with connection.session(TRANSACTED) as session:
-        message = session.consumer("orders").receive_nowait()
-        assert message is not None
-        session.send("bills", message.value + " paid")
-    assert bodies(connection, "orders") == []
-    assert bodies(connection, "bills") == ["1 paid"]
+        relay(session)
+    assert (shown(connection), shown(connection, "bills")) == ([], ["bill"])
 
 
 def test_close_rolls_back(connection: MessagingConnection) -> None:
-    send(connection, "1")
+    fill(connection, "1")
     session = connection.session(TRANSACTED)
-    session.consumer("orders").receive_nowait()
-    session.send("bills", "bill")
+    relay(session)
     session.close()
-    assert bodies(connection, "bills") == []
+    assert shown(connection, "bills") == []
     again = connection.session().consumer("orders").receive_nowait()
     assert again is not None
     assert again.delivery_count == 2
 
 
 def test_leaving_the_block_with_an_exception_rolls_back(connection: MessagingConnection) -> None:
-    send(connection, "1")
-
     def fails() -> None:
         with connection.session(TRANSACTED) as session:
-            session.consumer("orders").receive_nowait()
-            session.send("bills", "bill")
+            relay(session)
             raise KeyError("x")
 
+    fill(connection, "1")
     with pytest.raises(KeyError):
         fails()
-    assert bodies(connection, "orders") == ["1"]
-    assert bodies(connection, "bills") == []
+    assert (shown(connection), shown(connection, "bills")) == (["1"], [])
 
 
-def test_after_a_rollback_by_expiry_the_next_commit_works(
-    connection: MessagingConnection, session: CoreSession
+def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(
+    on_disk: MessagingConnection, tmp_path: Path
 ) -> None:
-    session.producer("bills", time_to_live=1).send("short-lived")
-    until_past(now_ms() + 1)
-    with pytest.raises(TransactionRolledBack):
+    fill(on_disk, "1", "2")
+    session = on_disk.session(TRANSACTED)
+    assert len(values(session.consumer("orders"))) == 2
+    session.send("bills", "bill")
+    incoming = tmp_path / "orders" / "incoming"
+    min((incoming / "processing").iterdir()).rename(incoming / "target" / "taken")
+    with pytest.raises(TransactionRolledBack, match="not this client's any more"):
         session.commit()
-    session.send("bills", "lasting")
-    session.commit()
-    assert bodies(connection, "bills") == ["lasting"]
-
-
-def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(tmp_path: Path) -> None:
-    provider = DropboxProvider(tmp_path, create=True, durable=False)
-    with MessagingConnection(provider) as connection:
-        send(connection, "1", "2")
-        session = connection.session(TRANSACTED)
-        assert len(list(session.consumer("orders").messages(0))) == 2
-        session.send("bills", "bill")
-        processing = tmp_path / "orders" / "incoming" / "processing"
-        first = min(processing.iterdir())
-        first.rename(tmp_path / "orders" / "incoming" / "target" / "taken")
-        with pytest.raises(TransactionRolledBack, match="not this client's any more"):
-            session.commit()
-        assert bodies(connection, "bills") == []
-        assert len(bodies(connection, "orders")) == 2
+    assert (len(shown(on_disk)), shown(on_disk, "bills")) == (2, [])
 
 
 Late = tuple[MessagingConnection, CoreSession, MessagingConnection]
@@ -144,9 +105,9 @@ def late(tmp_path: Path) -> Iterator[Late]:
     The second goes by a shorter lease than the first, so that it takes the first for dead although it lives.
     """
     slow = MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False, lease=60.0))
-    send(slow, "1", "2")
+    fill(slow, "1", "2")
     session = slow.session(TRANSACTED)
-    assert [message.value for message in session.consumer("orders").messages(0)] == ["1", "2"]
+    assert values(session.consumer("orders")) == ["1", "2"]
     session.send_many("bills", ["a", "b"])
     for client in (tmp_path / "dropboxmq" / "clients").iterdir():
         os.utime(client, (0.0, 0.0))
@@ -170,50 +131,42 @@ def test_a_transaction_of_a_client_that_was_taken_for_dead_is_rolled_back_howeve
     elif end == "rollback":
         session.rollback()
     slow.close()
-    assert bodies(other, "orders") == ["1", "2"]
-    assert bodies(other, "bills") == []
+    assert (shown(other), shown(other, "bills")) == (["1", "2"], [])
     assert list((tmp_path / "bills/incoming/working").iterdir()) == []
 
 
-def test_a_commit_that_was_not_possible_yet_can_be_tried_again(tmp_path: Path) -> None:
-    provider = DropboxProvider(tmp_path, create=True, durable=False)
-    with MessagingConnection(provider) as connection:
-        send(connection, "1")
-        session = connection.session(TRANSACTED)
-        assert session.consumer("orders").receive_nowait() is not None
-        session.send("bills", "bill")
-        committing = tmp_path / "dropboxmq" / "transaction" / "committing"
-        committing.rename(committing.with_name("moved"))
-        committing.write_text("in the way")
-        with pytest.raises(SettlementError):
-            session.commit()
-        committing.unlink()
-        committing.with_name("moved").rename(committing)
+def test_a_commit_that_was_not_possible_yet_can_be_tried_again(
+    on_disk: MessagingConnection, tmp_path: Path
+) -> None:
+    fill(on_disk, "1")
+    session = on_disk.session(TRANSACTED)
+    relay(session)
+    committing = Obstacle(tmp_path / "dropboxmq" / "transaction" / "committing")
+    committing.put()
+    with pytest.raises(SettlementError):
         session.commit()
-        assert bodies(connection, "orders") == []
-        assert bodies(connection, "bills") == ["bill"]
+    committing.remove()
+    session.commit()
+    assert (shown(on_disk), shown(on_disk, "bills")) == ([], ["bill"])
 
 
 def test_all_or_none_of_many_are_in_the_transaction() -> None:
     with MessagingConnection(MemoryProvider()) as connection:
         session = connection.session(TRANSACTED)
-        refused = Message(b"2", delivery_mode=PERSISTENT)
         with pytest.raises(CapabilityError):
-            session.send_many("orders", ["1", refused])
+            session.send_many("orders", ["1", Message(b"2", delivery_mode=PERSISTENT)])
         session.commit()
-        assert bodies(connection, "orders") == []
+        assert shown(connection) == []
 
 
 def test_the_claims_of_a_dead_session_come_again_and_its_sends_never(
     connect: Connect, provider: Watched
 ) -> None:
-    send(connect(), "1")
-    dying = connect().session(TRANSACTED)
-    assert dying.consumer("orders").receive_nowait() is not None
-    dying.send("bills", "bill")
+    fill(connect(), "1")
+    relay(connect().session(TRANSACTED))
     provider.kill_latest()
     living = connect()
     again = living.session().consumer("orders").receive_nowait()
     assert again is not None
     assert (again.value, again.delivery_count) == ("1", 2)
-    assert bodies(living, "bills") == []
+    assert shown(living, "bills") == []

@@ -19,28 +19,12 @@ CATALOGUE: Final = discover(REPOSITORY)
 HANDLERS: Final = tuple(CATALOGUE.spec(mime_type, None) for mime_type in CATALOGUE.mime_types)
 
 META: Final = {
-    "OutputDestination": "String",
-    "OutputFormat": "String",
-    "ReplyToDestination": "String",
-    "CorrelationID": "String",
-    "Priority": "Integer",
-    "DeliveryMode": "String",
-    "ResponseTimeout": "Integer",
-    "TimeToLive": "Integer",
-    "DeliveryDelay": "String",
-    "TimeoutFatal": "Boolean",
-    "DataHandlerMimeType": "String",
-    "DataHandlerConfigMO": "String",
-    "DataHandlerClassName": "String",
-    "MessageID": "String",
-    "TimeStamp": "String",
-    "Expiration": "String",
-    "Destination": "String",
-    "Type": "String",
-    "Redelivered": "Boolean",
-    "InputFormat": "String",
-    "InputDestination": "String",
-    "Note": "String",
+    **dict.fromkeys(("OutputDestination", "OutputFormat", "ReplyToDestination", "CorrelationID"), "String"),
+    **dict.fromkeys(("DeliveryMode", "DeliveryDelay", "MessageID", "TimeStamp", "Expiration"), "String"),
+    **dict.fromkeys(("DataHandlerMimeType", "DataHandlerConfigMO", "DataHandlerClassName"), "String"),
+    **dict.fromkeys(("Destination", "Type", "InputFormat", "InputDestination", "Note"), "String"),
+    **dict.fromkeys(("Priority", "ResponseTimeout", "TimeToLive"), "Integer"),
+    **dict.fromkeys(("TimeoutFatal", "Redelivered"), "Boolean"),
 }
 """The attributes of the dynamic meta-object: all that means something to requests, and one that does not."""
 
@@ -49,6 +33,15 @@ PROPERTIES: Final = (
     Attribute("Urgent", "Boolean", app_specific_info="name=urgent;type=Boolean"),
     Attribute("Count", "Integer", app_specific_info="name=count;type=Int"),
 )
+
+
+def defined(name: str, info: str = "", **kinds: str) -> Definition:
+    """A business object with attributes of these types. ``[]`` behind a type makes a list of it."""
+    attributes = {
+        one: Attribute(one, kind.removesuffix("[]"), cardinality="n" if kind.endswith("[]") else "1")
+        for one, kind in kinds.items()
+    }
+    return Definition(name, app_specific_info=info, attributes=attributes, verbs={"Get": Verb("Get")})
 
 
 def definitions(

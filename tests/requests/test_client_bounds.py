@@ -1,9 +1,11 @@
-"""How many requests are in flight, how long they wait, and what that costs."""
+"""How many requests are in flight, how long they wait, even for a provider that hangs, and what it costs."""
 
 from __future__ import annotations
 
 import gc
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from connector.messaging.client import ReceivedMessage
@@ -11,45 +13,41 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Connection
 from connector.requests.pending import Call
 from connector.requests.result import RequestResult
+from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.requests.world import (
+    PATIENCE,
     REQUESTS,
     Replying,
     World,
     a_world,
+    all_greeted,
+    ask,
     body_of,
     customer,
     done,
     greet,
     is_greeted,
+    watched,
 )
 from tests.waiting import now_ms, until_past, wait_for
 
 
 def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: World) -> None:
     client = world.client(pool_size=5)
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(40)]
+    futures = [ask(client, number) for number in range(40)]
     world.requests_on_queue(5)
     wait_for(lambda: client._slots.waiting == 35)
-    assert len(world.browse(REQUESTS)) == 5
+    assert len(world.requests) == 5
     unanswered: list[int] = []
 
     def answer(request: ReceivedMessage, replying: Replying) -> None:
-        unanswered.append(1 + len(world.browse(REQUESTS)))  # this one is taken, and has no answer yet
+        unanswered.append(1 + len(world.requests))  # this one is taken, and has no answer yet
         greet(request, replying)
 
     world.application(answer)
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    assert all_greeted(futures)
     assert max(unanswered) == 5
-
-
-def test_requests_beyond_the_pool_are_sent_first_come_first_served(world: World) -> None:
-    client = world.client(pool_size=1)
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(10)]
-    application = world.application()
-    done(futures)
-    asked = [body_of(request)["CustomerId"] for request in application.requests]
-    assert asked == [str(number) for number in range(10)]
 
 
 def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(world: World) -> None:
@@ -59,31 +57,31 @@ def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(wor
     asked_again: list[RequestResult] = []
     futures = []
     for number in range(40):
-        future = client.request_async("Customer.Retrieve", customer(number))
+        future = ask(client, number)
         future.add_done_callback(
             lambda _: asked_again.append(client.request("Customer.Retrieve", customer("again")))
         )
         futures.append(future)
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    assert all_greeted(futures)
     wait_for(lambda: len(asked_again) == 40, what="each has asked again")
     assert all(is_greeted(result, "again") for result in asked_again)
 
 
 def test_a_request_that_may_not_be_sent_in_time_is_not_sent(world: World) -> None:
     client = world.client(pool_size=1, pool_timeout=0.2)
-    first = client.request_async("Customer.Retrieve", customer(1))
+    first = ask(client, 1)
     world.request_on_queue()
     begun = time.monotonic()
     results = [
         client.request("Customer.Retrieve", customer(2)),
-        *done([client.request_async("Customer.Retrieve", customer(3))]),
+        *done([ask(client, 3)]),
     ]
     assert time.monotonic() - begun >= 0.4
     assert [(result.status, result.not_sent) for result in results] == [(ReturnCode.FAIL, True)] * 2
     assert all("SessionPoolSizeForRequests" in (result.message or "") for result in results)
     world.application()
     assert is_greeted(first.result(), 1)
-    assert world.browse(REQUESTS) == []  # neither of the two has come after all
+    assert world.requests == []  # neither of the two has come after all
 
 
 def test_a_request_waits_at_least_as_long_as_it_is_told_to(world: World) -> None:
@@ -95,13 +93,6 @@ def test_a_request_waits_at_least_as_long_as_it_is_told_to(world: World) -> None
         assert time.monotonic() - begun >= timeout / 1000
 
 
-def test_a_request_with_a_timeout_of_0_does_not_expire(world: World) -> None:
-    client = world.client()
-    for number in range(5):
-        client.request("Customer.Retrieve", customer(number), timeout=0)
-    assert [request.expiration for request in world.requests_on_queue(5)] == [0] * 5
-
-
 def test_a_request_expires_when_nobody_awaits_its_reply_any_more(world: World) -> None:
     client = world.client()
     result = client.request("Customer.Retrieve", customer(1), timeout=300)
@@ -109,33 +100,28 @@ def test_a_request_expires_when_nobody_awaits_its_reply_any_more(world: World) -
     until_past(now_ms() + 50)
     application = world.application()
     before = now_ms()
-    (alive,) = done([client.request_async("Customer.Retrieve", customer(2), timeout=120_000)])
+    (alive,) = done([ask(client, 2, timeout=120_000)])
     assert is_greeted(alive, 2)
     (seen,) = application.requests  # the first had expired before anybody could answer it
     assert body_of(seen)["CustomerId"] == "2"
     assert before + 120_000 <= seen.expiration <= now_ms() + 120_000
 
 
-def test_a_request_without_a_timeout_of_its_own_has_the_meta_object_s(world: World) -> None:
+def test_a_request_expires_with_its_time_to_live_else_with_its_timeout_else_never(world: World) -> None:
     client = world.client()
-    before = now_ms()
-    future = client.request_async("Customer.Retrieve", customer(1, ResponseTimeout="70000"))
-    request = world.request_on_queue()
-    assert before + 70_000 <= request.expiration <= now_ms() + 70_000
-    client.stop()
-    assert future.done()
-
-
-def test_the_time_to_live_of_a_request_decides_when_it_expires(world: World) -> None:
-    client = world.client()
-    for lives in (90_000, 0):
-        for timeout in (-1, 0, 70_000):
-            queue = parse_destination(f"queue://requests-{lives}-{timeout}")
-            data = customer(1, TimeToLive=str(lives), OutputDestination=str(queue))
-            before = now_ms()
-            client.request_async("Customer.Retrieve", data, timeout=timeout)
-            expiration = world.request_on_queue(queue).expiration
-            assert before + lives <= expiration <= now_ms() + lives if lives else expiration == 0
+    cases: list[tuple[dict[str, str], int | None, int]] = [
+        # the meta-object, the timeout of the call, and the milliseconds after which the request expires
+        *(({}, 0, 0), ({"ResponseTimeout": "70000"}, None, 70_000)),
+        *(({"TimeToLive": str(lives)}, t, lives) for lives in (90_000, 0) for t in (-1, 0, 70_000)),
+    ]
+    for number, (meta, timeout, lives) in enumerate(cases):
+        queue = parse_destination(f"queue://requests-{number}")
+        before = now_ms()
+        client.request_async(
+            "Customer.Retrieve", customer(1, OutputDestination=str(queue), **meta), timeout=timeout
+        )
+        expiration = world.request_on_queue(queue).expiration
+        assert before + lives <= expiration <= now_ms() + lives if lives else expiration == 0, (meta, timeout)
 
 
 def test_an_asynchronous_request_expires_where_nobody_takes_it(stored: World) -> None:
@@ -156,25 +142,23 @@ def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(tmp_path: 
     with a_world("memory", tmp_path) as world:
         world.application(all_but_one)
         client = world.client()
-        client.request_async("Customer.Retrieve", customer("waits"), timeout=600_000)
+        ask(client, "waits", timeout=600_000)
         for first in range(0, 1600, 40):
             numbers = range(first, first + 40)
-            done([client.request_async("Customer.Retrieve", customer(n), timeout=1_200_000) for n in numbers])
+            done([ask(client, n, timeout=1_200_000) for n in numbers])
         gc.collect()
         assert sum(isinstance(one, Call) for one in gc.get_objects()) < 1200
 
 
 def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World) -> None:
     client = world.client(pool_size=300)
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number), timeout=600_000) for number in range(300)
-    ]
+    futures = [ask(client, number, timeout=600_000) for number in range(300)]
     world.requests_on_queue(300)
 
     def is_at_rest() -> bool:
         used = time.process_time()
-        time.sleep(1.0)  # only real time shows what it costs
-        return time.process_time() - used < 0.2
+        time.sleep(0.5)  # only real time shows what it costs
+        return time.process_time() - used < 0.1
 
     wait_for(is_at_rest)
     assert not any(future.done() for future in futures)
@@ -182,7 +166,7 @@ def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World
 
 def test_a_request_that_awaits_nothing_needs_no_turn(world: World) -> None:
     client = world.client(pool_size=1, pool_timeout=600.0)
-    waiting = client.request_async("Customer.Retrieve", customer(1), timeout=600_000)
+    waiting = ask(client, 1, timeout=600_000)
     world.request_on_queue()
     assert client.request("Customer.Create", customer(2)).good
     assert done([client.request_async("Customer.Create", customer(3))])[0].good
@@ -200,5 +184,60 @@ def test_the_time_to_expire_begins_when_a_request_is_sent_not_when_it_is_made(st
 
     client = stored.client(connect=slowly)
     client.request("Customer.Retrieve", customer(1), timeout=100)
-    (request,) = stored.browse(REQUESTS) or stored.browse(parse_destination("queue://requests~EXPIRED"))
+    (request,) = stored.requests or stored.browse(parse_destination("queue://requests~EXPIRED"))
     assert request.expiration >= connected[0] + 100
+
+
+def test_one_thread_takes_the_replies_of_all_callers(stored: World) -> None:
+    looking: set[str] = set()
+    stored.application()
+    client = stored.client(
+        connect=lambda: watched(
+            stored.provider.connect(), lambda: looking.add(threading.current_thread().name)
+        )
+    )
+
+    def is_answered(number: int) -> bool:
+        return is_greeted(client.request("Customer.Retrieve", customer(number)), number)
+
+    with ThreadPoolExecutor(9) as pool:
+        assert all(pool.map(is_answered, range(10)))
+    assert looking == {"connector-replies"}
+
+
+def test_a_provider_that_hangs_holds_no_request_beyond_its_time(stored: World) -> None:
+    hangs, ends = threading.Event(), threading.Event()
+    client = stored.client(
+        connect=lambda: watched(
+            stored.provider.connect(), lambda: hangs.is_set() and ends.wait(3 * PATIENCE)
+        ),
+        pool_size=1,
+        pool_timeout=0.2,
+        intervals=ListenerIntervals(grace=0.2),
+    )
+    client.request("Customer.Retrieve", customer(0), timeout=0)
+    hangs.set()
+    try:
+        data = customer(1, TimeToLive="600000")
+        awaiting = client.request_async("Customer.Retrieve", data, timeout=2000)
+        stored.requests_on_queue(2)
+        refused = ask(client, 2)
+        answers = done([awaiting, refused])
+        assert [answer.status for answer in answers] == [ReturnCode.APPRESPONSETIMEOUT, ReturnCode.FAIL]
+        assert "has not answered" in (answers[0].message or "")
+        assert answers[1].not_sent
+        late = client.request("Customer.Retrieve", customer(3), timeout=0)
+        assert late.status is ReturnCode.APPRESPONSETIMEOUT
+    finally:
+        ends.set()
+
+
+def test_an_idle_listener_takes_late_replies_and_new_ones(world: World) -> None:
+    client = world.client(intervals=ListenerIntervals(idle=0.05))
+    client.request("Customer.Retrieve", customer(1), timeout=0)
+    request = world.request_on_queue()
+    for number, text in enumerate(("late", "later"), 1):
+        world.replying().reply(request, {"CustomerId": text})
+        wait_for(lambda number=number: len(world.late) == number)  # type: ignore[misc]
+    world.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)

@@ -7,7 +7,18 @@ from dataclasses import replace
 
 from connector.messaging.destination import parse_destination
 from connector.status import ReturnCode
-from tests.requests.world import LATE, REPLIES, REQUESTS, World, body_of, customer, done, is_greeted
+from tests.requests.world import (
+    LATE,
+    REPLIES,
+    REQUESTS,
+    World,
+    all_greeted,
+    ask,
+    body_of,
+    customer,
+    done,
+    is_greeted,
+)
 from tests.waiting import wait_for
 
 
@@ -15,18 +26,14 @@ def test_replies_are_taken_from_the_queue_that_a_request_names(world: World) -> 
     world.application()
     client = world.client()
     names = ["queue://first", "queue://second", str(REPLIES)]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number, ReplyToDestination=names[number % 3]))
-        for number in range(30)
-    ]
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    futures = [ask(client, number, ReplyToDestination=names[number % 3]) for number in range(30)]
+    assert all_greeted(futures)
 
 
 def test_without_a_reply_destination_replies_come_to_a_temporary_queue(world: World) -> None:
     application = world.application()
     client = world.client(reply_to=None)
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(20)]
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    assert all_greeted([ask(client, number) for number in range(20)])
     (name,) = {request.reply_to for request in application.requests}
     assert name is not None
     assert name.startswith("queue://")
@@ -43,7 +50,7 @@ def test_without_temporary_queues_a_request_needs_a_reply_destination(world: Wor
     result = client.request("Customer.Retrieve", customer(1))
     assert result.status is ReturnCode.FAIL
     assert "ReplyToDestination" in (result.message or "")
-    assert world.browse(REQUESTS) == []
+    assert world.requests == []
     assert client.request("Customer.Create", customer(1)).good
     world.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2, ReplyToDestination=str(REPLIES))), 2)
@@ -54,17 +61,15 @@ def test_a_destination_that_nothing_can_be_sent_to_fails_its_requests_only(world
     world.block(parse_destination("queue://blocked"))
     world.application()
     client = world.client()
-    wrong = [{"OutputDestination": text} for text in ("queue://blocked", "topic://a/b", "orders~EXPIRED")]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number, **meta))
-        for number, meta in enumerate([*wrong, {}, {}] * 6)
-    ]
+    wrong = ("queue://blocked", "topic://a/b", "orders~EXPIRED")
+    places = [*wrong, *[str(REQUESTS)] * 2] * 6
+    futures = [ask(client, number, OutputDestination=place) for number, place in enumerate(places)]
     for number, result in enumerate(done(futures)):
         if number % 5 > 2:
             assert is_greeted(result, number)
         else:
             assert result.status in (ReturnCode.FAIL, ReturnCode.APPRESPONSETIMEOUT)
-            name = wrong[number % 5]["OutputDestination"].rpartition("/")[2]
+            name = wrong[number % 5].rpartition("/")[2]
             assert name in (result.message or "")
 
 
@@ -75,7 +80,7 @@ def test_a_request_may_be_sent_to_a_topic_and_the_first_reply_is_the_answer(stor
         result = client.request("Customer.Retrieve", customer(number, OutputDestination="topic://ask"))
         assert is_greeted(result, number)
     wait_for(lambda: all(len(one.requests) == 5 for one in applications), what="both have answered all")
-    wait_for(lambda: stored.bodies(REPLIES) == [], what="the second replies are put aside")
+    wait_for(lambda: stored.replies == [], what="the second replies are put aside")
 
 
 def test_a_request_to_a_topic_that_nobody_subscribes_waits_for_nobody(stored: World) -> None:
@@ -87,12 +92,9 @@ def test_a_request_to_a_topic_that_nobody_subscribes_waits_for_nobody(stored: Wo
 def test_of_very_many_reply_destinations_only_those_in_use_are_taken_from(world: World) -> None:
     world.application()
     client = world.client(pool_size=500)
-    places = ["queue://slow", *(f"queue://replies-{number}" for number in range(1, 201))]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number, ReplyToDestination=place))
-        for number, place in enumerate(places)
-    ]
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    places = ["queue://slow", *(f"queue://replies-{number}" for number in range(1, 121))]
+    futures = [ask(client, number, ReplyToDestination=place) for number, place in enumerate(places)]
+    assert all_greeted(futures)
     again = client.request("Customer.Retrieve", customer(1, ReplyToDestination="queue://replies-1"))
     assert is_greeted(again, 1)
     sources = client._listener._sources  # nothing else shows how many consumers there are
@@ -102,22 +104,21 @@ def test_of_very_many_reply_destinations_only_those_in_use_are_taken_from(world:
 def test_a_reply_destination_that_cannot_be_taken_from_is_refused_and_harms_no_other(dropbox: World) -> None:
     dropbox.application()
     client = dropbox.client()
-    waiting = client.request_async("Customer.Retrieve", customer(1, OutputDestination="queue://slow"))
+    waiting = ask(client, 1, OutputDestination="queue://slow")
     dropbox.requests_on_queue(1, parse_destination("queue://slow"))
     dropbox.root.joinpath("odd").write_text("a file where the queue should be")
     refused = client.request("Customer.Retrieve", customer(2, ReplyToDestination="queue://odd"))
     assert (refused.status, refused.refused) == (ReturnCode.FAIL, True)
     assert "odd" in (refused.message or "")
-    assert [body_of(message)["CustomerId"] for message in dropbox.browse(REQUESTS)] == []
+    assert [body_of(message)["CustomerId"] for message in dropbox.requests] == []
     assert not waiting.done()
     assert is_greeted(client.request("Customer.Retrieve", customer(3)), 3)
 
 
 def test_a_reply_destination_that_breaks_while_replies_are_awaited_fails_these_only(dropbox: World) -> None:
     client = dropbox.client()
-    slow = {"OutputDestination": "queue://slow"}
-    broken = client.request_async("Customer.Retrieve", customer(1, ReplyToDestination="queue://odd", **slow))
-    waiting = client.request_async("Customer.Retrieve", customer(2, **slow))
+    broken = ask(client, 1, ReplyToDestination="queue://odd", OutputDestination="queue://slow")
+    waiting = ask(client, 2, OutputDestination="queue://slow")
     dropbox.requests_on_queue(2, parse_destination("queue://slow"))
     shutil.rmtree(dropbox.root / "odd" / "incoming" / "target")
     (dropbox.root / "odd" / "incoming" / "target").write_text("a file where the folder should be")
@@ -132,4 +133,4 @@ def test_no_reply_is_awaited_where_late_replies_are_copied_to(world: World) -> N
     result = client.request("Customer.Retrieve", customer(1, ReplyToDestination=str(LATE)))
     assert (result.status, result.refused) == (ReturnCode.FAIL, True)
     assert "late_replies" in (result.message or "")
-    assert world.browse(REQUESTS) == []
+    assert world.requests == []

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
+from connector.requests.client import RequestClient
+from connector.requests.result import RequestResult
 from connector.requests.settings import ListenerIntervals
 from tests.forked_command import PipedProcess
+from tests.requests.caller import ASK
 from tests.requests.world import (
-    LATE,
-    REPLIES,
     REQUESTS,
     World,
+    all_greeted,
+    ask,
     body_of,
     customer,
-    done,
     is_greeted,
 )
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
-_CALLER = "import sys\nfrom tests.requests.caller import main\nsys.exit(main())"
 Start = Callable[..., PipedProcess]
 
 
@@ -38,7 +39,7 @@ def caller(dropbox: World) -> Iterator[Start]:
 
     def start(count: int, fault: str = "", *options: str) -> PipedProcess:
         words = (dropbox.root, count, *options)
-        running.append(PipedProcess(*words, script=_CALLER, CONNECTOR_FAULT=fault))
+        running.append(PipedProcess(*words, script=ASK, CONNECTOR_FAULT=fault))
         return running[-1]
 
     yield start
@@ -46,22 +47,31 @@ def caller(dropbox: World) -> Iterator[Start]:
         process.end()
 
 
+def asking(client: RequestClient, count: int) -> list[Future[RequestResult]]:
+    """Requests that wait."""
+    return [ask(client, number) for number in range(count)]
+
+
 def left_behind(root: Path) -> list[str]:
     """Files of the dead: neither messages that wait nor what is settled."""
-    found = [path for folder in ("working", "processing") for path in root.glob(f"*/incoming/{folder}/*")]
-    own = root / "dropboxmq"
-    found += [
-        *(own / "transaction" / "associated").iterdir(),
-        *(own / "transaction" / "committing").iterdir(),
-    ]
-    return sorted(str(path.relative_to(root)) for path in found)
+    own = ("dropboxmq/transaction/associated", "dropboxmq/transaction/committing")
+    folders = ("*/incoming/working", "*/incoming/processing", *own)
+    return [str(path) for folder in folders for path in root.glob(f"{folder}/*")]
 
 
-def take_over(world: World) -> None:
-    """A client that starts looks after the dead."""
-    stopped = world.client()
-    stopped.request("Customer.Retrieve", customer("taker"), timeout=0)
-    stopped.stop()
+def is_free_after_a_takeover(world: World, *, starts: bool = True) -> None:
+    """Waits until nothing of the dead is left. A client that starts looks after them."""
+    if starts:
+        taker = world.client()
+        taker.request("Customer.Retrieve", customer("taker"), timeout=0)
+        taker.stop()
+    wait_for(lambda: left_behind(world.root) == [], what="what the dead one held is free")
+
+
+def unanswered(world: World) -> list[str]:
+    """The numbers of the replies that nobody has taken."""
+    numbers = [body_of(message)["CustomerId"] for message in world.replies]
+    return [number for number in numbers if number != "taker"]
 
 
 @pytest.mark.parametrize(
@@ -78,23 +88,21 @@ def test_a_client_that_dies_at_a_step_leaves_its_neighbour_alone_and_keeps_nothi
     dropbox: World, caller: Start, fault: str, sent: bool, left: list[str]
 ) -> None:
     neighbour = dropbox.client()
-    waiting = [neighbour.request_async("Customer.Retrieve", customer(number)) for number in range(5)]
+    waiting = asking(neighbour, 5)
     dropbox.requests_on_queue(5)
     killed = caller(1, fault)
     if sent:
         dropbox.requests_on_queue(6)
     else:
         assert killed.wait(120) == -signal.SIGKILL
-        assert len(dropbox.browse(REQUESTS)) == 5
+        assert len(dropbox.requests) == 5
     application = dropbox.application()
-    assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
+    assert all_greeted(waiting)
     assert killed.wait(120) == -signal.SIGKILL
     wait_for(lambda: len(application.requests) == 5 + sent, what="every request has been answered")
     application.end()
-    take_over(dropbox)
-    wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
-    replies = [body_of(message)["CustomerId"] for message in dropbox.browse(REPLIES)]
-    assert [number for number in replies if number != "taker"] == left
+    is_free_after_a_takeover(dropbox)
+    assert unanswered(dropbox) == left
     dropbox.application()
     assert is_greeted(neighbour.request("Customer.Retrieve", customer(9)), 9)
 
@@ -102,19 +110,17 @@ def test_a_client_that_dies_at_a_step_leaves_its_neighbour_alone_and_keeps_nothi
 def test_a_client_that_dies_while_it_waits_leaves_its_replies_to_nobody(
     dropbox: World, caller: Start
 ) -> None:
-    neighbour = dropbox.client()
     killed = caller(20)
     dropbox.requests_on_queue(20)
-    waiting = [neighbour.request_async("Customer.Retrieve", customer(number)) for number in range(20)]
+    waiting = asking(dropbox.client(), 20)
     dropbox.requests_on_queue(40)
-    os.kill(killed.pid, signal.SIGKILL)
+    killed.kill()
     killed.wait()
     application = dropbox.application()
-    assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
+    assert all_greeted(waiting)
     wait_for(lambda: len(application.requests) == 40, what="every request has been answered")
     application.end()
-    assert len(dropbox.browse(REPLIES)) == 20
-    assert dropbox.browse(LATE) == []
+    assert (len(dropbox.replies), dropbox.late) == (20, [])
     assert left_behind(dropbox.root) == []
 
 
@@ -122,7 +128,7 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
     dropbox: World, caller: Start
 ) -> None:
     neighbour = dropbox.client(intervals=ListenerIntervals(takeover=0.3))
-    waiting = neighbour.request_async("Customer.Retrieve", customer(1, OutputDestination="queue://slow"))
+    waiting = ask(neighbour, 1, OutputDestination="queue://slow")
     dropbox.request_on_queue(parse_destination("queue://slow"))
     killed = caller(1, "claim=kill")
     with dropbox.session() as session:
@@ -130,8 +136,8 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
         assert request is not None
     dropbox.replying().reply(request, {"CustomerId": "child"})
     assert killed.wait(120) == -signal.SIGKILL
-    wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
-    (reply,) = dropbox.browse(REPLIES)
+    is_free_after_a_takeover(dropbox, starts=False)
+    (reply,) = dropbox.replies
     assert (reply.correlation_id, reply.delivery_count) == (request.message_id, 2)
     assert not waiting.done()
 
@@ -139,41 +145,37 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
 def test_a_client_that_dies_in_the_middle_of_its_replies_takes_none_of_a_neighbour_s(
     dropbox: World, caller: Start
 ) -> None:
-    neighbour = dropbox.client()
-    waiting = [neighbour.request_async("Customer.Retrieve", customer(number)) for number in range(30)]
+    waiting = asking(dropbox.client(), 30)
     killed = caller(30, "claim:7=kill")
     dropbox.requests_on_queue(60)
     application = dropbox.application()
-    assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
+    assert all_greeted(waiting)
     assert killed.wait(120) == -signal.SIGKILL
     wait_for(lambda: len(application.requests) == 60, what="every request has been answered")
     application.end()
-    take_over(dropbox)
-    wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
+    is_free_after_a_takeover(dropbox)
     told = [line for line in killed.stdout.read().splitlines() if line.startswith("VALCHANGE")]
-    left = [number for m in dropbox.browse(REPLIES) if (number := body_of(m)["CustomerId"]) != "taker"]
-    settled = 30 - len(left)
-    assert len(told) <= settled <= 6
+    left = unanswered(dropbox)
+    assert len(told) <= 30 - len(left) <= 6
     assert len(set(left)) == len(left)
 
 
 def test_a_temporary_reply_queue_ends_with_the_process_that_made_it(dropbox: World, caller: Start) -> None:
     neighbour = dropbox.client(reply_to=None)
-    waiting = neighbour.request_async("Customer.Retrieve", customer(1))
+    waiting = asking(neighbour, 1)
     own = dropbox.request_on_queue().reply_to
-    killed = caller(1, "", "--temporary")
+    killed = caller(1, "", "temporary")
     (dead,) = {request.reply_to for request in dropbox.requests_on_queue(2)} - {own}
-    os.kill(killed.pid, signal.SIGKILL)
+    killed.kill()
     killed.wait()
     replying = dropbox.replying()
-    for request in dropbox.browse(REQUESTS):
+    for request in dropbox.requests:
         if request.reply_to == dead:
             with pytest.raises(UnknownDestination, match="has ended"):
                 replying.reply(request, {})
         else:
-            replying.reply(request, {"CustomerId": "1", "Name": "name of 1"})
-    (result,) = done([waiting])
-    assert is_greeted(result, 1)
-    take_over(dropbox)
+            replying.reply(request, {"CustomerId": "0", "Name": "name of 0"})
+    assert all_greeted(waiting)
+    is_free_after_a_takeover(dropbox)
     assert str(dead) not in {str(info.destination) for info in dropbox.looking.destinations()}
     assert not dropbox.root.joinpath(str(dead).removeprefix("queue://")).exists()

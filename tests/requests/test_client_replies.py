@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from connector.messaging.client import ReceivedMessage
-from connector.messaging.message import Message, PropertyValue
+from connector.messaging.message import Message
 from connector.messaging.provider import Connection
-from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.requests.world import (
     LATE,
     PATIENCE,
     REPLIES,
-    REQUESTS,
-    Answer,
     Replying,
     World,
+    all_greeted,
+    ask,
     body_of,
     customer,
     done,
@@ -31,14 +30,11 @@ from tests.requests.world import (
 from tests.waiting import wait_for
 
 
-def strangers(count: int) -> list[Message]:
+def strangers() -> list[Message]:
     """Messages on the reply queue that are no reply to anything that is awaited."""
     found = []
-    for number in range(count):
-        stranger = Message(b"stranger %d" % number)
-        stranger.correlation_id = (None, "", "ID:", "c-1", "1795278509031403-client-1", "%", "ID:%-%")[
-            number % 7
-        ]
+    for number, who in enumerate((None, "", "ID:", "c-1", "1795278509031403-client-1", "%", "ID:%-%")):
+        stranger = Message(b"stranger %d" % number, correlation_id=who)
         stranger.set_property("ResponseResult", "VALCHANGE")
         found.append(stranger)
     return found
@@ -49,21 +45,21 @@ def test_every_caller_gets_its_own_answer_and_strangers_stay_as_they_were(world:
     client = world.client()
     futures = []
     for number in range(40):
-        world.send(REPLIES, *strangers(7))
-        futures.append(client.request_async("Customer.Retrieve", customer(number)))
-    assert [is_greeted(result, number) for number, result in enumerate(done(futures))] == [True] * 40
-    left = world.browse(REPLIES)
+        world.send(REPLIES, *strangers())
+        futures.append(ask(client, number))
+    assert all_greeted(futures)
+    left = world.replies
     assert len(left) == 280
     assert {message.delivery_count for message in left} == {1}
-    assert world.bodies(LATE) == []
+    assert world.late == []
 
 
 def test_a_delayed_request_is_taken_in_its_time(world: World) -> None:
     world.application()
     client = world.client()
     began = time.monotonic()
-    delayed = client.request_async("Customer.Retrieve", customer(1, DeliveryDelay="500"))
-    other = client.request_async("Customer.Retrieve", customer(2))
+    delayed = ask(client, 1, DeliveryDelay="500")
+    other = ask(client, 2)
     for number, future in ((2, other), (1, delayed)):
         (result,) = done([future])
         assert is_greeted(result, number)
@@ -81,8 +77,7 @@ def test_a_reply_says_which_request_it_answers_not_the_order_of_replies(world: W
 
     world.application(backwards)
     client = world.client()
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(10)]
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    assert all_greeted([ask(client, number) for number in range(10)])
 
 
 def test_the_leading_id_of_a_message_id_may_be_left_out(world: World) -> None:
@@ -97,30 +92,29 @@ def test_the_leading_id_of_a_message_id_may_be_left_out(world: World) -> None:
 @pytest.mark.parametrize(("fatal", "status"), [(True, "APPRESPONSETIMEOUT"), (False, "FAIL")])
 def test_a_late_reply_is_put_aside_and_answers_nobody(world: World, fatal: bool, status: str) -> None:
     client = world.client()
-    result = client.request(
-        "Customer.Retrieve", customer(1, TimeoutFatal=fatal, TimeToLive="60000"), timeout=50
-    )
+    data = customer(1, TimeoutFatal=fatal, TimeToLive="60000")
+    result = client.request("Customer.Retrieve", data, timeout=50)
     assert result.status.name == status
     assert str(REPLIES) in (result.message or "")
     request = world.request_on_queue()
     world.replying().reply(request, {"CustomerId": "1", "Name": "late"})
-    wait_for(lambda: world.bodies(LATE) != [], what="the late reply is put aside")
-    (late,) = world.browse(LATE)
+    wait_for(lambda: world.late != [], what="the late reply is put aside")
+    (late,) = world.late
     assert (late.correlation_id, body_of(late)["Name"]) == (request.message_id, "late")
     assert late.properties["connector_outcome"] == "late_reply"
     assert late.properties["connector_origin_destination"] == str(REPLIES)
-    assert world.bodies(REPLIES) == []
+    assert world.replies == []
     world.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
 
 
 def test_late_replies_keep_nobody_from_its_answer_however_many_there_are(world: World) -> None:
     client = world.client()
-    ended = [client.request_async("Customer.Retrieve", customer(n), timeout=0) for n in range(30)]
+    ended = [ask(client, n, timeout=0) for n in range(30)]
     assert {result.status.name for result in done(ended)} == {"APPRESPONSETIMEOUT"}
     world.application()  # answers those thirty first
     assert is_greeted(client.request("Customer.Retrieve", customer(99)), 99)
-    wait_for(lambda: world.bodies(REPLIES) == [], what="no late reply is left")
+    wait_for(lambda: world.replies == [], what="no late reply is left")
 
 
 def test_of_two_replies_the_first_is_the_answer_and_the_other_is_put_aside(world: World) -> None:
@@ -132,18 +126,10 @@ def test_of_two_replies_the_first_is_the_answer_and_the_other_is_put_aside(world
     client = world.client()
     for number in range(5):
         assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
-    wait_for(lambda: len(world.browse(LATE)) == 5, what="the others are put aside")
-    assert {body_of(message)["Name"] for message in world.browse(LATE)} == {"the second"}
-    assert {message.properties["connector_outcome"] for message in world.browse(LATE)} == {"duplicate_reply"}
-    assert world.bodies(REPLIES) == []
-
-
-def test_late_replies_may_be_discarded(world: World) -> None:
-    client = world.client(late_replies=None)
-    client.request("Customer.Retrieve", customer(1), timeout=0)
-    world.replying().reply(world.request_on_queue(), {"CustomerId": "1"})
-    wait_for(lambda: world.bodies(REPLIES) == [], what="the late reply is gone")
-    assert world.bodies(LATE) == []
+    wait_for(lambda: len(world.late) == 5, what="the others are put aside")
+    assert {body_of(message)["Name"] for message in world.late} == {"the second"}
+    assert {message.properties["connector_outcome"] for message in world.late} == {"duplicate_reply"}
+    assert world.replies == []
 
 
 def test_a_late_reply_that_cannot_be_put_aside_is_kept_and_is_in_nobody_s_way(world: World) -> None:
@@ -156,57 +142,38 @@ def test_a_late_reply_that_cannot_be_put_aside_is_kept_and_is_in_nobody_s_way(wo
         assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
     wait_for(lambda: client.stats.late_replies >= 1, what="the late reply has been seen")
     if world.is_broker:  # its message has no owner that would try again
-        wait_for(lambda: world.browse(REPLIES) == [], what="the late reply is gone")
+        wait_for(lambda: world.replies == [], what="the late reply is gone")
         return
     client.stop()
-    kept = [message.correlation_id for message in world.browse(REPLIES)]
+    kept = [message.correlation_id for message in world.replies]
     assert kept == [request.message_id]
 
 
-def odd_ones(world: World, replies: Sequence[Answer]) -> list[RequestResult]:
-    """The results of a request for each of these replies. Others are answered well at the same time."""
+def test_a_reply_that_cannot_be_read_fails_its_request_only(world: World) -> None:
+    """What each reply means is shown in test_replies."""
+    odd: list[Callable[[Replying, ReceivedMessage], object]] = [
+        lambda replying, request: replying.reply(request, b"{"),
+        lambda replying, request: replying.reply(request, b"x" * 3000),
+        lambda replying, request: replying.reply(request, b"{}", message_class="O"),
+        lambda replying, request: replying.reply(request, {"CustomerId": "1"}, "SUCCEED"),
+        lambda replying, request: replying.reply(request, {"CustomerId": "1"}, property="Result"),
+    ]
 
     def answer(request: ReceivedMessage, replying: Replying) -> None:
         number = int(body_of(request)["CustomerId"])
-        (replies[number] if number < len(replies) else greet)(request, replying)
+        odd[number](replying, request) if number < len(odd) else greet(request, replying)
 
     world.application(answer)
     client = world.client(max_body=2000)
-    numbers = range(len(replies) + 2)
-    results = done([client.request_async("Customer.Retrieve", customer(number)) for number in numbers])
+    numbers = range(len(odd) + 2)
+    results = done([ask(client, number) for number in numbers])
     for number, result in enumerate(results):
-        if number >= len(replies):
+        if number >= len(odd):
             assert is_greeted(result, number)
         else:
             assert (result.status, result.object.as_dict()) == (ReturnCode.FAIL, {"CustomerId": str(number)})
-    assert world.bodies(REPLIES) == []
-    return results[: len(replies)]
-
-
-def test_a_reply_without_a_result_that_there_is_fails_its_request_only(world: World) -> None:
-    values: list[PropertyValue | None] = [None, "SUCCEED", "valchange", "", "VALCHANGE ", 1, True, 0.5]
-
-    def saying(value: PropertyValue | None) -> Answer:
-        return lambda request, replying: replying.reply(request, {"CustomerId": "1"}, value)
-
-    def elsewhere(request: ReceivedMessage, replying: Replying) -> None:
-        replying.reply(request, {}, property="Result")
-
-    results = odd_ones(world, [*(saying(value) for value in values), elsewhere])
-    for value, result in zip([*values, None], results, strict=True):
-        message = (result.message or "").lower()
-        assert "responseresult" in message
-        assert value is None or str(value).lower() in message
-
-
-def test_a_reply_that_cannot_be_read_fails_its_request_only(world: World) -> None:
-    bodies = [b"{", b"\xff\xfe", b"[1]", b'{"Nobody": 1}', b"x" * 3000, b"{}"]
-
-    def saying(body: bytes) -> Answer:
-        kind = "O" if body == b"{}" else "T"  # an object message is never read
-        return lambda request, replying: replying.reply(request, body, message_class=kind)
-
-    assert all(result.message for result in odd_ones(world, [saying(body) for body in bodies]))
+            assert result.message
+    assert world.replies == []
 
 
 def test_a_reply_that_comes_before_the_wait_begins_is_the_answer(stored: World) -> None:
@@ -263,11 +230,7 @@ def test_every_call_completes_exactly_once(world: World) -> None:
     world.application(sometimes)
     client = world.client()
     completed: list[int] = []
-    futures = []
-    for number in range(90):
-        future = client.request_async("Customer.Retrieve", customer(number), timeout=number % 5 * 40)
-        future.add_done_callback(lambda _, number=number: completed.append(number))  # type: ignore[misc]
-        futures.append(future)
+    futures = [ask(client, number, timeout=number % 5 * 40, told=completed) for number in range(90)]
     client.stop(0.05)
     for number, result in enumerate(done(futures)):
         assert result.status.name in ("VALCHANGE", "APPRESPONSETIMEOUT", "FAIL")
@@ -281,20 +244,16 @@ def test_a_request_that_wants_no_reply_is_sent_and_that_is_all(world: World) -> 
     assert (result.status, result.message) == (ReturnCode.SUCCEED, None)
     request = world.request_on_queue()
     assert (request.reply_to, request.expiration, request.correlation_id) == (None, 0, None)
-    assert body_of(request) == {
-        "BusinessObject": "Customer",
-        "Verb": "Create",
-        "CustomerId": "1",
-        "Name": "n",
-    }
-    assert world.info(REQUESTS).waiting == 1
+    said = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": "n"}
+    assert body_of(request) == said
+    assert len(world.requests) == 1
 
 
 def test_a_reply_that_cannot_be_read_is_kept_where_late_ones_are(world: World) -> None:
     world.application(lambda request, replying: replying.reply(request, b"x" * 3000))
     result = world.client(max_body=2000).request("Customer.Retrieve", customer(1))
     assert result.status is ReturnCode.FAIL
-    (kept,) = world.browse(LATE)
+    (kept,) = world.late
     assert kept.properties["connector_outcome"] == "unreadable_reply"
     assert kept.properties["connector_reason"] == result.message
     assert len(kept.body) == 3000

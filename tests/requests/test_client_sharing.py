@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from connector.businessobjects.definition import Attribute, Definitions
+from connector.businessobjects.definition import Attribute
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.requests.settings import Matching
+from tests.forked_command import PipedProcess
+from tests.requests.caller import ANSWER
 from tests.requests.world import (
-    LATE,
     REPLIES,
     Replying,
     World,
+    a_world,
+    ask,
     body_of,
     customer,
     definitions,
     done,
     is_greeted,
+    shared_memory,
 )
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 
 def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
@@ -43,19 +51,13 @@ def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
             number += 1
         consumer.close()
 
-    thread = threading.Thread(target=stranger)
-    thread.start()
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number))
-        for number in range(60)
-        for client in clients
-    ]
-    results = done(futures)
+    taking = beside(stranger)
+    results = done([ask(one, n) for n in range(60) for one in clients])
     stop.set()
-    thread.join()
-    assert [is_greeted(result, index // 2) for index, result in enumerate(results)] == [True] * 120
+    taking.result(120)
+    assert all(is_greeted(result, index // 2) for index, result in enumerate(results))
     assert taken == [b"%d" % number for number in range(len(taken))]
-    assert (world.bodies(REPLIES), world.bodies(LATE)) == ([], [])
+    assert world.replies == world.late == []
 
 
 def test_a_late_reply_is_put_aside_by_the_client_that_had_asked(world: World) -> None:
@@ -64,43 +66,35 @@ def test_a_late_reply_is_put_aside_by_the_client_that_had_asked(world: World) ->
     assert neighbour.request("Customer.Retrieve", customer(2), timeout=0).status.name == "APPRESPONSETIMEOUT"
     for request in world.requests_on_queue(2):
         world.replying().reply(request, {"CustomerId": "1"})
-    wait_for(lambda: world.bodies(REPLIES) == [], what="both are put aside")
-    assert len(world.bodies(LATE)) == 1  # the neighbour's; the other client keeps none
+    wait_for(lambda: world.replies == [], what="both are put aside")
+    assert len(world.late) == 1  # the neighbour's; the other client keeps none
 
 
 TYPED = {"Long": "-1099511627776", "Int": "7", "Double": "2.5", "Boolean": "true", "String": "O'Hara"}
 """A value of each type of a property."""
 
 
-def with_call_id(kind: str) -> Definitions:
-    """The definitions of this world, with a property callId of a JMS type that requests can set."""
-    call_id = Attribute("callId", "String", app_specific_info=f"name=callId;type={kind}")
-    return definitions(properties=(call_id,))
-
-
 @pytest.mark.parametrize("by", ["correlation id", "property"])
 def test_replies_may_name_their_request_by_its_correlation_id_or_a_property_on_either_side(
     world: World, by: str
 ) -> None:
+    request_name, reply_name = ("callId", "answers") if by == "property" else ("JMSCorrelationID",) * 2
+
     def answer(request: ReceivedMessage, replying: Replying) -> None:
+        identity = request.properties["callId"] if by == "property" else request.correlation_id
+        data = {"CustomerId": "1", "Name": str(identity)}
         if by == "property":
-            call_id = request.properties["callId"]
-            data = {"CustomerId": "1", "Name": str(call_id)}
-            replying.reply(request, data, correlation_id="the same for all", properties={"answers": call_id})
+            same = "the same for all"
+            replying.reply(request, data, correlation_id=same, properties={"answers": identity or ""})
         else:
-            data = {"CustomerId": "1", "Name": str(request.correlation_id)}
             replying.reply(request, data, correlation_id=request.correlation_id)
 
-    names = ("callId", "answers") if by == "property" else ("JMSCorrelationID", "JMSCorrelationID")
     world.application(answer)
-    clients = [world.client(matching=Matching(*names)) for _ in range(2)]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(n)) for n in range(20) for client in clients
-    ]
-    results = done(futures)
+    clients = [world.client(matching=Matching(request_name, reply_name)) for _ in range(2)]
+    results = done([ask(one, n) for n in range(20) for one in clients])
     assert {result.status.name for result in results} == {"VALCHANGE"}
     assert len({result.object["Name"] for result in results}) == 40
-    assert world.bodies(REPLIES) == []
+    assert world.replies == []
 
 
 @pytest.mark.parametrize("repeats_text", [False, True], ids=["as it is", "as text"])
@@ -114,8 +108,51 @@ def test_a_property_that_the_request_sets_itself_is_found_whatever_its_type(
     world.send(REPLIES, Message(b"a stranger's"))
     world.application(repeat)
     for kind, value in TYPED.items():
-        client = world.client(matching=Matching("callId", "answers"), definitions=with_call_id(kind))
+        call_id = Attribute("callId", "String", app_specific_info=f"name=callId;type={kind}")
+        of = definitions(properties=(call_id,))
+        client = world.client(matching=Matching("callId", "answers"), definitions=of)
         data = {"CustomerId": kind, "Meta": {"JMSProperties": {"callId": value}}}
         assert client.request("Customer.Retrieve", data).object["CustomerId"] == "found", kind
         client.stop()
-    assert world.bodies(REPLIES) == ["a stranger's"]
+    assert [message.body for message in world.replies] == [b"a stranger's"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("pool", [300, 20])
+def test_many_callers_each_have_their_own_answer_once(pool: int) -> None:
+    """Half of the callers by futures, two applications of which some replies come twice, and strangers."""
+    with (
+        tempfile.TemporaryDirectory(dir=shared_memory()) as directory,
+        a_world("dropbox", Path(directory)) as world,
+    ):
+        client = world.client(pool_size=pool, pool_timeout=600.0)
+        completed: list[str] = []
+        right: list[str] = []
+
+        def call(caller: int) -> None:
+            for name in (f"{caller}-0", f"{caller}-1"):
+                if caller % 2:
+                    result = client.request("Customer.Retrieve", customer(name), timeout=600_000)
+                    completed.append(name)
+                else:
+                    result = ask(client, name, timeout=600_000, told=completed).result()
+                if is_greeted(result, name):
+                    right.append(name)
+
+        with ExitStack() as running, ThreadPoolExecutor(300) as callers:
+            applications = [running.enter_context(PipedProcess(world.root, 50, script=ANSWER)) for _ in "ab"]
+            for one in applications:
+                assert one.stdout.readline() == "ready\n"
+            calling = callers.map(call, range(300))
+            for _ in range(3):
+                world.send(REPLIES, *(Message(b"a stranger's", correlation_id="c-1") for _ in range(3)))
+            list(calling)
+            said = [one.communicate(timeout=120)[0].split() for one in applications]
+        requests, replies = (sum(map(int, numbers)) for numbers in zip(*said, strict=True))
+        names = sorted(f"{caller}-{number}" for caller in range(300) for number in range(2))
+        assert requests == len(names)
+        assert sorted(right) == sorted(completed) == names
+        wait_for(lambda: len(world.late) == replies - requests, what="second replies are put aside")
+        assert (client.stats.duplicate_replies, client.stats.late_replies) == (replies - requests, 0)
+        assert [(one.delivery_count, one.correlation_id) for one in world.replies] == [(1, "c-1")] * 9
+        assert world.requests == []

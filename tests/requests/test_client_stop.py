@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import itertools
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,18 +19,23 @@ from connector.requests.sender import Outgoing, Sender
 from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.brokers.engine.provider import LentProvider
-from tests.requests.world import REPLIES, REQUESTS, World, a_world, customer, done, is_greeted
-from tests.waiting import wait_for
+from tests.requests.world import (
+    REQUESTS,
+    World,
+    a_world,
+    all_greeted,
+    ask,
+    customer,
+    done,
+    is_greeted,
+)
+from tests.waiting import beside, wait_for
 
 
 def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: World) -> None:
     client = world.client(pool_size=4)
     completed: list[int] = []
-    futures = []
-    for number in range(10):
-        future = client.request_async("Customer.Retrieve", customer(number))
-        future.add_done_callback(lambda _, number=number: completed.append(number))  # type: ignore[misc]
-        futures.append(future)
+    futures = [ask(client, number, told=completed) for number in range(10)]
     world.requests_on_queue(4)
     client.stop(0.2)
     assert sorted(completed) == list(range(10))
@@ -38,50 +44,36 @@ def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: Worl
     assert {result.status for result in results[4:]} == {ReturnCode.FAIL}
     assert not any(result.good for result in results)
     assert all(result.message for result in results)
-    assert len(world.browse(REQUESTS)) == 4
-
-
-def test_a_stop_lets_replies_come_for_as_long_as_it_is_told_to(world: World) -> None:
-    client = world.client()
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(4)]
-    requests = world.requests_on_queue(4)
-    stopping = threading.Thread(target=client.stop, args=(120.0,))
-    stopping.start()
-    wait_for(lambda: client.request("Customer.Create", customer(9)).not_sent, what="the stop has begun")
-    for number, request in enumerate(requests):
-        world.replying().reply(request, {"CustomerId": str(number), "Name": f"name of {number}"})
-    stopping.join()
-    assert [is_greeted(result, number) for number, result in enumerate(done(futures, 0.0))] == [True] * 4
+    assert len(world.requests) == 4
 
 
 def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -> None:
     """Neither for the next look of the listener."""
-    for number in range(30):
+    for number in range(12):
         client = world.client(intervals=ListenerIntervals(idle=600.0, grace=600.0, takeover=600.0))
         client.request("Customer.Retrieve", customer(number), timeout=0)
         for _ in range(number % 6):
             client.request("Customer.Create", customer(number))
-        stopping = threading.Thread(target=client.stop, daemon=True)
-        stopping.start()
-        stopping.join(120)
-        assert not stopping.is_alive()
+        beside(client.stop).result(120)
 
 
-def test_what_waits_for_its_turn_is_told_of_a_stop_at_once(world: World) -> None:
-    """Though what is in flight has time to have its reply."""
+@pytest.mark.parametrize("way", ["stop", "refuse"])
+def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_its_reply(
+    world: World, way: str
+) -> None:
     client = world.client(pool_size=1)
-    first = client.request_async("Customer.Retrieve", customer(1))
+    flying = ask(client, 0)
     request = world.request_on_queue()
-    waiting = [client.request_async("Customer.Retrieve", customer(number)) for number in range(5)]
-    stopping = threading.Thread(target=client.stop, args=(120.0,))
-    stopping.start()
+    waiting = [ask(client, number) for number in range(5)]
+    stopping = beside(partial(client.stop, 120.0) if way == "stop" else client.refuse)
     for result in done(waiting):
         assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
-    assert not first.done()
-    world.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
-    assert is_greeted(first.result(120), 1)
-    stopping.join(120)
-    assert not stopping.is_alive()
+    assert client.request("Customer.Create", customer(3)).not_sent
+    assert not flying.done()
+    world.replying().reply(request, {"CustomerId": "0", "Name": "name of 0"})
+    assert all_greeted([flying])
+    stopping.result(120)
+    assert len(world.requests) == 1
 
 
 def test_nothing_is_sent_after_a_stop(world: World) -> None:
@@ -96,53 +88,29 @@ def test_nothing_is_sent_after_a_stop(world: World) -> None:
             called = one.request(f"Customer.{verb}", customer(2))
             for result in (called, *done([one.request_async(f"Customer.{verb}", customer(2))])):
                 assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
-    assert (world.browse(REQUESTS), world.info(REPLIES).waiting) == ([], 0)
+    assert world.requests == world.replies == []
 
 
 def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world: World) -> None:
     world.application()
     client = world.client(pool_size=4)
     results: list[tuple[int, RequestResult]] = []
-    lock = threading.Lock()
 
     def call(first: int) -> None:
-        number = first
-        while True:
+        for number in itertools.count(first, 100):
             result = client.request("Customer.Retrieve", customer(number), timeout=600_000)
-            with lock:
-                results.append((number, result))
+            results.append((number, result))
             if not result.good:
                 return
-            number += 100
 
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(30)]
-    for thread in threads:
-        thread.start()
+    calling = [beside(call, number) for number in range(30)]
     wait_for(lambda: len(results) > 60, what="requests go on")
     client.stop(0.1)
-    for thread in threads:
-        thread.join(120)
-        assert not thread.is_alive()
+    assert [one.exception(120) for one in calling] == [None] * 30
     for number, result in results:
-        if not result.good:
-            ended = (result.status, result.not_sent)
-            assert ended in ((ReturnCode.FAIL, True), (ReturnCode.APPRESPONSETIMEOUT, False))
-        else:
-            assert is_greeted(result, number)
-
-
-def test_a_client_that_refuses_more_lets_those_in_flight_have_their_replies(world: World) -> None:
-    client = world.client(pool_size=1)
-    flying = client.request_async("Customer.Retrieve", customer(1))
-    request = world.request_on_queue()
-    waiting = client.request_async("Customer.Retrieve", customer(2))
-    client.refuse()
-    (told,) = done([waiting])
-    assert (told.status, told.not_sent) == (ReturnCode.FAIL, True)
-    assert client.request("Customer.Create", customer(3)).not_sent
-    world.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
-    assert is_greeted(done([flying])[0], 1)
-    assert len(world.browse(REQUESTS)) == 1
+        ended = (result.status, result.not_sent)
+        is_told = ended in ((ReturnCode.FAIL, True), (ReturnCode.APPRESPONSETIMEOUT, False))
+        assert is_greeted(result, number) if result.good else is_told
 
 
 def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(world: World) -> None:
@@ -160,7 +128,7 @@ def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(worl
     with pytest.raises(ProviderError, match="stopped"):
         sender.send(Outgoing(REQUESTS, message, lambda *_: None))
     assert len(connections) == 1
-    assert len(world.browse(REQUESTS)) == 1
+    assert len(world.requests) == 1
 
 
 def test_a_client_that_only_sends_leaves_no_connection_behind(tmp_path: Path) -> None:

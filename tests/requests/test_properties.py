@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Definitions
+from connector.businessobjects.definition import Attribute, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import RequestRefused
 from connector.messaging.destination import Destination, parse_destination
@@ -82,44 +82,24 @@ def test_each_meta_object_alone_is_enough() -> None:
 # --- data handlers --------------------------------------------------------------------------------
 
 
+CLASS, XML = {"DataHandlerClassName": "m:C"}, {"DataHandlerMimeType": "text/xml"}
+
+
 @rows(
-    "bo, plan, handler",
+    "meta, plan, handler",
     [
-        # the connector's own is the last that counts
-        (customer(), {"default_handler": "text/xml"}, ("text/xml", "")),
-        # a dynamic MIME type counts before a static class
-        (
-            customer(DataHandlerMimeType="text/xml"),
-            {"entry": {"DataHandlerClassName": "m:C"}},
-            ("text/xml", ""),
-        ),
+        ({}, {"default_handler": "text/xml"}, "text/xml"),  # the connector's own is the last that counts
+        (XML, {"entry": CLASS}, "text/xml"),  # a dynamic MIME type counts before a static class
         # the MIME type of an entry counts before the class of Default
-        (
-            customer(),
-            {
-                "entry": {"DataHandlerMimeType": "text/xml"},
-                "default": {"OutputDestination": "queue://a", "DataHandlerClassName": "m:C"},
-            },
-            ("text/xml", ""),
-        ),
+        ({}, {"entry": XML, "default": {"OutputDestination": "queue://a", **CLASS}}, "text/xml"),
         # a class counts before the MIME type beside it, and has no options
-        (
-            customer(),
-            {
-                "entry": {
-                    "DataHandlerMimeType": "text/xml",
-                    "DataHandlerClassName": "m:C",
-                    "DataHandlerConfigMO": "MO",
-                }
-            },
-            ("m:C", ""),
-        ),
+        ({}, {"entry": {**XML, **CLASS, "DataHandlerConfigMO": "MO"}}, "m:C"),
         # neither has the connector's own class
-        (customer(), {"entry": {"DataHandlerConfigMO": "MO"}, "default_handler": "m:C"}, ("m:C", "")),
+        ({}, {"entry": {"DataHandlerConfigMO": "MO"}, "default_handler": "m:C"}, "m:C"),
     ],
 )
-def test_one_data_handler_counts(bo: BusinessObject, plan: dict[str, Any], handler: tuple[str, str]) -> None:
-    assert resolve(bo, settings(**plan)).handler == handler
+def test_one_data_handler_counts(meta: dict[str, Any], plan: dict[str, Any], handler: str) -> None:
+    assert resolve(customer(**meta), settings(**plan)).handler == (handler, "")
 
 
 # --- table 1: header population --------------------------------------------------------------------
@@ -138,50 +118,44 @@ def test_tables_1_and_5_reply_to_destination_is_a_queue_and_the_connectors_in_a_
 # --- table 2: delivery -----------------------------------------------------------------------------
 
 
-def test_table_2_output_destination_is_required_and_the_text_says_where_it_was_looked_for() -> None:
-    assert refusal(customer(Priority=3), entry={}, default={}) == (
-        "Customer.Create: no OutputDestination: Customer.Meta.OutputDestination is not set; the entry "
-        "Customer_Create of MO_Config has none; Default of MO_Config has none. Say it in one of them"
-    )
+META = SAMPLES["CustomerMeta"]
+OTHERS = {name: one for name, one in META.attributes.items() if name != "OutputDestination"}
+WITHOUT = Definitions({**SAMPLES, META.name: replace(META, attributes=OTHERS)})
 
 
 @rows(
     "bo, of_plan, words",
     [
+        (
+            customer(Priority=3),
+            {"entry": {}, "default": {}},
+            "Customer.Create: no OutputDestination: Customer.Meta.OutputDestination is not set; the entry "
+            "Customer_Create of MO_Config has none; Default of MO_Config has none. Say it in one of them",
+        ),
         (customer(), {"default": {}}, "the dynamic meta-object Customer.Meta is not set"),
         (customer(), {"default": {}}, "MO_Config has no entry Customer_Create"),
         (BusinessObject(SAMPLES, "Plain", "Create"), {"default": {}}, "Plain has no dynamic meta-object"),
         (customer(), {"rules": None}, "there is no static meta-object (ConfigurationMetaObject)"),
+        (
+            customer(WITHOUT, Priority=1),
+            {"of": WITHOUT, "default": {}},
+            "Customer.Meta (CustomerMeta) has no such attribute",
+        ),
     ],
 )
-def test_the_text_says_what_is_not_even_there(
+def test_table_2_output_destination_is_required_and_the_text_says_where_it_was_looked_for(
     bo: BusinessObject, of_plan: dict[str, Any], words: str
 ) -> None:
     assert words in refusal(bo, **of_plan)
 
 
-def test_the_text_says_when_the_dynamic_meta_object_cannot_say_it() -> None:
-    without = dict(SAMPLES["CustomerMeta"].attributes)
-    del without["OutputDestination"]
-    of = Definitions({**SAMPLES, "CustomerMeta": replace(SAMPLES["CustomerMeta"], attributes=without)})
-    text = refusal(customer(of, Priority=1), of=of, default={})
-    assert "Customer.Meta (CustomerMeta) has no such attribute" in text
+SPELLINGS = {
+    2: ("Persistent", "PERSISTENT", "persistent", "2"),
+    1: ("NonPersistent", "NON_PERSISTENT", "non-persistent", "Non Persistent", " 1 "),
+}
 
 
-@rows(
-    "written, mode",
-    [
-        ("Persistent", 2),
-        ("PERSISTENT", 2),
-        ("persistent", 2),
-        ("2", 2),
-        ("NonPersistent", 1),
-        ("NON_PERSISTENT", 1),
-        ("non-persistent", 1),
-        ("Non Persistent", 1),
-        (" 1 ", 1),
-    ],
-)
+@rows("written, mode", [(written, mode) for mode, all_of in SPELLINGS.items() for written in all_of])
 def test_table_2_delivery_mode_is_persistent_or_not_in_any_usual_spelling(written: str, mode: int) -> None:
     assert resolve(customer(DeliveryMode=written), settings()).delivery_mode == mode
     assert resolve(customer(), settings(entry={"DeliveryMode": written})).delivery_mode == mode
@@ -282,6 +256,79 @@ def test_a_wrong_text_of_the_static_meta_object_is_refused_with_its_place() -> N
     for no_entry in ({"Note": ""}, None):
         text = refusal(customer(), entry=no_entry, default=default)
         assert text.startswith("MO_Config.Default.Priority: ")
+
+
+# --- JMSProperties: typed and named as a message has them ------------------------------------------
+
+
+@rows(
+    "kind, tag, value, meant",
+    [
+        ("String", "type=String", "x", ("string", "x")),
+        ("String", "", "x", ("string", "x")),
+        ("Integer", "", 5, ("int", 5)),
+        ("Boolean", "", False, ("boolean", False)),
+        ("Float", "", 0.5, ("float", 0.5)),
+        ("Double", "", 0.1, ("double", 0.1)),
+        ("Date", "", "2024-05-31", ("string", "2024-05-31")),
+        ("LongText", "", "x", ("string", "x")),
+        ("String", "type=Int", " 5 ", ("int", 5)),
+        ("String", "type=Boolean", "TRUE", ("boolean", True)),
+        ("String", "type=Long", str(2**40), ("long", 2**40)),
+        ("Double", "type=Long", 1700000000123.0, ("long", 1700000000123)),
+        ("Integer", "type=Byte", 127, ("byte", 127)),
+        ("Integer", "type=Short", 300, ("short", 300)),
+        ("Integer", "type=Double", 5, ("double", 5.0)),
+        ("Integer", "type=String", 5, ("string", "5")),
+        ("Boolean", "type=String", True, ("string", "true")),
+        ("String", "type=String", "", ("string", "")),
+    ],
+)
+def test_a_property_is_sent_as_the_type_in_its_tag_else_that_of_its_attribute(
+    kind: str, tag: str, value: Any, meant: tuple[str, object]
+) -> None:
+    of = definitions(properties=(Attribute("P", kind, app_specific_info=f"name=p;{tag}"),))
+    ((name, *found),) = resolve(customer(of, JMSProperties={"P": value}), settings(of)).user_properties
+    assert (name, tuple(found)) == ("p", meant)
+    assert type(found[1]) is type(meant[1])
+
+
+def test_a_property_without_a_name_is_called_as_its_attribute_and_a_blank_number_is_not_sent() -> None:
+    for kind, value in (("String", "EU"), ("Integer", ""), ("Boolean", ""), ("Double", "")):
+        of = definitions(properties=(Attribute("P", kind),))
+        found = resolve(customer(of, JMSProperties={"P": value}), settings(of)).user_properties
+        assert found == ((("P", "string", "EU"),) if value else ()), kind
+
+
+@rows(
+    "kind, tag, value, words",
+    [
+        ("Integer", "type=Byte", 128, "does not fit a byte"),
+        ("String", "type=Int", "many", "'many' is no int"),
+        ("Double", "type=Int", 0.5, "0.5 is no int"),
+        ("Integer", "type=Boolean", 1, "1 is no boolean"),
+        ("String", "type=Number", "x", "no property can be a Number"),
+        ("String", "type=String", "\ud800", "not valid Unicode"),
+        ("String", "name=region.code", "x", "no property can be called 'region.code': it has '.'"),
+        ("String", "name=NOT", "x", "a word of the selectors"),
+        ("String", "name=JMSType", "x", "names that begin with JMS are headers"),
+        ("Integer", "name=JMSXDeliveryCount", 1, "the provider counts deliveries itself"),
+    ],
+)
+def test_a_property_that_cannot_be_sent_is_refused_with_its_place(
+    kind: str, tag: str, value: Any, words: str
+) -> None:
+    of = definitions(properties=(Attribute("P", kind, app_specific_info=tag),))
+    text = refusal(customer(of, JMSProperties={"P": value}), of=of)
+    assert text.startswith("Customer.Meta.JMSProperties.P: ")
+    assert words in text
+
+
+def test_two_attributes_cannot_say_the_same_property() -> None:
+    twice = (Attribute("A", "String"), Attribute("B", "String", app_specific_info="name=A"))
+    of = definitions(properties=twice)
+    text = refusal(customer(of, JMSProperties={"A": "x", "B": "y"}), of=of)
+    assert text == "Customer.Meta.JMSProperties.B: the property 'A' is set twice"
 
 
 # --- whatever the values ---------------------------------------------------------------------------

@@ -5,69 +5,78 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from connector.errors import ProviderError
+from connector.messaging.message import Message
 from connector.messaging.provider import Connection
-from connector.requests.client import RequestClient
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.requests.world import (
-    LATE,
     PATIENCE,
     REPLIES,
     REQUESTS,
     Application,
     World,
+    ask,
     body_of,
     customer,
     done,
     is_greeted,
     watched,
 )
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 LONG = 600_000
 """ResponseTimeout of requests that are not to wait that long."""
 
 
-def take_away(world: World) -> None:
-    """Moves the root, as if it were not mounted any more."""
-    os.rename(world.root, world.root.with_name("elsewhere"))
+class Root:
+    """The root of a dropbox, which can be moved as if it were not mounted any more."""
 
+    def __init__(self, world: World) -> None:
+        self._path = world.root
+        self._elsewhere = world.root.with_name("elsewhere")
+        self.moved = threading.Event()
 
-def bring_back(world: World) -> None:
-    """Moves the root back. Nobody has made another in its place."""
-    assert not world.root.exists()
-    os.rename(world.root.with_name("elsewhere"), world.root)
+    def take_away(self) -> None:
+        """Moves it, the first time."""
+        if not self.moved.is_set():
+            os.rename(self._path, self._elsewhere)
+            self.moved.set()
+
+    def bring_back(self) -> None:
+        """Moves it back. Nobody has made another in its place."""
+        assert not self._path.exists()
+        os.rename(self._elsewhere, self._path)
 
 
 @contextmanager
 def away(world: World) -> Iterator[None]:
     """The root is not there meanwhile."""
-    take_away(world)
+    root = Root(world)
+    root.take_away()
     try:
         yield
     finally:
-        bring_back(world)
+        root.bring_back()
 
 
-def once(what: Callable[[], object]) -> Callable[[], bool]:
-    """Does something the first time."""
-    todo = [what]
+def is_gone(result: RequestResult, world: World) -> bool:
+    """Whether the result says that the provider is gone."""
+    return result.status is ReturnCode.APPRESPONSETIMEOUT and str(world.root) in (result.message or "")
 
-    def do() -> bool:
-        for first in todo[:1]:
-            todo.clear()
-            first()
-        return True
 
-    return do
+def goes_on(world: World) -> None:
+    """Checks that a new request of the first client is answered."""
+    world.application()
+    assert is_greeted(world.clients[0].request("Customer.Retrieve", customer(99)), 99)
 
 
 def test_a_request_that_cannot_be_sent_says_so_also_the_first_of_a_client_and_the_next_works(
@@ -78,9 +87,7 @@ def test_a_request_that_cannot_be_sent_says_so_also_the_first_of_a_client_and_th
     with away(dropbox):
         for client in (used, fresh):
             for verb in ("Retrieve", "Create"):
-                result = client.request(f"Customer.{verb}", customer(1), timeout=None)
-                assert result.status is ReturnCode.APPRESPONSETIMEOUT
-                assert str(dropbox.root) in (result.message or "")
+                assert is_gone(client.request(f"Customer.{verb}", customer(1), timeout=None), dropbox)
     application = dropbox.application()
     for number, client in ((8, used), (9, fresh)):
         assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
@@ -88,75 +95,55 @@ def test_a_request_that_cannot_be_sent_says_so_also_the_first_of_a_client_and_th
 
 
 def test_who_waits_is_told_at_once_and_the_reply_that_comes_later_is_put_aside(dropbox: World) -> None:
-    client = dropbox.client()
-    future = client.request_async("Customer.Retrieve", customer(1), timeout=LONG)
+    future = dropbox.client().request_async("Customer.Retrieve", customer(1), timeout=LONG)
     request = dropbox.request_on_queue()
     with away(dropbox):
-        (result,) = done([future])
-        assert result.status is ReturnCode.APPRESPONSETIMEOUT
-        assert str(dropbox.root) in (result.message or "")
+        assert is_gone(done([future])[0], dropbox)
     assert dropbox.request_on_queue().message_id == request.message_id
-    application = dropbox.application()
-    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
-    assert [body_of(one)["CustomerId"] for one in application.requests] == ["1", "2"]
-    wait_for(lambda: len(dropbox.browse(LATE)) == 1, what="the reply to the first is put aside")
-    (late,) = dropbox.browse(LATE)
+    goes_on(dropbox)
+    wait_for(lambda: len(dropbox.late) == 1, what="the reply to the first is put aside")
+    (late,) = dropbox.late
     assert late.correlation_id == request.message_id
     assert late.properties["connector_outcome"] == "late_reply"
-    assert dropbox.browse(REPLIES) == []
+    assert dropbox.replies == []
 
 
 def test_a_provider_that_is_gone_when_the_time_is_up_is_no_reply_that_did_not_come(dropbox: World) -> None:
     """Such a request would only fail, were the provider there."""
-    up = float("inf")
-    go_away = once(lambda: take_away(dropbox))
-    client = dropbox.client(
-        connect=lambda: watched(dropbox.provider.connect(), lambda: time.monotonic() >= up and go_away())
-    )
+    up, root = float("inf"), Root(dropbox)
+
+    def look() -> None:
+        if time.monotonic() >= up:
+            root.take_away()
+
+    client = dropbox.client(connect=lambda: watched(dropbox.provider.connect(), look))
     data = customer(1, TimeoutFatal=False, TimeToLive="600000")
     assert client.request("Customer.Retrieve", data, timeout=1).status is ReturnCode.FAIL
     up = time.monotonic() + 0.3
     result = client.request("Customer.Retrieve", data, timeout=300)
-    bring_back(dropbox)
-    assert result.status is ReturnCode.APPRESPONSETIMEOUT
-    assert str(dropbox.root) in (result.message or "")
+    root.bring_back()
+    assert is_gone(result, dropbox)
 
 
 def test_everybody_who_waits_is_told_once_in_threads_and_beyond_the_pool_too(dropbox: World) -> None:
     client = dropbox.client(pool_size=10)
     completed: list[int] = []
-    called: list[RequestResult] = []
-    calling = threading.Thread(
-        target=lambda: called.append(client.request("Customer.Retrieve", customer(60), timeout=LONG))
-    )
-    calling.start()
+    futures = [beside(partial(client.request, timeout=LONG), "Customer.Retrieve", customer(60))]
     dropbox.request_on_queue()
-    futures = []
-    for number in range(60):
-        future = client.request_async("Customer.Retrieve", customer(number), timeout=LONG)
-        future.add_done_callback(lambda _, number=number: completed.append(number))  # type: ignore[misc]
-        futures.append(future)
+    futures += [ask(client, number, timeout=LONG, told=completed) for number in range(60)]
     dropbox.requests_on_queue(10)
     with away(dropbox):
         results = done(futures)
-        calling.join(PATIENCE)
-    assert {result.status for result in (*results, *called)} == {ReturnCode.APPRESPONSETIMEOUT}
+    assert {result.status for result in results} == {ReturnCode.APPRESPONSETIMEOUT}
     wait_for(lambda: len(completed) == 60, what="everybody is told")
     assert sorted(completed) == list(range(60))
-    assert (len(called), len(dropbox.browse(REQUESTS))) == (1, 10)
-    dropbox.application()
-    assert is_greeted(client.request("Customer.Retrieve", customer(99)), 99)
+    assert len(dropbox.requests) == 10
+    goes_on(dropbox)
 
 
-def meddling(dropbox: World, phase: str) -> tuple[RequestClient, threading.Event]:
-    """A client of which the root goes away once, when its first reply is read, or settled."""
-    moved = threading.Event()
-
-    def move() -> None:
-        take_away(dropbox)
-        moved.set()
-
-    meddle = once(move)
+def gone_at(dropbox: World, phase: str) -> RequestResult:
+    """The result of a request during whose first reply the root goes away, when that is read, or settled."""
+    root = Root(dropbox)
 
     def connect() -> Connection:
         connection = dropbox.provider.connect()
@@ -164,13 +151,18 @@ def meddling(dropbox: World, phase: str) -> tuple[RequestClient, threading.Event
 
         def meddle_and_settle(settlements: Any = (), *arguments: Any, **options: Any) -> None:
             if settlements:
-                meddle()
+                root.take_away()
             settle(settlements, *arguments, **options)
 
         def meddle_and_read() -> Any:
             opened = access().open()
             load = opened.load
-            opened.load = lambda *arguments: (meddle(), load(*arguments))[1]  # type: ignore[method-assign]
+
+            def meddle_and_load(reference: Any, max_body: int) -> Message:
+                root.take_away()
+                return load(reference, max_body)
+
+            opened.load = meddle_and_load  # type: ignore[method-assign]
             return SimpleNamespace(open=lambda: opened)
 
         if phase == "settling":
@@ -179,36 +171,26 @@ def meddling(dropbox: World, phase: str) -> tuple[RequestClient, threading.Event
             connection.access = meddle_and_read  # type: ignore[method-assign]
         return connection
 
-    return dropbox.client(connect=connect), moved
+    future = dropbox.client(connect=connect).request_async("Customer.Retrieve", customer(1), timeout=LONG)
+    dropbox.replying().reply(dropbox.request_on_queue(), {"CustomerId": "1", "Name": "name of 1"})
+    assert root.moved.wait(PATIENCE)
+    (result,) = done([future])
+    root.bring_back()
+    return result
 
 
 def test_a_reply_that_cannot_be_read_for_the_provider_is_a_failure_of_the_provider(dropbox: World) -> None:
-    client, moved = meddling(dropbox, "reading")
-    future = client.request_async("Customer.Retrieve", customer(1), timeout=LONG)
-    request = dropbox.request_on_queue()
-    dropbox.replying().reply(request, {"CustomerId": "1", "Name": "late"})
-    assert moved.wait(PATIENCE)
-    (result,) = done([future])
-    bring_back(dropbox)
-    assert result.status is ReturnCode.APPRESPONSETIMEOUT
-    wait_for(lambda: len(dropbox.browse(LATE)) == 1, what="the reply is put aside when it can be read again")
-    assert [body_of(message)["Name"] for message in dropbox.browse(LATE)] == ["late"]
-    dropbox.application()
-    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
+    assert gone_at(dropbox, "reading").status is ReturnCode.APPRESPONSETIMEOUT
+    wait_for(lambda: len(dropbox.late) == 1, what="the reply is put aside when it can be read again")
+    assert [body_of(message)["Name"] for message in dropbox.late] == ["name of 1"]
+    goes_on(dropbox)
 
 
 def test_a_reply_that_was_read_is_the_answer_whatever_comes_after(dropbox: World) -> None:
-    client, moved = meddling(dropbox, "settling")
-    future = client.request_async("Customer.Retrieve", customer(1), timeout=LONG)
-    request = dropbox.request_on_queue()
-    dropbox.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
-    assert moved.wait(PATIENCE)
-    (result,) = done([future])
-    bring_back(dropbox)
-    assert is_greeted(result, 1)
-    wait_for(lambda: len(dropbox.browse(LATE)) == 1, what="it comes again, and is put aside")
-    assert dropbox.browse(LATE)[0].properties["connector_outcome"] == "duplicate_reply"
-    assert dropbox.browse(REPLIES) == []
+    assert is_greeted(gone_at(dropbox, "settling"), 1)
+    wait_for(lambda: len(dropbox.late) == 1, what="it comes again, and is put aside")
+    assert dropbox.late[0].properties["connector_outcome"] == "duplicate_reply"
+    assert dropbox.replies == []
 
 
 def test_a_client_whose_connections_have_ended_makes_new_ones(world: World) -> None:
@@ -220,7 +202,7 @@ def test_a_client_whose_connections_have_ended_makes_new_ones(world: World) -> N
 
     client = world.client(connect=connect, reply_to=None)
     for number in range(3):
-        future = client.request_async("Customer.Retrieve", customer(number), timeout=LONG)
+        future = ask(client, number, timeout=LONG)
         world.request_on_queue()
         for connection in made:
             connection.close()
@@ -233,9 +215,7 @@ def test_a_client_whose_connections_have_ended_makes_new_ones(world: World) -> N
         with world.session() as session:
             while session.consumer(REQUESTS).receive(0.05) is not None:
                 pass
-    world.application()
-    (result,) = done([client.request_async("Customer.Retrieve", customer(9))])
-    assert is_greeted(result, 9)
+    goes_on(world)
 
 
 def test_a_provider_that_was_away_for_a_moment_refuses_no_reply_destination(
@@ -255,10 +235,9 @@ def test_a_provider_that_was_away_for_a_moment_refuses_no_reply_destination(
         monkeypatch.setattr(made, "poller", poller)
         return made
 
-    dropbox.application()
-    result = dropbox.client(connect=connect).request("Customer.Retrieve", customer(1))
+    dropbox.client(connect=connect)
+    goes_on(dropbox)
     assert failures == []
-    assert is_greeted(result, 1), result.message
 
 
 def test_requests_go_on_while_the_provider_comes_and_goes(dropbox: World) -> None:
@@ -276,40 +255,29 @@ def test_requests_go_on_while_the_provider_comes_and_goes(dropbox: World) -> Non
                 wait_for(lambda: stop.is_set() or dropbox.root.exists(), 600)
 
     client = dropbox.client()
-    thread = threading.Thread(target=application)
-    thread.start()
-    results: list[tuple[int, Any]] = []
-    lock = threading.Lock()
+    results: list[tuple[int, RequestResult]] = []
 
     def call(first: int) -> None:
         number = first
         while not stop.is_set():
-            result = client.request("Customer.Retrieve", customer(number), timeout=3000)
-            with lock:
-                results.append((number, result))
+            results.append((number, client.request("Customer.Retrieve", customer(number), timeout=3000)))
             number += 100
 
-    callers = [threading.Thread(target=call, args=(number,)) for number in range(8)]
-    for caller in callers:
-        caller.start()
+    def await_one(*, good: bool) -> None:
+        def count() -> int:
+            return sum(result.good is good for _, result in list(results))
 
-    def count(good: bool) -> int:
-        with lock:
-            return sum(result.good is good for _, result in results)
+        before = count()
+        wait_for(lambda: count() > before)
 
-    def await_one(good: bool) -> None:
-        before = count(good)
-        wait_for(lambda: count(good) > before)
-
+    running = [beside(application), *(beside(call, number) for number in range(8))]
     for _ in range(4):
         await_one(good=True)
         with away(dropbox):
             await_one(good=False)
     await_one(good=True)
     stop.set()
-    for caller in callers:
-        caller.join()
-    thread.join()
+    assert [one.exception(120) for one in running] == [None] * 9
     assert len({number for number, _ in results}) == len(results)
     for number, result in results:
         assert is_greeted(result, number) or result.status is ReturnCode.APPRESPONSETIMEOUT

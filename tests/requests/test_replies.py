@@ -27,6 +27,8 @@ ERRORS = [
     *("FAIL", "FAIL_RETRIEVE_BY_CONTENT", "BO_DOES_NOT_EXIST", "UNABLE_TO_LOGIN", "VALDUPES"),
     "APPRESPONSETIMEOUT",
 ]
+FROM = "the reply (ID:reply) of the application behind queue://out"
+KEPT = {"CustomerId": "7", "Meta": {"CorrelationID": "c"}}
 PLAN = settings()
 HANDLERS = handlers(PLAN)
 
@@ -40,37 +42,44 @@ def answer(
     return interpret(message, bo, resolve(bo, of_plan), of_plan, made)
 
 
+def fails_with(message: Message, *words: str, of_plan: RequestSettings | None = None) -> None:
+    """Checks that a reply fails its request with a text that has the words, and leaves the object alone."""
+    bo = customer(CorrelationID="c")
+    result = answer(message, bo, of_plan)
+    assert result.status is ReturnCode.FAIL
+    assert all(one in str(result.message) for one in words), result.message
+    assert result.object is bo
+    assert bo.as_dict() == KEPT
+
+
 # --- table 6 ---------------------------------------------------------------------------------------
+
+
+ASKED = {"Age": 40, "Address": [{"City": "Ulm"}]}
+ADA = b'{"CustomerId": "8", "Name": "Ada", "Address": [{"City": "Bonn"}, {"City": "Kiel"}]}'
 
 
 def test_table_6_success_makes_no_change_whatever_the_body() -> None:
     bo = customer(CorrelationID="c")
-    result = answer(reply("SUCCESS", b'{"CustomerId": "8"}', correlation_id="other"), bo)
+    result = answer(reply("SUCCESS", ADA, correlation_id="other"), bo)
     assert (result.status, result.message, result.good) == (ReturnCode.SUCCEED, None, True)
     assert result.object is bo
-    assert bo.as_dict() == {"CustomerId": "7", "Meta": {"CorrelationID": "c"}}
+    assert bo.as_dict() == KEPT
 
 
 @rows("name", REFILLING)
-def test_table_6_valchange_and_multiple_hits_refill_the_object_from_the_body(name: str) -> None:
-    bo = customer(values={"Age": 40, "Address": [{"City": "Ulm"}]})
-    body = b'{"CustomerId": "8", "Name": "Ada", "Address": [{"City": "Bonn"}, {"City": "Kiel"}]}'
-    result = answer(reply(name, body), bo)
-    assert (result.status.name, result.message, result.good) == (name, None, True)
-    found = result.object.as_dict(body_only=True)
-    assert found == json.loads(body)
-    assert (result.object.type, result.object.verb) == ("Customer", "Create")
-
-
-@rows("name", REFILLING)
-@rows("message_class, body", [("T", b""), ("B", b""), ("T", b" \r\n\t"), ("M", b""), ("M", b"no body")])
-def test_table_6_an_empty_body_leaves_the_object_unchanged(
-    name: str, body: bytes, message_class: str
+@rows(
+    "message_class, body",
+    [("T", ADA), ("T", b""), ("B", b""), ("T", b" \r\n\t"), ("M", b""), ("M", b"no body")],
+)
+def test_table_6_valchange_and_multiple_hits_refill_the_object_from_the_body_if_it_has_one(
+    name: str, message_class: str, body: bytes
 ) -> None:
-    bo = customer(values={"Age": 40, "Address": [{"City": "Ulm"}]})
+    bo = customer(values=ASKED)
     result = answer(reply(name, body, message_class), bo)
-    assert result.status.name == name
-    assert result.object.as_dict(body_only=True) == bo.as_dict()
+    assert (result.status.name, result.message, result.good) == (name, None, True)
+    assert result.object.as_dict(body_only=True) == (json.loads(ADA) if body == ADA else bo.as_dict())
+    assert (result.object.type, result.object.verb) == ("Customer", "Create")
 
 
 @rows("name", REFILLING)
@@ -136,25 +145,17 @@ def test_the_request_dictates_object_verb_and_data_handler_whatever_the_body_say
         ("B", b"\xffbroken", "\ufffdbroken"),
         ("S", b'["a"]', '["a"]'),
         ("P", b'{"code": 7}', '{"code": 7}'),
+        *(("T", b"", None), ("T", b"  \n", None), ("M", b"", None), ("O", b"\xac\xed", None)),
     ],
 )
-def test_table_6_an_error_returns_the_text_of_the_body(
-    name: str, message_class: str, body: bytes, text: str
+def test_table_6_an_error_returns_the_text_of_the_body_or_a_generic_one(
+    name: str, message_class: str, body: bytes, text: str | None
 ) -> None:
     bo = customer()
     result = answer(reply(name, body, message_class), bo)
+    text = text or f"the application behind queue://out answered {name}, and said no more"
     assert (result.status.name, result.message, result.good) == (name, text, False)
     assert result.object is bo
-
-
-@rows("name", ERRORS)
-@rows("message_class, body", [("T", b""), ("T", b"  \n"), ("M", b""), ("O", b"\xac\xed")])
-def test_table_6_an_error_without_a_text_returns_a_generic_one(
-    name: str, message_class: str, body: bytes
-) -> None:
-    result = answer(reply(name, body, message_class))
-    assert result.status.name == name
-    assert result.message == f"the application behind queue://out answered {name}, and said no more"
 
 
 @rows(
@@ -173,13 +174,7 @@ def test_table_6_an_error_without_a_text_returns_a_generic_one(
 def test_table_6_an_undefined_or_unrecognised_value_fails_the_request(
     value: PropertyValue | None, words: str
 ) -> None:
-    bo = customer(CorrelationID="c")
-    result = answer(reply(value, b'{"CustomerId": "8"}'), bo)
-    assert result.status is ReturnCode.FAIL
-    assert result.object is bo
-    assert result.message is not None
-    assert result.message.startswith("the reply (ID:reply) of the application behind queue://out")
-    assert words in result.message
+    fails_with(reply(value, b'{"CustomerId": "8"}'), FROM, words)
 
 
 # --- where the result stands, and what cannot be read ------------------------------------------------
@@ -207,21 +202,13 @@ def test_the_result_stands_in_the_property_that_the_connector_names() -> None:
 def test_a_reply_that_cannot_be_read_fails_the_request_and_touches_nothing(
     name: str, message_class: str, body: bytes, words: str
 ) -> None:
-    bo = customer(CorrelationID="c")
-    result = answer(reply(name, body, message_class), bo)
-    assert result.status is ReturnCode.FAIL
-    assert result.message is not None
-    assert result.message.startswith("the reply (ID:reply) of the application behind queue://out cannot be ")
-    assert words in result.message
-    assert result.object is bo
-    assert bo.as_dict() == {"CustomerId": "7", "Meta": {"CorrelationID": "c"}}
+    fails_with(reply(name, body, message_class), f"{FROM} cannot be ", words)
 
 
 def test_headers_that_do_not_fit_the_dynamic_meta_object_fail_the_request() -> None:
     of = definitions(types={"TimeStamp": "Integer"})
     result = answer(reply("VALCHANGE", timestamp=1700000000123), customer(of), settings(of))
-    assert result.status is ReturnCode.FAIL
-    assert "Customer: Meta.TimeStamp: " in str(result.message)
+    assert (result.status, "Customer: Meta.TimeStamp: " in str(result.message)) == (ReturnCode.FAIL, True)
 
 
 def test_the_default_of_a_required_attribute_counts_where_the_connector_uses_defaults() -> None:
@@ -269,12 +256,9 @@ def test_whatever_a_data_handler_does_the_request_fails_with_its_text(
 ) -> None:
     caplog.clear()
     odd = settings(handlers=(HandlerSpec("text/odd", "Odd", __name__),), default_handler="text/odd")
-    result = answer(reply("VALCHANGE", body), of_plan=odd)
-    assert result.status is ReturnCode.FAIL
-    assert words in str(result.message)
-    assert [one.getMessage() for one in caplog.records] == ["a data handler has failed"] * (
-        " raised " in words
-    )
+    fails_with(reply("VALCHANGE", body), words, of_plan=odd)
+    said = [one.getMessage() for one in caplog.records]
+    assert said == ["a data handler has failed"] * (" raised " in words)
 
 
 @given(body=st.binary(max_size=40).map(lambda part: part * 400), result=st.sampled_from(ERRORS))

@@ -1,100 +1,68 @@
-"""Response selectors are read and filled as WBI Adapter for JMS, "Response criteria", has it."""
+"""Response selectors and their templates, as WBI Adapter for JMS, "Response criteria", has them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import RequestRefused
-from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
 from connector.requests.response_selector import ResponseSelector
+from connector.requests.response_template import MAX_ROUNDS
 from connector.requests.selector_values import MAX_SELECTOR, Value, marker, put_values
+from tests.requests.samples import defined
 from tests.tables import rows
 
-
-def defined(name: str, info: str, *attributes: Attribute) -> Definition:
-    return Definition(
-        name,
-        app_specific_info=info,
-        attributes={attribute.name: attribute for attribute in attributes},
-        verbs={"Retrieve": Verb("Retrieve")},
-    )
-
-
-DEFINITIONS = Definitions(
-    {
-        definition.name: definition
-        for definition in (
-            defined(
-                "Customer",
-                "cw_mo_conn=MyDynamicMO",
-                Attribute("PrimaryID", "String"),
-                Attribute("Foo", "String"),
-                Attribute("Age", "Integer"),
-                Attribute("Limit", "Double"),
-                Attribute("Urgent", "Boolean"),
-                Attribute("Address", "Address", cardinality="n"),
-                Attribute("MyDynamicMO", "Meta"),
-            ),
-            defined("Address", "", Attribute("AddressID", "String"), Attribute("Kind", "String")),
-            defined("Meta", "", Attribute("CorrelationID", "String")),
-        )
-    }
+CUSTOMER = defined(
+    "Customer",
+    "cw_mo_conn=MyDynamicMO",
+    PrimaryID="String",
+    Foo="String",
+    Age="Integer",
+    Limit="Double",
+    Urgent="Boolean",
+    Address="Address[]",
+    MyDynamicMO="Meta",
 )
+ADDRESS = defined("Address", AddressID="String", Kind="String")
+META = defined("Meta", CorrelationID="String")
+CUSTOMERS = Definitions({one.name: one for one in (CUSTOMER, ADDRESS, META)})
 
 
-def request(**values: Any) -> BusinessObject:
-    return BusinessObject(DEFINITIONS, "Customer", "Retrieve", values)
-
-
-def fill(info: str, values: Mapping[str, Any], quoting: Any = "quoted") -> str:
+def fill(info: str, values: dict[str, Any], quoting: Any = "quoted", of: Definitions = CUSTOMERS) -> str:
+    """The selector of a request for the first of the business objects."""
     selector = ResponseSelector.parse(info, quoting)
     assert selector is not None
-    return selector.fill(request(**values))
+    return selector.fill(BusinessObject(of, next(iter(of)), "Get", values))
 
 
 # --- the examples of the source ------------------------------------------------------------------
 
 ADDRESSES = [{"AddressID": f"A{index}", "Kind": "home"} for index in range(6)]
-EXAMPLES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no placeholder": (
-        "response_selector=JMSType = 'xmlResponse'",
-        {},
-        "JMSType = 'xmlResponse'",
-    ),
-    "dynamic meta-object": (
+EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
+    ("response_selector=JMSType = 'xmlResponse'", {}, "JMSType = 'xmlResponse'"),
+    (
         "response_selector=JMSCorrelationID LIKE '{1}':MyDynamicMO.CorrelationID",
         {"MyDynamicMO": {"CorrelationID": "123ABC"}},
         "JMSCorrelationID LIKE '123ABC'",
     ),
-    "two placeholders, no space before AND": (
+    (  # no space before AND
         "response_selector=Name LIKE '{1}'AND Zip LIKE '{2}':PrimaryID,Address[4].AddressID",
         {"PrimaryID": "P1", "Address": ADDRESSES},
         "Name LIKE 'P1'AND Zip LIKE 'A4'",
     ),
-    "literal brace": (
-        "response_selector=PrimaryID LIKE {{1}",
-        {"PrimaryID": "P1"},
-        "PrimaryID LIKE {1}",
-    ),
-    "special characters in a value, key with a capital": (
-        "Response_selector=PrimaryID = '{1}':Foo",
-        {"Foo": "{A:B};{C:D}"},
-        "PrimaryID = '{A:B};{C:D}'",
-    ),
-}
+    ("response_selector=PrimaryID LIKE {{1}", {"PrimaryID": "P1"}, "PrimaryID LIKE {1}"),
+    ("Response_selector=PrimaryID = '{1}':Foo", {"Foo": "{A:B};{C:D}"}, "PrimaryID = '{A:B};{C:D}'"),
+]
 
 
-@rows("name", EXAMPLES)
-def test_the_examples_of_the_source_byte_for_byte(name: str) -> None:
-    info, values, expected = EXAMPLES[name]
+@rows("info, values, expected", EXAMPLES)
+def test_the_examples_of_the_source_byte_for_byte(info: str, values: dict[str, Any], expected: str) -> None:
     assert fill(info, values, "quoted") == fill(info, values, "raw") == expected
-    if name != "literal brace":
+    if "LIKE {" not in expected:  # a literal brace is in no selector
         assert compile_selector(expected).identifiers
 
 
@@ -127,16 +95,14 @@ def test_it_is_one_of_the_pairs_of_the_verb_and_a_separator_in_quotes_is_none(
 # --- placeholders and paths -----------------------------------------------------------------------
 
 
-def test_a_value_that_looks_like_a_placeholder_is_not_one() -> None:
-    values = {"PrimaryID": "{2} {{ '{1}", "Foo": "foo"}
-    assert fill("response_selector=a = '{1}' AND b = '{2}':PrimaryID,Foo", values) == (
-        "a = '{2} {{ ''{1}' AND b = 'foo'"
-    )
-
-
-def test_a_placeholder_may_stand_several_times_and_in_any_order() -> None:
-    info = "response_selector=a = '{2}{1}' OR a = '{{{1}}':PrimaryID, Foo"
-    assert fill(info, {"PrimaryID": "p", "Foo": "f"}) == "a = 'fp' OR a = '{p}'"
+@rows("template, first, expected", [
+        ("a = '{1}' AND b = '{2}':PrimaryID,Foo", "{2} {{ '{1}", "a = '{2} {{ ''{1}' AND b = 'f'"),
+        ("a = '{2}{1}' OR a = '{{{1}}':PrimaryID, Foo", "p", "a = 'fp' OR a = '{p}'"),
+    ])  # fmt: skip
+def test_a_placeholder_may_stand_anywhere_and_a_value_that_looks_like_one_is_none(
+    template: str, first: str, expected: str
+) -> None:
+    assert fill(f"response_selector={template}", {"PrimaryID": first, "Foo": "f"}) == expected
 
 
 @rows(
@@ -210,14 +176,10 @@ def test_what_cannot_be_filled_is_refused_with_attribute_and_placeholder_and_wit
     assert "confidential" not in str(caught.value)
 
 
-def test_half_a_character_is_refused() -> None:
-    with pytest.raises(RequestRefused, match="lone surrogate"):
-        fill("response_selector=a = '{1}':Foo", {"Foo": "x\ud800"})
-
-
-def test_a_selector_that_its_values_make_too_long_is_refused() -> None:
-    with pytest.raises(RequestRefused, match=f"at most {MAX_SELECTOR}"):
-        fill("response_selector=a = '{1}':Foo", {"Foo": "x" * MAX_SELECTOR})
+@rows("value, words", [("x\ud800", "lone surrogate"), ("x" * MAX_SELECTOR, f"at most {MAX_SELECTOR}")])
+def test_half_a_character_or_a_selector_that_is_too_long_is_refused(value: str, words: str) -> None:
+    with pytest.raises(RequestRefused, match=words):
+        fill("response_selector=a = '{1}':Foo", {"Foo": value})
 
 
 @rows("number", [float("inf"), float("nan"), 1 << 63, -(1 << 63)])
@@ -226,64 +188,167 @@ def test_a_number_that_no_selector_can_have_is_refused(number: float) -> None:
         put_values(f"a = {marker(0)}", [Value("{1}", number)], "quoted")
 
 
-# --- strings that would be more than a value -------------------------------------------------------
-
-INJECTIONS = [
-    "' OR TRUE OR 'a' = '",
-    "' OR 1 = 1 --",
-    "x' OR '1'='1",
-    "'; DROP TABLE messages; --",
-    "' OR JMSCorrelationID LIKE '%",
-    "%",
-    "_",
-    "%%%%",
-    "x%' ESCAPE 'x",
-    "\\' OR TRUE OR a = '",
-    "\\",
-    "\\%",
-    "\\_' OR TRUE OR a LIKE '",
-    "'' OR TRUE OR a = ''",
-    "''' OR TRUE OR '''' = '",
-    "') OR ('a' = 'a",
-    "a' IS NOT NULL OR a <> 'b",
-    "/* */' OR TRUE /*",
-    "{1}",
-    "{{1}}",
-    "{{ PrimaryID }}",
-    "{% if True %}' OR TRUE{% endif %}",
-    "\x000\x00",
-    "\x00",
-    "\n' OR TRUE OR a = '",
-    "\u2019 OR TRUE OR a = \u2019",
-    "\uff07 OR TRUE",
-    "' ESCAPE '!",
-    "!",
-    "',a) OR TRUE OR a IN ('",
-]
-STRANGERS = ["", "stranger", "x", "%", "a", "0", "P", "' OR TRUE OR 'a' = '!", "\\x", "AA"]
-
-
-@rows("form", ["a = '{1}'", "a LIKE '{1}'", "a LIKE '{1}' ESCAPE '!'", "a IN ('{1}')"])
-@rows("key", ["response_selector", "response_selector_template"])
-@rows("value", INJECTIONS)
-def test_an_injected_value_selects_its_own_reply_and_no_stranger(value: str, key: str, form: str) -> None:
-    info = f"{key}={form}:Foo"
-    if key.endswith("template"):
-        info = f"{key}={form.replace('{1}', '{{ Foo }}')}"
-    matches = compile_selector(fill(info, {"Foo": value, "PrimaryID": "P"})).matches
-    assert matches(Message(properties={"a": value}))
-    assert not any(matches(Message(properties={"a": other})) for other in STRANGERS if other != value)
-    assert not matches(Message())
-
-
-@rows("value", INJECTIONS)
-def test_a_text_outside_quotes_is_refused_whatever_it_is(value: str) -> None:
-    with pytest.raises(RequestRefused, match="outside quotes"):
-        fill("response_selector=a = {1}:Foo", {"Foo": value})
-
-
 def test_raw_quoting_lets_a_value_be_more_than_a_value_but_not_null() -> None:
     info = "response_selector=a = '{1}':Foo"
     assert fill(info, {"Foo": "' OR TRUE OR a = '"}, "raw") == "a = '' OR TRUE OR a = ''"
     with pytest.raises(RequestRefused, match=r"\{1\}, Foo, has no value"):
         fill("response_selector=a = {1}:Foo", {}, "raw")
+
+
+# --- templates: they choose and join, and what they put in stays a value ---------------------------
+
+ORDER = defined("Order", Id="String", Size="Integer", Urgent="Boolean", items="Item[]", Buyer="Item")
+ITEM = defined("Item", keys="String", No="Integer")
+ORDERS = Definitions({one.name: one for one in (ORDER, ITEM)})
+
+
+def fill_template(template: str, /, quoting: Any = "quoted", **values: Any) -> str:
+    return fill(f"response_selector_template={template}", values, quoting, ORDERS)
+
+
+def problems(template: str) -> list[str]:
+    selector = ResponseSelector.parse(f"response_selector_template={template}", "quoted")
+    assert selector is not None
+    return [str(mistake) for mistake in selector.problems(ORDER, ORDERS)]
+
+
+ITEMS = [{"keys": "a", "No": 1}, {"keys": "b'%", "No": 2}]
+
+
+@rows(
+    "template, expected",
+    [
+        ("JMSType = 'x'", "JMSType = 'x'"),
+        ("a = '{{ Id }}' AND n = {{ Size }} AND {{ Urgent }}", "a = 'i''%' AND n = 7 AND TRUE"),
+        ("a LIKE '{{ Id }}%'", r"a LIKE 'i''\%%' ESCAPE '\'"),
+        ("{% if Urgent %}u = {{ Urgent }}{% else %}a = 1{% endif %};x=y", "u = TRUE"),
+        ("{% if Buyer.keys %}a = 1{% else %}a = 2{% endif %}", "a = 2"),
+        ("a = '{{ Buyer.keys or 'nobody' }}'", "a = 'nobody'"),
+        ("a = '{{ Buyer.keys | default(\"it's;\") }}'", "a = 'it''s;'"),
+        ("a = '{{ items[1].keys }}' AND n = {{ items[1].No }}", "a = 'b''%' AND n = 2"),
+        (
+            "{% for i in items %}a = '{{ i.keys | upper }}'{% if not loop.last %} OR {% endif %}{% endfor %}",
+            "a = 'A' OR a = 'B''%'",
+        ),
+        ("{% set first = items[0].keys ~ '-' %}a = '{{ first }}'", "a = 'a-'"),
+        ("a IN ('{{ Id[:1] }}')", "a IN ('i')"),
+        ("{# none; of it #}a = '{{ Id | replace(\"'\", '') | title }}'", "a = 'I%'"),
+        ("a = '{{ \"' OR '\" }}'", "a = ''' OR '''"),
+        ("n = {{ Size - 1 }} AND m = {{ -Size }}", "n = 6 AND m = -7"),
+    ],
+)
+def test_a_template_becomes_a_selector(template: str, expected: str) -> None:
+    assert fill_template(template, Id="i'%", Size=7, Urgent=True, items=ITEMS) == expected
+
+
+@rows(
+    "quoting, value, expected",
+    [
+        ("raw", "' OR TRUE OR a = '", "a = '' OR TRUE OR a = ''"),
+        ("quoted", "{{ Size }}{% for x in items %}'", "a = '{{ Size }}{% for x in items %}'''"),
+    ],
+)
+def test_a_value_that_is_a_template_is_a_value_and_raw_quoting_is_for_templates_too(
+    quoting: str, value: str, expected: str
+) -> None:
+    assert fill_template("a = '{{ Id }}'", quoting, Id=value) == expected
+
+
+@rows(
+    "template, words",
+    [
+        ("a = '{{ Id }}'", "Id has no value"),
+        ("a = '{{ Buyer.keys }}'", "Buyer.keys has no value"),
+        ("a = '{{ items[3].keys }}'", "items[3].keys has no value"),
+        ("a = '{{ 'x' ~ Id }}'", "Id has no value"),
+        ("a = '{{ Id | upper }}'", "Id has no value"),
+        ("a = '{{ items }}'", "items is a list"),
+        ("a = '{{ items[0] }}'", "items[0] is an object"),
+        ("a = {{ items[0].keys }}", "items[0].keys is a text and stands outside quotes"),
+        ("a = '{{ items[0].keys + 1 }}'", "TypeError"),
+        ("{% if Urgent %}a = 1{% endif %}", "empty"),
+        ("a = 'x{{ Size }}", "not closed"),
+    ],
+)
+def test_what_cannot_be_filled_is_refused_and_named(template: str, words: str) -> None:
+    with pytest.raises(RequestRefused) as caught:
+        fill_template(template, Size=1, items=[{"keys": "confidential"}])
+    assert words in str(caught.value)
+    assert "confidential" not in str(caught.value)
+
+
+@rows(
+    "template",
+    [
+        *("{{ Id.__class__.__mro__ }}", "{{ ''['__class__'] }}", "{{ Id | attr('__class__') }}"),
+        *("{{ self }}", "{{ self._TemplateReference__context }}", "{{ cycler.__init__.__globals__ }}"),
+        *("{{ lipsum }}", "{{ loop.__class__ }}", "{% for i in items %}{{ loop.__init__ }}{% endfor %}"),
+        *("{{ range(1000000000) }}", "{{ Id.upper() }}", "{{ 'x' * 1000000000 }}", "{{ 9 ** 9 ** 9 }}"),
+        *("{{ '%1000000000d' % 1 }}", "{{ '{:1000000000}'.format(1) }}"),
+        *("{% include '/etc/passwd' %}", "{% import 'os' as os %}", "{% from 'os' import path %}"),
+        *("{% extends 'x' %}", "{% block x %}{% endblock %}", "{% call m() %}{% endcall %}"),
+        *("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{% filter upper %}{{ Id }}{% endfilter %}"),
+        *("{% set x %}{{ Id }}{% endset %}", "{% autoescape false %}{{ Id }}{% endautoescape %}"),
+        *("{% for x in items recursive %}{{ loop(x) }}{% endfor %}", "{{ " + "9" * 5000 + " }}"),
+        "(" * 5000 + "{{ " + "(" * 5000,
+        "{% if Id %}" * 30 + "{% endif %}" * 30 + "{{ Nothing }}",
+        *("{{ Id | safe }}", "{{ Id | _value('x') }}", "{{ Id | format }}"),
+        *("{{ _connector_found }}", "{{ _connector_rounds }}"),
+    ],
+)
+def test_a_template_reaches_nothing_but_the_object(template: str) -> None:
+    with pytest.raises(RequestRefused):
+        fill_template(f"a = '{template}'", Id="x", items=ITEMS)
+
+
+EACH = "{% for x in items %}"
+
+
+@rows(
+    "template, words",
+    [
+        (EACH * 8 + "{% endfor %}" * 8 + "a = 1", f"more than {MAX_ROUNDS} rounds"),
+        (EACH + "x" * 1000 + "{% endfor %}", f"more than {MAX_SELECTOR} characters"),
+        ("{% set x = 'ten chars.' %}" + "{% set x = x ~ x %}" * 40, f"more than {MAX_SELECTOR} characters"),
+        ("{% set x = items %}" + "{% set x = x + x %}" * 20, f"more than {MAX_SELECTOR} values"),
+    ],
+)
+def test_loops_the_output_and_what_is_set_are_bounded(template: str, words: str) -> None:
+    with pytest.raises(RequestRefused, match=words):
+        fill_template(template, items=[{"No": number} for number in range(100)])
+
+
+@rows(
+    "template, word",
+    [
+        ("a = '{{ Idd }}'", "Order has no attribute 'Idd'"),
+        ("a = '{{ Buyer.key }}'", "Item has no attribute 'key'"),
+        ("a = '{{ items.keys }}'", "items is a list, expected items[0].keys"),
+        ("a = '{{ Buyer }}'", "Buyer is a business object (Item)"),
+        ("a = '{{ Id.x }}'", "Id is a String"),
+        ("a = {{ Id }}", "with sample values: Id is a text and stands outside quotes"),
+        ("{% if Idd %}a = 1{% else %}a = 2{% endif %}", "Order has no attribute 'Idd'"),
+        ("a = ", "with sample values it is no selector"),
+        ("a = '{{ Id'", "no template"),
+        ("a = '{{ Id | uper }}'", "no filter 'uper'"),
+        ("a = '{% if Id is sting %}{% endif %}'", "no test 'sting'"),
+        ("a = '{{ f(Id) }}'", "a call in a template"),
+    ],
+)
+def test_the_check_says_what_is_wrong_with_a_template(template: str, word: str) -> None:
+    (problem,) = problems(template)
+    assert word in problem
+
+
+@rows(
+    "template",
+    [
+        "a = '{{ Id }}' AND n = {{ Size }}",
+        "a = '{{ items[4].keys }}'",
+        "{% for item in items %}a = '{{ item.keys }}'{% if not loop.last %} OR {% endif %}{% endfor %}",
+        "{% if Buyer and items %}a = {{ Buyer.No }}{% endif %}",
+        "{% set x = items | first %}n = {{ x.No }} AND s = {{ items | length }}",
+    ],
+)
+def test_the_check_finds_nothing_wrong_with_a_good_template(template: str) -> None:
+    assert problems(template) == []

@@ -1,50 +1,40 @@
-"""``check`` finds mistakes in response selectors before a request does, where they stand."""
+"""The check of response selectors finds mistakes before a request does, and where they stand."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from connector.businessobjects.definition import Definitions
 from connector.config.loading import check
 from connector.errors import Problem
+from connector.requests.response_selector import ResponseSelector, misspellings
+from connector.requests.selector_values import Mistake
+from tests.requests.samples import defined
 from tests.tables import rows
 
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true}
-connector: {ApplicationName: shop, ReplyToDestination: queue://replies}
-metaobjects: ./objects.yaml
-"""
-OBJECTS = """\
-business_object: Customer
-app_specific_info: cw_mo_conn=Meta
-verbs:
-  Retrieve:
-    app_specific_info: INFO
-attributes:
-  PrimaryID: {type: String, key: true}
-  Age: Integer
-  Note: {type: String, cardinality: n}
-  Address: {type: Address, cardinality: n}
-  Meta: Meta
----
-business_object: Address
-attributes: {AddressID: {type: String, key: true}, City: City, Next: Address}
----
-business_object: City
-attributes: {Name: {type: String, key: true}, Since: Date}
----
-business_object: Meta
-attributes: {CorrelationID: String}
-"""
+CUSTOMER = defined(
+    "Customer",
+    "cw_mo_conn=Meta",
+    PrimaryID="String",
+    Age="Integer",
+    Note="String[]",
+    Address="Address[]",
+    Meta="Meta",
+)
+ADDRESS = defined("Address", AddressID="String", City="City", Next="Address")
+CITY = defined("City", Name="String", Since="Date")
+DEFINITIONS = Definitions(
+    {one.name: one for one in (CUSTOMER, ADDRESS, CITY, defined("Meta", CorrelationID="String"))}
+)
 
 
-def problems(directory: Path, info: str) -> list[Problem]:
-    """What is said about the verb, apart from the warning that nothing is polled."""
-    (directory / "objects.yaml").write_text(OBJECTS.replace("INFO", info), "utf-8")
-    (directory / "adapter.yaml").write_text(ADAPTER, "utf-8")
-    return [problem for problem in check(directory / "adapter.yaml") if "objects.yaml" in problem.file]
+def mistakes(info: str) -> list[Mistake]:
+    """What is said about a verb with this application-specific information."""
+    selector = ResponseSelector.parse(info, "quoted")
+    return [*misspellings(info), *(selector.problems(CUSTOMER, DEFINITIONS) if selector else ())]
 
 
-# § marks the place that the problem must name.
+# § marks the place that the mistake must name.
 CASES = {
     "index too large": ("a = '§{2}':PrimaryID", "{2}, but 1 attribute listed", None),
     "index 0": ("a = '{1}' OR a = '§{0}':PrimaryID", "the first attribute is number 1", None),
@@ -52,11 +42,7 @@ CASES = {
     "comma at the end": ("a = '{1}':PrimaryID,§", "no attribute, expected the path of one", None),
     "unknown attribute": ("a = '{1}':§PrimaryId", "Customer has no attribute 'PrimaryId'", "PrimaryID"),
     "unknown attribute of a child": ("a = '{1}':Meta.§CorelationID", "Meta has no", "CorrelationID"),
-    "unknown attribute of a grandchild": (
-        "a = '{1}' AND b = '{2}':PrimaryID,Address[4].City.§Nme",
-        "City has no attribute 'Nme'",
-        "Name",
-    ),
+    "of a grandchild": ("a = '{1}':Address[4].City.§Nme", "City has no attribute 'Nme'", "Name"),
     "list without index": ("a = '{1}':Address.§AddressID", "expected Address[0].AddressID", None),
     "list as a value": ("a = '{1}':§Address", "Address is a list", None),
     "list of values": ("a = '{1}':§Note", "Note is a list of values (String), expected one of", None),
@@ -72,7 +58,6 @@ CASES = {
     "quote that stays open": ("a = §'x", "not closed", None),
     "text outside quotes": ("a = §{1}:PrimaryID", "PrimaryID is a String, expected '{1}'", None),
     "date outside quotes": ("a > §{1}:Address[0].City.Since", "Since is a Date", None),
-    "escape before a value": (r"§a LIKE '\{1}' ESCAPE '\':PrimaryID", "escape character stands before", None),
     "both": ("a = 1;§response_selector_template=a = 1", "response_selector and response_selector_", None),
     "twice": ("a = 1;§Response_Selector=a = 2", "response_selector twice", None),
 }  # fmt: skip
@@ -80,69 +65,51 @@ CASES = {
 
 @rows("marked, words, near", CASES.values())
 def test_a_mistake_is_the_only_error_and_named_with_its_place(
-    tmp_path: Path, marked: str, words: str, near: str | None
+    marked: str, words: str, near: str | None
 ) -> None:
     info = f"response_selector={marked}"
-    errors = [each for each in problems(tmp_path, info.replace("§", "")) if not each.warning]
-    assert len(errors) == 1, [str(error) for error in errors]
-    (error,) = errors
-    column = len("    app_specific_info: ") + info.index("§") + 1
-    assert (error.line, error.column) == (5, column)
-    assert error.path == "Customer.verbs.Retrieve.app_specific_info"
+    (error,) = (one for one in mistakes(info.replace("§", "")) if not one.warning)
+    assert error.offset == info.index("§")
     assert words in str(error)
-    assert error.nearest == near
+    assert near is None or near in error.among
 
 
-def test_an_empty_selector_is_an_error_at_its_name(tmp_path: Path) -> None:
-    (error,) = problems(tmp_path, "a=b; response_selector=")
-    assert (error.line, error.column) == (5, len("    app_specific_info: a=b; ") + 1)
-    assert "response_selector is empty" in str(error)
+@rows("info, words", [
+        (r"response_selector=a LIKE '\{1}' ESCAPE '\':PrimaryID", ["escape character stands before"]),
+        ("a=b; response_selector=", ["response_selector is empty"]),
+        (
+            "response_selector=a = '{3}' AND b = '{x' AND c = {1}:PrimaryID,Addres[0].AddressID",
+            ["{3}, but 2", "a single {", "no attribute 'Addres'", "PrimaryID is a String"],
+        ),
+    ])  # fmt: skip
+def test_all_mistakes_of_a_selector_are_found_at_once(info: str, words: list[str]) -> None:
+    found = [str(one) for one in mistakes(info) if not one.warning]
+    assert len(found) == len(words), found
+    assert all(any(word in one for one in found) for word in words), found
 
 
-def test_all_mistakes_of_a_selector_are_found_at_once(tmp_path: Path) -> None:
-    info = "response_selector=a = '{3}' AND b = '{x' AND c = {1}:PrimaryID,Addres[0].AddressID"
-    found = [error for error in problems(tmp_path, info) if not error.warning]
-    words = ["{3}, but 2", "a single {", "PrimaryID is a String", "no attribute 'Addres'"]
-    assert len(found) == len(words)
-    for error, word in zip(found, words, strict=True):
-        assert word in str(error)
-
-
-@rows(
-    "info, words",
-    [
+@rows("info, words", [
         ("response_selector=PrimaryID LIKE {{1}", "no selector of JMS, 'PrimaryID LIKE {1}'"),
         ("response_selector=a = '{1}' AND:PrimaryID", "no selector of JMS"),
         ("response_selector=JMSCorrelation = '{1}':PrimaryID", "JMSCorrelationID"),
         ("response_selector=a = '{1}':PrimaryID,Age", "attribute 2, Age, is not used"),
         ("response_selector_template=a = '{{ PrimaryID }}' AND", "no selector of JMS"),
-    ],
-)
-def test_what_a_provider_may_know_better_is_a_warning(tmp_path: Path, info: str, words: str) -> None:
-    (warning,) = problems(tmp_path, info)
+        *(
+            (f"a=b; {name}=JMSType = 'x'", "means nothing")
+            for name in (
+                *("reponse_selector", "response-selector", "responseselector", "response_selector_"),
+                "response selector",
+            )
+        ),
+    ])  # fmt: skip
+def test_what_a_provider_may_know_better_or_is_almost_a_name_is_a_warning(info: str, words: str) -> None:
+    (warning,) = mistakes(info)
     assert warning.warning
     assert words in str(warning)
 
 
-@rows(
-    "name",
-    ["reponse_selector", "response-selector", "responseselector", "response_selector_", "response selector"],
-)
-def test_a_name_that_is_almost_that_of_a_response_selector_is_a_warning(tmp_path: Path, name: str) -> None:
-    (warning,) = problems(tmp_path, f"a=b; {name}=JMSType = 'x'")
-    assert warning.warning
-    assert warning.nearest == "response_selector"
-    assert (warning.line, warning.column) == (5, len("    app_specific_info: a=b; ") + 1)
-
-
-@rows("name", ["selector", "response", "response_timeout", "request_selector_x", "cw_mo_x"])
-def test_any_other_name_beside_it_is_nobody_s_business(tmp_path: Path, name: str) -> None:
-    assert problems(tmp_path, f"{name}=JMSType = 'x'") == []
-
-
-@rows(
-    "info",
-    [
+@rows("info", [
+        *("selector=a = 1", "response=a = 1", "response_timeout=a = 1", "request_selector_x=a", "cw_mo_x=a"),
         "response_selector=JMSType = 'xmlResponse'",
         "response_selector=JMSCorrelationID LIKE '{1}':Meta.CorrelationID",
         "response_selector=Name LIKE '{1}'AND Zip LIKE '{2}':PrimaryID,Address[4].AddressID",
@@ -151,33 +118,53 @@ def test_any_other_name_beside_it_is_nobody_s_business(tmp_path: Path, name: str
         "response_selector=a = {1}:not_null(PrimaryID, Age)",
         "response_selector=a = '{1}':Address[0].Next.Next.Next.AddressID",
         "response_selector_template=a = '{{ PrimaryID }}'",
-    ],
-)
-def test_the_check_finds_nothing_wrong_with_a_good_selector(tmp_path: Path, info: str) -> None:
-    assert problems(tmp_path, info) == []
+    ])  # fmt: skip
+def test_the_check_finds_nothing_wrong_with_a_good_selector_or_any_other_name(info: str) -> None:
+    assert mistakes(info) == []
 
 
-@rows(
-    "written, line, column",
-    [
-        ("'response_selector=a = ''x'' AND b = ''{1}'':Idd'", 5, 69),
-        ("\"response_selector=a = 'x' AND b = '{1}':Idd\"", 5, 65),
-        (">-\n      response_selector=a = 'x'\n      AND b = '{1}':Idd", 5, 24),
-    ],
-)
-def test_the_place_is_told_however_it_is_written_in_yaml(
-    tmp_path: Path, written: str, line: int, column: int
-) -> None:
-    (error,) = problems(tmp_path, written)
-    assert "no attribute 'Idd'" in str(error)
-    assert (error.line, error.column) == (line, column)
+# --- what `connector check` makes of it -----------------------------------------------------------
+
+ADAPTER = """\
+provider: {type: dropbox, root: ./data, create: true}
+connector: {ApplicationName: shop, ReplyToDestination: queue://replies}
+metaobjects: ./objects.yaml
+"""
+OBJECTS = """\
+business_object: Customer
+attributes: {PrimaryID: {type: String, key: true}}
+verbs:
+  Retrieve:
+    INFO
+"""
 
 
-def test_a_selector_of_the_source_s_key_is_checked_too(tmp_path: Path) -> None:
-    (tmp_path / "objects.yaml").write_text(
-        OBJECTS.replace("app_specific_info: INFO", "AppSpecificInfo: response_selector=a = '{1}':Idd"),
-        "utf-8",
-    )
-    (tmp_path / "adapter.yaml").write_text(ADAPTER, "utf-8")
-    errors = [each for each in check(tmp_path / "adapter.yaml") if "'Idd'" in each.found]
-    assert [error.path for error in errors] == ["Customer.verbs.Retrieve.AppSpecificInfo"]
+def problems(directory: Path, info: str) -> list[Problem]:
+    """What is said about the verb, apart from the warning that nothing is polled."""
+    (directory / "objects.yaml").write_text(OBJECTS.replace("INFO", info), "utf-8")
+    (directory / "adapter.yaml").write_text(ADAPTER, "utf-8")
+    return [problem for problem in check(directory / "adapter.yaml") if "objects.yaml" in problem.file]
+
+
+@rows("written, column", [
+        ("response_selector=a = '{1}':Idd", 52),
+        ("'response_selector=a = ''x'' AND b = ''{1}'':Idd'", 69),
+        ("\"response_selector=a = 'x' AND b = '{1}':Idd\"", 65),
+        (">-\n      response_selector=a = 'x'\n      AND b = '{1}':Idd", 24),
+    ])  # fmt: skip
+def test_the_place_is_told_however_it_is_written_in_yaml(tmp_path: Path, written: str, column: int) -> None:
+    for key in ("app_specific_info", "AppSpecificInfo"):  # the second one is the source's
+        (error,) = problems(tmp_path, f"{key}: {written}")
+        assert "no attribute 'Idd'" in str(error)
+        assert error.path == f"Customer.verbs.Retrieve.{key}"
+        if key == "app_specific_info":
+            assert (error.line, error.column) == (5, column)
+
+
+def test_the_right_name_is_told_and_a_warning_stays_one(tmp_path: Path) -> None:
+    (error,) = problems(tmp_path, "app_specific_info: \"response_selector=a = '{1}':PrimaryId\"")
+    (warning,) = problems(tmp_path, "app_specific_info: a=b; reponse_selector=JMSType = 'x'")
+    assert (error.nearest, error.warning) == ("PrimaryID", False)
+    assert error.mistake.endswith("did you mean 'PrimaryID'?")
+    assert (warning.nearest, warning.warning) == ("response_selector", True)
+    assert (warning.line, warning.column) == (5, len("    app_specific_info: a=b; ") + 1)

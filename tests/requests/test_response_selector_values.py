@@ -33,6 +33,15 @@ TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
     st.permutations(EVERY_ESCAPE_CHARACTER).map("".join),
 )
+INJECTIONS = [
+    *("' OR TRUE OR 'a' = '", "' OR 1 = 1 --", "x' OR '1'='1", "'; DROP TABLE messages; --", "\\", "\\%"),
+    *("' OR JMSCorrelationID LIKE '%", "%", "_", "%%%%", "x%' ESCAPE 'x", "\\' OR TRUE OR p = '", "!"),
+    *("\\_' OR TRUE OR p LIKE '", "'' OR TRUE OR p = ''", "''' OR TRUE OR '''' = '", "') OR ('a' = 'a"),
+    *("a' IS NOT NULL OR p <> 'b", "/* */' OR TRUE /*", "{1}", "{{1}}", "{{ A }}", "\x000\x00", "\x00"),
+    *("{% if True %}' OR TRUE{% endif %}", "\n' OR TRUE OR p = '", "\u2019 OR TRUE OR p = \u2019"),
+    *("\uff07 OR TRUE", "' ESCAPE '!", "',p) OR TRUE OR p IN ('"),
+]
+"""Texts that would be more than a value, were they not quoted."""
 WRITTEN = TEXTS.map(lambda text: text.replace("\0", ""))
 """As a file can hold it."""
 
@@ -58,12 +67,25 @@ def others(value: str) -> list[str]:
     return [other for other in changed if other != value]
 
 
+def selects_exactly(filled: str, value: str, *more: str) -> bool:
+    """Whether a selector is true for a message with the value, and for no other."""
+    strangers = [other for other in (*others(value), *more) if other != value]
+    return (
+        is_true(filled, p=value) and not is_true(filled) and not any(is_true(filled, p=s) for s in strangers)
+    )
+
+
+@rows("value", INJECTIONS)
+@rows("form", ["p = '{1}'", "p LIKE '{1}'", "p LIKE '{1}' ESCAPE '!'", "p IN ('{1}')"])
+def test_an_injected_value_selects_its_own_reply_and_no_stranger(form: str, value: str) -> None:
+    for info in (f"={form}:A", f"_template={form.replace('{1}', '{{ A }}')}"):
+        assert selects_exactly(selector(f"response_selector{info}", A=value), value, *INJECTIONS)
+
+
 @settings(max_examples=300)
 @given(value=TEXTS, random=TEXTS)
 def test_an_equal_comparison_selects_exactly_the_value(value: str, random: str) -> None:
-    filled = selector("response_selector=p = '{1}':A", A=value)
-    assert is_true(filled, p=value)
-    assert not any(is_true(filled, p=other) for other in [*others(value), random] if other != value)
+    assert selects_exactly(selector("response_selector=p = '{1}':A", A=value), value, random)
 
 
 @settings(max_examples=300)
@@ -71,8 +93,7 @@ def test_an_equal_comparison_selects_exactly_the_value(value: str, random: str) 
 def test_like_selects_exactly_the_value_with_and_without_escape(value: str, random: str, escape: str) -> None:
     written = f" ESCAPE '{escape.replace(chr(39), chr(39) * 2)}'" if escape else ""
     filled = selector(f"response_selector=p LIKE '{{1}}'{written}:A", A=value)
-    assert is_true(filled, p=value)
-    assert not any(is_true(filled, p=other) for other in [*others(value), random] if other != value)
+    assert selects_exactly(filled, value, random)
 
 
 @settings(max_examples=200)
@@ -151,9 +172,7 @@ def test_no_application_specific_information_makes_the_reader_the_check_or_the_f
     assert not [mistake for mistake in mistakes if mistake.offset < len(key)]
 
 
-@given(
-    st.decimals(-(10**15), 10**15, places=2),
-)
+@given(st.decimals(-(10**15), 10**15, places=2))
 def test_a_decimal_is_written_with_its_digits(value: Decimal) -> None:
     digits = format(value if value else value.copy_abs(), "f")
     assert selector("response_selector=price = '{1}':E", E=value) == f"price = '{digits}'"
@@ -163,14 +182,11 @@ def test_a_decimal_is_written_with_its_digits(value: Decimal) -> None:
     assert not is_true(filled, price=float(value) + 1)
 
 
-def test_a_decimal_that_no_selector_can_have_is_refused() -> None:
+def test_a_decimal_that_no_selector_can_have_is_refused_and_others_keep_their_digits() -> None:
     with pytest.raises(RequestRefused, match="beyond 64 bits"):
         selector("response_selector=price = {1}:E", E="1e30")
     assert selector("response_selector=price = '{1}':E", E="1e3") == "price = '1000'"
     assert selector("response_selector=price = '{1}':sum([E, E])", E="0.10") == "price = '0.20'"
-
-
-@rows("template", ["price = '{{ E }}'", "price = {{ E }}"])
-def test_a_template_has_the_digits(template: str) -> None:
-    filled = selector(f"response_selector_template={template}", E="12345678901234567890.10")
-    assert "12345678901234567890.10" in filled
+    for template in ("price = '{{ E }}'", "price = {{ E }}"):
+        filled = selector(f"response_selector_template={template}", E="12345678901234567890.10")
+        assert "12345678901234567890.10" in filled

@@ -1,4 +1,4 @@
-"""The sender: who commits for whom, and that a thread that ends in between holds up nobody."""
+"""The sender and the slots of a client: who commits for whom, whose turn it is, and nobody is held up."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import cast
 import pytest
 
 from connector.core.session import CoreSession
-from connector.errors import ProviderError, UnknownDestination
+from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.requests.sender import Outgoing, Sender
+from connector.requests.slots import Slots
 from tests.waiting import wait_for
 
 REQUESTS = parse_destination("queue://requests")
@@ -120,27 +121,16 @@ def test_an_error_of_one_request_is_told_to_its_thread_alone(session: Recorder, 
     assert session.commits == [["first"], ["good"]]
 
 
-def test_an_interrupt_in_a_commit_holds_up_nobody(session: Recorder, sender: Sender) -> None:
+@pytest.mark.parametrize("commit", [1, 2])
+def test_an_interrupt_in_a_commit_is_told_to_those_for_whom_it_was_and_holds_up_nobody(
+    session: Recorder, sender: Sender, commit: int
+) -> None:
+    """Two requests wait while the first one is committed. The other two are one commit."""
     line = Line(session, sender)
 
     def interrupt() -> None:
         line.hold()
-        session.before_commit = lambda: None
-        raise KeyboardInterrupt
-
-    session.before_commit = interrupt
-    with line:
-        line.send("second")
-    assert [type(one.exception()) for one in line.sent] == [KeyboardInterrupt, type(None)]
-    assert session.commits == [["second"]]
-
-
-def test_an_interrupt_in_a_commit_is_told_to_those_for_whom_it_was(session: Recorder, sender: Sender) -> None:
-    line = Line(session, sender)
-
-    def interrupt() -> None:
-        line.hold()
-        if len(session._open) > 1:
+        if len(session._open) == commit:
             session.before_commit = lambda: None
             raise KeyboardInterrupt
 
@@ -148,12 +138,15 @@ def test_an_interrupt_in_a_commit_is_told_to_those_for_whom_it_was(session: Reco
     with line:
         line.send("second")
         line.send("third")
-    first, *others = (type(one.exception()) for one in line.sent)
-    assert first is type(None)
-    assert sorted(others, key=str) == sorted([KeyboardInterrupt, ProviderError], key=str)
-    assert session.commits == [["first"]]
+    first, *others = (type(one.exception()).__name__ for one in line.sent)
+    if commit == 1:
+        assert (first, others) == ("KeyboardInterrupt", ["NoneType"] * 2)
+        assert session.commits == [["second", "third"]]
+    else:
+        assert (first, sorted(others)) == ("NoneType", ["KeyboardInterrupt", "ProviderError"])
+        assert session.commits == [["first"]]
     sender.send(outgoing("later"))
-    assert session.commits == [["first"], ["later"]]
+    assert session.commits[-1] == ["later"]
 
 
 class Interrupted(Outgoing):
@@ -177,3 +170,71 @@ def test_a_request_whose_thread_is_interrupted_is_not_sent_and_holds_up_nobody(
         line.send("second")
     assert [one.result() for one in line.sent] == [None, None]
     assert session.commits == [["first"], ["second"]]
+
+
+# -- slots: first come, first served, each granted once ---------------------------------------------
+
+
+def test_waiters_are_granted_a_slot_in_the_order_of_asking() -> None:
+    slots = Slots(1)
+    assert slots.acquire().done()
+    granted: list[int] = []
+    for number in range(3):
+        slots.acquire().add_done_callback(lambda _, number=number: granted.append(number))  # type: ignore[misc]
+    assert (granted, slots.waiting) == ([], 3)
+    for _ in range(3):
+        slots.release()
+    assert (granted, slots.waiting) == ([0, 1, 2], 0)
+
+
+def test_nobody_overtakes_those_who_wait_and_who_has_gone_keeps_no_slot_from_the_next() -> None:
+    slots = Slots(2)
+    first, second, third, fourth = [slots.acquire() for _ in range(4)]
+    slots.release()
+    late = slots.acquire()
+    assert [slot.done() for slot in (first, second, third, fourth, late)] == [True, True, True, False, False]
+    assert fourth.cancel()
+    assert slots.waiting == 1
+    slots.release()
+    assert late.done()
+    assert not late.cancel()
+    assert slots.used == 2
+
+
+def test_closed_slots_cancel_all_who_wait_and_all_who_come() -> None:
+    slots = Slots(1)
+    granted, waiting = slots.acquire(), slots.acquire()
+    slots.close()
+    assert [slot.cancelled() for slot in (granted, waiting, slots.acquire())] == [False, True, True]
+    assert not slots.wait_until_unused(0.0)
+    slots.release()
+    assert slots.wait_until_unused(1.0)
+
+
+def test_never_more_have_a_slot_than_there_are_and_each_has_one_once() -> None:
+    slots = Slots(3)
+    lock = threading.Lock()
+    granted: list[int] = []
+    most = inside = 0
+
+    def count(number: int, slot: Future[None]) -> None:
+        nonlocal most, inside
+        with lock:
+            granted.append(number)
+            inside += 1
+            most = max(most, inside)
+
+    def ask(number: int) -> None:
+        nonlocal inside
+        slot = slots.acquire()
+        slot.add_done_callback(lambda slot: count(number, slot))
+        slot.result(120)
+        with lock:
+            inside -= 1
+        slots.release()
+
+    with ThreadPoolExecutor(200) as pool:
+        list(pool.map(ask, range(200)))
+    assert sorted(granted) == list(range(200))
+    assert most <= 3
+    assert slots.wait_until_unused(1.0)

@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,57 +17,50 @@ import pytest
 import connector
 from connector.config.loading import load
 from connector.errors import ProviderError, UnknownBusinessObject
-from connector.messaging.client import ReceivedMessage
 from connector.messaging.destination import parse_destination
+from connector.messaging.history import History
+from connector.operate.history import LifeEvent, find_ids, read_all, read_life
 from connector.requests.contract import RequestsSpec
 from connector.service.assembly import make_requests
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.forked_command import PipedProcess
-from tests.requests.world import Application, Replying, done, greet, is_greeted, shared_memory
+from tests.requests.world import Application, all_greeted, is_greeted, shared_memory
 from tests.tables import rows
 from tests.waiting import wait_for
 
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true, durability: none}
-connector:
-  ApplicationName: asking
-  ConfigurationMetaObject: MO_Config
-  DataHandlerMimeType: application/json
-  ErrorDestination: queue://error
-  stop_timeout: 2s
-metaobjects: ./metaobjects
-spark: {conf: {spark.serializer: no.such.Serializer}}
-"""
-"""With this setting Spark could not start."""
+DROPBOX = "{type: dropbox, root: ./data, create: true, durability: none}"
+ASKS = "subscriptions: [{object: Customer, process: 'processes:ask'}]\n"
+QUEUE = "InputDestination: queue://in"
+
+
+def adapter_with(*keys: str, provider: str = DROPBOX, more: str = "") -> str:
+    """A configuration with more keys of the connector, and more sections. Spark could not start with it."""
+    lines = "".join(f"  {key}\n" for key in keys)
+    return (
+        f"provider: {provider}\nconnector:\n  ApplicationName: asking\n  instance: one\n"
+        "  ConfigurationMetaObject: MO_Config\n  DataHandlerMimeType: application/json\n"
+        f"  ErrorDestination: queue://error\n{lines}{more}metaobjects: ./metaobjects\n"
+        "spark: {conf: {spark.serializer: no.such.Serializer}}\n"
+    )
+
 
 OBJECTS = """\
 business_object: Customer
 app_specific_info: cw_mo_conn=Meta
 verbs: {Retrieve: , Create: }
-attributes:
-  CustomerId: {type: String, key: true, required: true}
-  Name: String
-  Meta: CustomerMeta
+attributes: {CustomerId: {type: String, key: true, required: true}, Name: String, Meta: CustomerMeta}
 ---
 business_object: CustomerMeta
 attributes: {MessageID: String, DataHandlerConfigMO: String}
 ---
 static_metaobject: MO_Config
 Default: {OutputDestination: queue://requests}
-rules:
-  Customer_Retrieve: {ResponseTimeout: 120000}
+rules: {Customer_Retrieve: {ResponseTimeout: 120000}}
 ---
 datahandler_metaobject: MO_Short
-handlers:
-  application/json: {write_type: false}
+handlers: {application/json: {write_type: false}}
 """
-
-INPUT = ADAPTER.replace("connector:\n", "connector:\n  InputDestination: queue://in\n").replace(
-    "metaobjects:",
-    "subscriptions:\n  - {object: Customer, process: 'processes:ask'}\nmetaobjects:",
-)
-
 PROCESSES = """\
 def ask(customer, event):
     result = event.request("Customer.Retrieve", {"CustomerId": customer["CustomerId"]})
@@ -88,7 +80,7 @@ def directory() -> Iterator[Path]:
 @pytest.fixture
 def asking(directory: Path) -> Deployment:
     """A deployment that polls nothing."""
-    return Deployment(directory, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+    return Deployment(directory, adapter=adapter_with(), metaobjects=OBJECTS, processes=PROCESSES)
 
 
 @pytest.fixture
@@ -98,82 +90,70 @@ def application(asking: Deployment) -> Iterator[Application]:
     made.end()
 
 
+def adapter_of(deployment: Deployment) -> connector.Adapter:
+    return connector.Adapter.from_file(deployment.directory / "adapter.yaml")
+
+
+def data(number: object) -> dict[str, str]:
+    return {"CustomerId": str(number)}
+
+
+def drop(deployment: Deployment, number: object) -> str:
+    """Sends an event."""
+    return deployment.send("in", json.dumps({"BusinessObject": "Customer", "Verb": "Create", **data(number)}))
+
+
 # --- Python ----------------------------------------------------------------------------------------------
 
 
 def test_an_adapter_makes_requests_without_spark_from_many_threads_of_which_one_opens_the_client(
     asking: Deployment, application: Application
 ) -> None:
-    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+    with adapter_of(asking) as adapter:
 
         def ask(number: int) -> bool:
-            return is_greeted(adapter.request("Customer.Retrieve", {"CustomerId": str(number)}), number)
+            return is_greeted(adapter.request("Customer.Retrieve", data(number)), number)
 
         with ThreadPoolExecutor(20) as pool:
             assert list(pool.map(ask, range(20))) == [True] * 20
-        futures = [adapter.request_async("Customer.Retrieve", {"CustomerId": str(n)}) for n in range(30)]
-        assert all(is_greeted(result, n) for n, result in enumerate(done(futures)))
+        assert all_greeted([adapter.request_async("Customer.Retrieve", data(n)) for n in range(30)])
     assert len(application.requests) == 50
 
 
 def test_a_dynamic_metaobject_names_options_of_a_data_handler_or_a_refused_request_is_an_answer(
     asking: Deployment, application: Application
 ) -> None:
-    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+    with adapter_of(asking) as adapter:
         for options, status in (("MO_Short", ReturnCode.VALCHANGE), ("?", ReturnCode.FAIL)):
-            data = {"CustomerId": "7", "Meta": {"DataHandlerConfigMO": options}}
-            assert adapter.request("Customer.Retrieve", data).status is status
+            asked = {"CustomerId": "7", "Meta": {"DataHandlerConfigMO": options}}
+            assert adapter.request("Customer.Retrieve", asked).status is status
         with pytest.raises(UnknownBusinessObject, match="did you mean 'Customer'"):
-            adapter.request("Custmer.Retrieve", {"CustomerId": "7"})
-    assert [json.loads(request.body) for request in application.requests] == [{"CustomerId": "7"}]
-
-
-def test_what_is_in_flight_when_an_adapter_stops_completes(asking: Deployment) -> None:
-    gate = threading.Event()
-
-    def answer(request: ReceivedMessage, replying: Replying) -> None:
-        assert gate.wait(120)
-        greet(request, replying)
-
-    asking.write("adapter.yaml", ADAPTER.replace("stop_timeout: 2s", "stop_timeout: 120s"))
-    application = Application(asking.provider, answer)
-    try:
-        adapter = connector.Adapter.from_file(asking.directory / "adapter.yaml")
-        future = adapter.request_async("Customer.Retrieve", {"CustomerId": "7"})
-        wait_for(lambda: bool(application.requests), what="the request to be taken")
-        stopping = threading.Thread(target=adapter.stop)
-        stopping.start()
-        wait_for(lambda: adapter.request("Customer.Create", {"CustomerId": "8"}).not_sent)
-        gate.set()
-        stopping.join()
-        assert future.done()
-        assert is_greeted(future.result(), 7)
-    finally:
-        application.end()
+            adapter.request("Custmer.Retrieve", data(7))
+    assert [json.loads(request.body) for request in application.requests] == [data(7)]
 
 
 def test_what_nobody_answers_ends_with_stop_timeout_and_later_requests_are_not_sent(
     asking: Deployment,
 ) -> None:
-    asking.write("adapter.yaml", ADAPTER.replace("stop_timeout: 2s", "stop_timeout: 300ms"))
-    adapter = connector.Adapter.from_file(asking.directory / "adapter.yaml")
-    future = adapter.request_async("Customer.Retrieve", {"CustomerId": "7"})
+    asking.write("adapter.yaml", adapter_with("stop_timeout: 300ms"))
+    adapter = adapter_of(asking)
+    future = adapter.request_async("Customer.Retrieve", data(7))
     wait_for(lambda: bool(asking.messages("requests")), what="the request to be sent")
     started = time.monotonic()
     adapter.stop()
     assert time.monotonic() - started > 0.2
     assert future.done()
     assert not future.result().good
-    late = adapter.request("Customer.Retrieve", {"CustomerId": "8"})
+    late = adapter.request("Customer.Retrieve", data(8))
     assert (late.status, late.not_sent) == (ReturnCode.FAIL, True)
     assert len(asking.messages("requests")) == 1
     assert os.listdir(asking.directory / "data/dropboxmq/clients") == []
 
 
 def test_an_adapter_that_has_ended_before_its_first_request_sends_none(asking: Deployment) -> None:
-    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+    with adapter_of(asking) as adapter:
         pass
-    result = adapter.request("Customer.Create", {"CustomerId": "7"})
+    result = adapter.request("Customer.Create", data(7))
     assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
     assert not (asking.directory / "data").exists()
 
@@ -182,11 +162,11 @@ def test_an_adapter_that_has_ended_before_its_first_request_sends_none(asking: D
 
 
 def test_the_inbound_half_starts_with_the_first_poll(asking: Deployment) -> None:
-    asking.write("adapter.yaml", INPUT)
+    asking.write("adapter.yaml", adapter_with(QUEUE, more=ASKS))
     adapter = asking.running()
     assert not (asking.directory / "data").exists()
     application = Application(asking.provider)
-    asking.drop("in", '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "7"}')
+    drop(asking, 7)
     try:
         assert adapter.drain().code is ReturnCode.SUCCEED
         assert adapter.summary.total.published == 1
@@ -200,13 +180,12 @@ def test_the_inbound_half_starts_with_the_first_poll(asking: Deployment) -> None
 def test_an_adapter_without_input_polls_nothing_and_says_so(
     asking: Deployment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+    with adapter_of(asking) as adapter:
         adapter.start()
         assert adapter.poll().code is adapter.drain().code is adapter.serve().code is ReturnCode.SUCCEED
         assert adapter.summary.total.claimed == 0
-    assert [record.getMessage() for record in caplog.records] == [
-        "InputDestination is not set, so the adapter only makes requests"
-    ]
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["InputDestination is not set, so the adapter only makes requests"]
     assert not (asking.directory / "data").exists()
 
 
@@ -215,8 +194,8 @@ def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Dep
     process = PipedProcess("run", "--drain", "--json", cwd=asking.directory)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
-    assert json.loads(output)["claimed"] == 0
-    assert json.loads(output)["destinations"] == {}
+    summary = json.loads(output)
+    assert (summary["claimed"], summary["destinations"]) == (0, {})
     assert "only makes requests" in errors
 
 
@@ -235,36 +214,22 @@ def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deploymen
 # --- a business process, any process with the recipe -------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "isolated",
-    [False, pytest.param(True, marks=pytest.mark.process)],
-    ids=["here", "in a process of its own"],
-)
-def test_a_business_process_makes_requests_while_it_handles_an_event(
-    asking: Deployment, application: Application, isolated: bool
-) -> None:
-    asking.write("adapter.yaml", INPUT)
-    for number in range(5):
-        asking.drop("in", f'{{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "{number}"}}')
-    with asking.running(isolated=isolated) as adapter:
-        adapter.drain()
-        assert adapter.summary.total.published == 5, [str(m.properties) for m in asking.messages("error")]
-    assert asking.messages("error") == []
-    assert sorted(json.loads(request.body)["CustomerId"] for request in application.requests) == list("01234")
-
-
-def test_a_business_process_makes_requests_in_memory_too(directory: Path) -> None:
-    memory = INPUT.replace("{type: dropbox, root: ./data, create: true, durability: none}", "{type: memory}")
-    deployment = Deployment(directory, adapter=memory, metaobjects=OBJECTS, processes=PROCESSES)
+@pytest.mark.parametrize("provider", [DROPBOX, "{type: memory}"])
+def test_a_business_process_makes_requests_while_it_handles_an_event(directory: Path, provider: str) -> None:
+    text = adapter_with(QUEUE, provider=provider, more=ASKS)
+    deployment = Deployment(directory, adapter=text, metaobjects=OBJECTS, processes=PROCESSES)
     application = Application(deployment.provider)
     try:
-        deployment.send("in", '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "7"}')
+        for number in range(5):
+            drop(deployment, number)
         with deployment.running() as adapter:
             adapter.drain()
-            assert adapter.summary.total.published == 1
-            assert is_greeted(adapter.request("Customer.Retrieve", {"CustomerId": "8"}), 8)
+            assert adapter.summary.total.published == 5
+            assert is_greeted(adapter.request("Customer.Retrieve", data(5)), 5)
     finally:
         application.end()
+    asked = sorted(json.loads(request.body)["CustomerId"] for request in application.requests)
+    assert (asked, deployment.messages("error")) == (list("012345"), [])
 
 
 _ASK = """
@@ -292,13 +257,12 @@ def test_the_recipe_travels_to_another_process(asking: Deployment, application: 
 
 @pytest.mark.process
 def test_the_recipe_of_a_memory_is_good_in_its_own_process_only(directory: Path) -> None:
-    dropbox = "{type: dropbox, root: ./data, create: true, durability: none}"
-    memory = ADAPTER.replace(dropbox, "{type: memory}")
-    deployment = Deployment(directory, adapter=memory, metaobjects=OBJECTS)
+    text = adapter_with(provider="{type: memory}")
+    deployment = Deployment(directory, adapter=text, metaobjects=OBJECTS)
     spec = make_requests(deployment.configuration, deployment.provider)
     copy: RequestsSpec = pickle.loads(pickle.dumps(spec))  # made by the test
     client = copy.open(str(directory))
-    assert client.request("Customer.Create", {"CustomerId": "7"}).good
+    assert client.request("Customer.Create", data(7)).good
     client.stop()
     assert len(deployment.messages("requests")) == 1
     printed, errors = elsewhere(spec, directory)
@@ -308,13 +272,11 @@ def test_the_recipe_of_a_memory_is_good_in_its_own_process_only(directory: Path)
 
 def test_what_an_adapter_asks_a_topic_is_local_to_it(asking: Deployment) -> None:
     """Its requests do not come back to it as events, where an input has no_local."""
-    news = "[{destination: 'topic://requests', subscription: news, no_local: true}]"
-    text = INPUT.replace("queue://in", news)
-    asking.write("adapter.yaml", text)
-    objects = OBJECTS.replace("queue://requests", "topic://requests")
-    asking.write("metaobjects/objects.yaml", objects)
+    news = "InputDestination: [{destination: 'topic://requests', subscription: news, no_local: true}]"
+    asking.write("adapter.yaml", adapter_with(news, more=ASKS))
+    asking.write("metaobjects/objects.yaml", OBJECTS.replace("queue://requests", "topic://requests"))
     with asking.running() as adapter:
-        assert adapter.request("Customer.Create", {"CustomerId": "8"}).good
+        assert adapter.request("Customer.Create", data(8)).good
         adapter.drain()
         assert adapter.summary.total.claimed == 0
         asking.send("topic://requests", "no object")
@@ -322,20 +284,14 @@ def test_what_an_adapter_asks_a_topic_is_local_to_it(asking: Deployment) -> None
 
 
 def test_every_key_of_requests_reaches_the_client(asking: Deployment) -> None:
-    keys = """\
-  ArchiveDestination: queue://archive
-  ReplyToDestination: queue://replies
-  MessageResponseResultProperty: Outcome
-  SessionPoolSizeForRequests: 3
-  pool_timeout: 1500ms
-  reply_matching: {request: JMSCorrelationID, reply: answers}
-  late_replies: archive
-  response_selector_quoting: raw
-  max_body: 1KiB
-  MessageFormatProperty: format
-  UseDefaults: true
-"""
-    asking.write("adapter.yaml", ADAPTER.replace("metaobjects:", f"{keys}metaobjects:"))
+    text = adapter_with(
+        *("ArchiveDestination: queue://archive", "ReplyToDestination: queue://replies"),
+        *("MessageResponseResultProperty: Outcome", "SessionPoolSizeForRequests: 3", "pool_timeout: 1500ms"),
+        *("reply_matching: {request: JMSCorrelationID, reply: answers}", "late_replies: archive"),
+        *("response_selector_quoting: raw", "max_body: 1KiB", "MessageFormatProperty: format"),
+        "UseDefaults: true",
+    )
+    asking.write("adapter.yaml", text)
     settings = make_requests(load(asking.directory / "adapter.yaml")).settings
     assert settings.reply_to == parse_destination("replies")
     assert settings.result_property == "Outcome"
@@ -350,13 +306,71 @@ def test_every_key_of_requests_reaches_the_client(asking: Deployment) -> None:
 @rows(
     "keys, expected",
     [
-        ("", "error"),
-        ("  late_replies: error\n", "error"),
-        ("  ArchiveDestination: queue://archive\n  late_replies: archive\n", "archive"),
-        ("  late_replies: discard\n", None),
+        ((), "error"),
+        (("late_replies: error",), "error"),
+        (("ArchiveDestination: queue://archive", "late_replies: archive"), "archive"),
+        (("late_replies: discard",), None),
     ],
 )
-def test_late_replies_go_where_they_are_to(asking: Deployment, keys: str, expected: str | None) -> None:
-    asking.write("adapter.yaml", ADAPTER.replace("metaobjects:", f"{keys}metaobjects:"))
+def test_late_replies_go_where_they_are_to(
+    asking: Deployment, keys: tuple[str, ...], expected: str | None
+) -> None:
+    asking.write("adapter.yaml", adapter_with(*keys))
     late = make_requests(load(asking.directory / "adapter.yaml")).settings.late_replies
     assert late == (None if expected is None else parse_destination(expected))
+
+
+# --- history: the suite of state stores shows that each provider keeps the rows ----------------------------
+
+
+def history_of(deployment: Deployment) -> History:
+    return deployment.provider.existing_state("asking").history()
+
+
+def told(events: list[LifeEvent]) -> list[str]:
+    return [one.row.what for one in events]
+
+
+def test_a_request_and_its_reply_are_told(asking: Deployment, application: Application) -> None:
+    asking.write("adapter.yaml", adapter_with(QUEUE))
+    with asking.running() as adapter:
+        assert adapter.request("Customer.Retrieve", data(7)).good
+        assert adapter.request("Customer.Create", data(8)).good
+    (identity,), (other,) = (find_ids(history_of(asking), key=key) for key in ("7", "8"))
+    life = read_life(history_of(asking), identity)
+    assert told(list(life.events)) == ["requested", "replied"]
+    row = life.events[0].row
+    found = (row.object, row.verb, row.destination, row.instance)
+    assert found == ("Customer", "Retrieve", "queue://requests", "one")
+    assert application.requests[0].message_id == identity
+    assert told(list(read_life(history_of(asking), other).events)) == ["requested"]
+
+
+def test_a_request_without_a_reply_has_timed_out(asking: Deployment) -> None:
+    asking.write("adapter.yaml", adapter_with(QUEUE))
+    with asking.running() as adapter:
+        result = adapter.request("Customer.Retrieve", data(7), timeout=1)
+    events = read_all(history_of(asking), 0.0)
+    assert told(events) == ["requested", "timed_out"]
+    assert events[1].row.reason == result.message
+
+
+@pytest.mark.process
+def test_a_request_of_a_process_of_its_own_is_told_beside_the_event(
+    asking: Deployment, application: Application
+) -> None:
+    asking.write("adapter.yaml", adapter_with(QUEUE, more=ASKS))
+    identity = drop(asking, 7)
+    with asking.running(isolated=True) as adapter:
+        adapter.drain()
+    events = read_all(history_of(asking), 0.0)
+    assert sorted(told(events)) == ["published", "replied", "requested"]
+    assert {one.id for one in events} == {identity, str(application.requests[0].message_id)}
+    assert find_ids(history_of(asking), key="7") == list(dict.fromkeys(one.id for one in events))
+
+
+def test_requests_are_not_told_without_a_history(asking: Deployment, application: Application) -> None:
+    asking.write("adapter.yaml", adapter_with(QUEUE, more="history: {keep: 0}\n"))
+    with asking.running() as adapter:
+        assert adapter.request("Customer.Retrieve", data(7)).good
+    assert read_all(history_of(asking), 0.0) == []

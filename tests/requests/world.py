@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,6 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Capabilities, Connection, Provider
-from connector.messaging.subscription import DestinationInfo
 from connector.requests.client import RequestClient
 from connector.requests.result import RequestResult
 from connector.requests.settings import RequestSettings
@@ -101,7 +100,7 @@ class Replying:
         correlation_id: str | None = None,
         message_class: str = "T",
         type: str | None = None,
-        properties: dict[str, PropertyValue] | None = None,
+        properties: Mapping[str, PropertyValue] | None = None,
         to: str | None = None,
     ) -> str:
         """Sends a reply to a request: bytes as they are, None = empty, all else as JSON."""
@@ -115,10 +114,9 @@ class Replying:
         return self.session.send(to or request.reply_to or "", message)
 
 
-def body_of(message: Message) -> dict[str, Any]:
+def body_of(message: Message) -> Any:
     """What a request says."""
-    found: dict[str, Any] = json.loads(message.body)
-    return found
+    return json.loads(message.body)
 
 
 def greet(request: ReceivedMessage, replying: Replying) -> None:
@@ -132,6 +130,11 @@ def is_greeted(result: RequestResult, number: object) -> bool:
     """Whether it is the answer of :func:`greet` to the request with this number."""
     found = (result.status.name, result.object["CustomerId"], result.object["Name"])
     return found == ("VALCHANGE", str(number), f"name of {number}")
+
+
+def all_greeted(futures: Sequence[Future[RequestResult]]) -> bool:
+    """Whether requests with the numbers from 0 up each have the answer of :func:`greet`, in time."""
+    return all(is_greeted(result, number) for number, result in enumerate(done(futures)))
 
 
 class Application:
@@ -188,10 +191,12 @@ class World:
     Args:
         provider: with all messages.
         root: of a dropbox.
+        clients: that were made.
     """
 
     provider: Provider
     root: Path
+    clients: list[RequestClient] = field(default_factory=list)
     _ends: list[Callable[[], object]] = field(default_factory=list)
     _looking: Connection | None = None
 
@@ -222,6 +227,7 @@ class World:
             str(REPOSITORY),
         )
         self._ends.append(made.stop)
+        self.clients.append(made)
         return made
 
     def application(self, answer: Answer = greet, queue: str = str(REQUESTS)) -> Application:
@@ -270,15 +276,20 @@ class World:
             return list(self.looking.browse(queue))
         return []
 
-    def bodies(self, queue: Destination) -> list[str]:
-        return [message.body.decode("latin-1") for message in self.browse(queue)]
+    @property
+    def requests(self) -> list[Message]:
+        """The requests that nobody has taken."""
+        return self.browse(REQUESTS)
 
-    def info(self, queue: Destination) -> DestinationInfo:
-        """How many messages a queue has."""
-        if self.is_broker:  # which does not tell
-            return DestinationInfo(queue, len(self.browse(queue)))
-        found = [info for info in self.looking.destinations() if info.destination == queue]
-        return found[0] if found else DestinationInfo(queue)
+    @property
+    def replies(self) -> list[Message]:
+        """The messages that wait on the reply queue."""
+        return self.browse(REPLIES)
+
+    @property
+    def late(self) -> list[Message]:
+        """The replies that were put aside."""
+        return self.browse(LATE)
 
     def request_on_queue(self, queue: Destination = REQUESTS) -> Message:
         """The request that is sent, or will be in a moment."""
@@ -340,10 +351,17 @@ def connected(provider: Provider) -> MessagingConnection:
 
 def customer(number: object, **meta: Any) -> dict[str, Any]:
     """The data of a request; ``meta`` is its dynamic meta-object."""
-    data: dict[str, Any] = {"CustomerId": str(number)}
-    if meta:
-        data["Meta"] = meta
-    return data
+    return {"CustomerId": str(number), **({"Meta": meta} if meta else {})}
+
+
+def ask(
+    client: RequestClient, number: Any, timeout: int | None = None, told: list[Any] | None = None, **meta: Any
+) -> Future[RequestResult]:
+    """Makes a request with a number and a dynamic meta-object. ``told`` gets the number when it completes."""
+    future = client.request_async("Customer.Retrieve", customer(number, **meta), timeout=timeout)
+    if told is not None:
+        future.add_done_callback(lambda _: told.append(number))
+    return future
 
 
 def done(futures: Sequence[Future[RequestResult]], patience: float = PATIENCE) -> list[RequestResult]:

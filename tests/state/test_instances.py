@@ -30,14 +30,6 @@ def test_several_on_one_host_get_numbers_and_free_ones_are_used_again(tmp_path: 
         each.close()
 
 
-def test_a_configured_name_is_kept_over_restarts(tmp_path: Path) -> None:
-    for _ in range(3):
-        held = instance(tmp_path, "host/a")
-        assert held.name == "host/a"
-        held.close()
-        held.close()
-
-
 def test_a_configured_name_belongs_to_one_living_process(tmp_path: Path) -> None:
     held = instance(tmp_path, "a")
     with pytest.raises(ProviderError, match="an instance 'a' runs already; give this one another `instance`"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from connector.errors import ProviderError
 from connector.messaging.state_store import CycleJournal
 from connector.state.journal import Journal, JournalDirectory, JournalFile
 from tests.forked_command import PipedProcess
+from tests.tables import rows
 
 
 @pytest.fixture
@@ -27,29 +28,10 @@ def directory(tmp_path: Path) -> JournalDirectory:
     return journals
 
 
-class Processes:
-    """Real processes that write a journal."""
-
-    def __init__(self) -> None:
-        self._running: list[PipedProcess] = []
-
-    def start(self, code: str, *arguments: str) -> PipedProcess:
-        prelude = "import os, signal, sys\nfrom connector.state.journal import Journal\n"
-        self._running.append(PipedProcess(*arguments, script=prelude + code))
-        return self._running[-1]
-
-    def end(self) -> None:
-        for child in self._running:
-            child.end()
-
-
-@pytest.fixture
-def processes() -> Iterator[Processes]:
-    started = Processes()
-    try:
-        yield started
-    finally:
-        started.end()
+def writer(directory: JournalDirectory, code: str) -> PipedProcess:
+    """A process that writes the first journal."""
+    prelude = "import os, signal, sys\nfrom connector.state.journal import Journal\n"
+    return PipedProcess(directory.file(1, 0, 0).path, script=prelude + code)
 
 
 WRITE = """
@@ -70,16 +52,15 @@ def test_the_event_at_work_is_the_last_that_a_journal_names(directory: JournalDi
     path = directory.file(1, 0, 0)
     journal = path.open()
     found = []
-    journal.at(4)
-    found.append(read(path))
-    journal.begin(4)
-    found.append(read(path))
-    journal.done(4, b"[4]", 5)
-    found.append(read(path))
-    journal.at(6)  # 5 had an outcome that no journal keeps
-    found.append(read(path))
-    journal.close()
-    found.append(read(path))
+    for step in (
+        partial(journal.at, 4),
+        partial(journal.begin, 4),
+        partial(journal.done, 4, b"[4]", 5),
+        partial(journal.at, 6),  # 5 had an outcome that no journal keeps
+        journal.close,
+    ):
+        step()
+        found.append(read(path))
     assert [one.at_work for one in found] == [{4: 1}, {4: 1}, {5: 1}, {6: 1}, {}]
     assert [one.begun for one in found] == [{}, *[{4: 1}] * 4]
     assert found[-1].done == {4: [4]}
@@ -104,12 +85,6 @@ def test_the_next_event_is_noted_in_the_write_that_ends_the_one_before(
     assert written == [b"D 0 [0]\nA 1\n", b"D 1 [1]\n"]
 
 
-def test_a_journal_of_an_earlier_version_names_no_event_at_work(tmp_path: Path) -> None:
-    path = tmp_path / "1.0.0"
-    path.write_bytes(b'P 1 host\nB 0\nD 0 ["published"]\nB 1\n')
-    assert read(path) == CycleJournal(done={0: ["published"]}, begun={0: 1, 1: 1})
-
-
 @settings(max_examples=50)
 @given(cut=st.integers(0, 200))
 def test_a_line_that_was_being_written_counts_as_not_written(
@@ -129,12 +104,21 @@ def test_a_line_that_was_being_written_counts_as_not_written(
     assert found.done == {s: [s] for line, s in ((2, 3), (4, 12)) if complete > line}
 
 
-def test_lines_that_mean_nothing_are_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "1.0.0"
-    path.write_bytes(b"P 1 host\nB x\nB\n\nX 1\nD 2 {broken\nB 3\nD 4 null\n")
-    found = read(path)
-    assert found.begun == {3: 1}
-    assert found.done == {4: None}
+@rows(
+    "lines, done, begun",
+    [
+        # a journal of an earlier version names no event at work
+        (b'P 1 host\nB 0\nD 0 ["published"]\nB 1\n', {0: ["published"]}, {0: 1, 1: 1}),
+        # lines that mean nothing are passed over
+        (b"P 1 host\nB x\nB\n\nX 1\nD 2 {broken\nB 3\nD 4 null\n", {4: None}, {3: 1}),
+    ],
+)
+def test_any_journal_is_read(
+    tmp_path: Path, lines: bytes, done: dict[int, object], begun: dict[int, int]
+) -> None:
+    (tmp_path / "1.0.0").write_bytes(lines)
+    found = read(tmp_path / "1.0.0")
+    assert (found.done, found.begun, found.at_work) == (done, begun, {})
 
 
 def test_a_task_begins_no_more_deliveries_once_its_directory_is_closed(directory: JournalDirectory) -> None:
@@ -164,13 +148,7 @@ def test_closing_again_or_what_is_not_there_is_nothing(directory: JournalDirecto
     assert nothing.wait(0)
 
 
-@pytest.mark.process
-def test_a_process_that_a_task_forks_does_not_keep_its_lock(
-    directory: JournalDirectory, processes: Processes
-) -> None:
-    code = """
-journal = Journal(sys.argv[1])
-journal.begin(0)
+FORK = """
 reading, writing = os.pipe()
 child = os.fork()
 if not child:
@@ -178,54 +156,46 @@ if not child:
     signal.pause()
 os.read(reading, 1)  # it has come back from the fork
 print(child, flush=True)
-sys.stdin.readline()
 """
-    parent = processes.start(code, directory.file(1, 0, 0).path)
-    forked = int(parent.stdout.readline())
+START = """
+import subprocess
+sleeper = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+print(sleeper.pid, flush=True)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("way", [FORK, START], ids=["forks", "starts"])
+def test_a_process_that_a_task_forks_or_starts_does_not_keep_its_lock(
+    directory: JournalDirectory, way: str
+) -> None:
+    parent = writer(directory, WRITE.replace('print("begun", flush=True)\n', way))
+    child = int(parent.stdout.readline())
     try:
         assert not directory.wait(0)
         parent.kill()
         parent.wait()
         assert directory.wait(120)
-        os.kill(forked, 0)  # it lives on, and nobody has to wait for it
+        os.kill(child, 0)  # it lives on, and nobody has to wait for it
     finally:
-        os.kill(forked, signal.SIGKILL)
+        os.kill(child, signal.SIGKILL)
+        parent.end()
 
 
 @pytest.mark.process
-def test_a_process_that_a_task_starts_does_not_keep_its_lock(
-    directory: JournalDirectory, processes: Processes
-) -> None:
-    code = WRITE.replace(
-        'print("begun", flush=True)',
-        "import subprocess\n"
-        "sleeper = subprocess.Popen(['sleep', '60'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n"
-        "print(sleeper.pid, flush=True)",
-    )
-    parent = processes.start(code, directory.file(1, 0, 0).path)
-    started = int(parent.stdout.readline())
-    try:
-        parent.kill()
-        parent.wait()
-        assert directory.wait(0)
-    finally:
-        os.kill(started, signal.SIGKILL)
-
-
-@pytest.mark.process
-def test_writers_elsewhere_are_not_ended(directory: JournalDirectory, processes: Processes) -> None:
+def test_writers_elsewhere_are_not_ended(directory: JournalDirectory) -> None:
     code = WRITE.replace("journal = ", "import socket\nsocket.gethostname = lambda: 'elsewhere'\njournal = ")
-    child = processes.start(code, directory.file(1, 0, 0).path)
-    child.stdout.readline()
-    directory.end_writers()
-    assert not directory.wait(0)
-    child.communicate("\n")
-    assert child.wait() == 0, "nobody has ended it"
+    with writer(directory, code) as child:
+        child.stdout.readline()
+        directory.end_writers()
+        assert not directory.wait(0)
+        child.communicate("\n")
+        assert child.wait() == 0, "nobody has ended it"
 
 
 @pytest.mark.process
 def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_nothing_of_it(
-    directory: JournalDirectory, processes: Processes
+    directory: JournalDirectory,
 ) -> None:
     code = """
 import resource
@@ -242,13 +212,12 @@ for room in range(1, 7):  # "B 123456" cut after every byte would be another num
 resource.setrlimit(resource.RLIMIT_FSIZE, soft)
 journal.begin(7)
 """
-    path = directory.file(1, 0, 0).path
-    child = processes.start(code, path)
-    said = [child.stdout.readline() for _ in range(6)]
-    assert child.wait(120) == 0
+    with writer(directory, code) as child:
+        said = [child.stdout.readline() for _ in range(6)]
+        assert child.wait(120) == 0
     for line in said:
         assert "cannot write the journal of a task: No space left on device; make room on the disk" in line
-        assert path in line
+        assert directory.file(1, 0, 0).path in line
     assert directory.read().get(1, CycleJournal()).begun == {7: 1}
 
 

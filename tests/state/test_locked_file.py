@@ -1,4 +1,4 @@
-"""The lock of a file tells whether the process that holds the file is alive."""
+"""The lock of a file tells whether the process that holds it is alive. What file systems promise."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from connector.state.file_systems import is_shared, keeps_order
 from connector.state.locked_file import LockedFile, exclusive, is_held, list_files, look
 from tests.forked_command import PipedProcess
 
 HOLD = """
 import sys
+from connector.state.file_systems import is_shared, keeps_order
 from connector.state.locked_file import LockedFile
 file = LockedFile.hold(sys.argv[1], b"mine")
 print("held", flush=True)
@@ -28,12 +30,9 @@ def hold(path: Path, content: bytes | None = None) -> LockedFile:
 @pytest.mark.process
 def test_the_end_of_a_process_frees_its_file(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
-    holder = PipedProcess(path, script=HOLD)
-    try:
+    with PipedProcess(path, script=HOLD) as holder:
         assert holder.stdout.readline() == "held\n"
         assert (LockedFile.take_over(path), LockedFile.hold(path), is_held(path)) == (None, None, True)
-    finally:
-        holder.end()
     assert not is_held(path)
     file = LockedFile.take_over(path)
     assert file is not None
@@ -98,3 +97,13 @@ def test_one_at_a_time_is_in_an_exclusive_block(tmp_path: Path) -> None:
         pass
     with exclusive(path, waits=False):
         assert list_files(str(tmp_path)) == ["lock"]
+
+
+def test_a_file_system_without_a_journal_of_names_keeps_no_order() -> None:
+    assert not keeps_order("/proc")
+    assert not is_shared("/proc")
+
+
+def test_a_directory_that_is_missing_has_no_file_system(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        keeps_order(str(tmp_path / "missing"))
