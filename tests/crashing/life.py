@@ -25,7 +25,7 @@ from connector.stores.sql.messages import add_messages
 from connector.stores.sql.schema import reference as references
 from connector.testing.deployment import FolderProvider, InProcessAdapter
 from tests.brokers.engine.server import SocketProvider
-from tests.brokers.engine.steps import leftovers as broker_leftovers
+from tests.brokers.engine.world import leftovers as broker_leftovers
 from tests.crash.leftovers import database_leftovers, file_leftovers
 from tests.crashing.processes import note
 from tests.crashing.scenario import APPLICATION, Scenario, Sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -17,16 +18,13 @@ if TYPE_CHECKING:
 _OBJECTS: Final = """
 business_object: Customer
 verbs: {Create: , Retrieve: , Update: }
-attributes:
-  CustomerId: {type: String, key: true, required: true}
-  Name: String
+attributes: {CustomerId: {type: String, key: true, required: true}, Name: String}
 ---
 static_metaobject: MO_Config
 Default: {OutputDestination: "queue://QUESTIONS"}
 rules:
   Customer_Retrieve: {ResponseTimeout: 60000}
 """
-
 _PROCESSES: Final = """
 import os
 
@@ -66,42 +64,32 @@ def serving(broker: Broker, deploy: Deploy, *, port: int | None = None, **connec
     deployment = deploy(broker, port=port, connector=connector)
     retrieve = {"object": "Customer", "verbs": ["Retrieve"], "process": "processes:find", "reply": True}
     create = {"object": "Customer", "verbs": ["Create"], "process": "processes:note"}
-    _rewrite(deployment, deployment.input, [retrieve, create])
-    return deployment
+    return _rewrite(deployment, deployment.input, retrieve, create)
 
 
 def asking(
-    broker: Broker,
-    deploy: Deploy,
-    questions: str,
-    *,
-    http: bool = False,
-    port: int | None = None,
-    **connector: Any,
+    broker: Broker, deploy: Deploy, questions: str, *, port: int | None = None, **connector: Any
 ) -> BrokerDeployment:
     """A deployment that makes requests, also one for each customer of its input.
 
     Args:
         broker, deploy: the fixtures.
         questions: the queue of the requests.
-        http: whether a service has a server.
         port: instead of the broker's, for a proxy.
         connector: keys of the section.
     """
     deployment = deploy(broker, port=port, connector=connector)
-    _rewrite(deployment, questions, [{"object": "Customer", "process": "processes:ask"}], http=http)
-    return deployment
+    return _rewrite(deployment, questions, {"object": "Customer", "process": "processes:ask"})
 
 
 def _rewrite(
-    deployment: BrokerDeployment, questions: str, subscriptions: list[dict[str, Any]], *, http: bool = False
-) -> None:
+    deployment: BrokerDeployment, questions: str, *subscriptions: dict[str, Any]
+) -> BrokerDeployment:
     deployment.write("metaobjects/objects.yaml", _OBJECTS.replace("QUESTIONS", questions))
     deployment.write("processes.py", _PROCESSES)
     deployment.subscribe(*subscriptions)
     deployment.change("connector", ConfigurationMetaObject="MO_Config")
-    if http:
-        deployment.change("http", listen="127.0.0.1:0", tokens=["secret-token-of-the-tests"])
+    return deployment
 
 
 def is_named(result: RequestResult, number: object) -> bool:
@@ -110,14 +98,14 @@ def is_named(result: RequestResult, number: object) -> bool:
     return found == ("VALCHANGE", str(number), f"name of {number}")
 
 
-def question(number: object, verb: str = "Retrieve") -> dict[str, str]:
+def question(number: object) -> str:
     """The body of a request."""
-    return {"BusinessObject": "Customer", "Verb": verb, "CustomerId": str(number)}
+    return json.dumps({"BusinessObject": "Customer", "Verb": "Retrieve", "CustomerId": str(number)})
 
 
 def ask_by_message(deployment: BrokerDeployment, number: object, reply_to: str) -> str:
     """Sends a request as a foreign program does. Returns its id."""
-    message = Message(json.dumps(question(number)).encode(), "T", reply_to=reply_to)
+    message = Message(question(number).encode(), "T", reply_to=reply_to)
     with deployment.connected() as connection:
         (identity,) = connection.send(parse_destination(f"queue://{deployment.input}"), [message])
     return identity
@@ -126,3 +114,44 @@ def ask_by_message(deployment: BrokerDeployment, number: object, reply_to: str) 
 def calls(deployment: BrokerDeployment) -> Counter[str]:
     """How often the processes of a deployment were called for each customer."""
     return Counter(customer for customer, _ in deployment.calls())
+
+
+# -- programs that know JMS alone, with the Java of this process ---------------------------------------------
+
+
+def ask_by_jms(broker: Broker, queue: str, count: int) -> list[str]:
+    """Asks for customers with rising numbers. The answers come to a temporary queue.
+
+    Returns:
+        the number, the result and the body of each answer, in one line.
+    """
+    numbers, found = {}, []
+    with contextlib.closing(broker.provider().connect()) as connection:
+        session: Any = connection.broker.plain_session()  # type: ignore[attr-defined]
+        replies = session.createTemporaryQueue()
+        consumer = session.createConsumer(replies)
+        producer = session.createProducer(session.createQueue(queue))
+        for number in range(count):
+            request = session.createTextMessage(question(number))
+            request.setJMSReplyTo(replies)
+            producer.send(request)
+            numbers[str(request.getJMSMessageID())] = number
+        for _ in range(count):
+            reply = consumer.receive(60_000)
+            number = numbers.pop(str(reply.getJMSCorrelationID()))
+            found.append(f"{number} {reply.getStringProperty('ResponseResult')} {reply.getText()}")
+    return found
+
+
+def answer_by_jms(broker: Broker, queue: str, count: int) -> None:
+    """Takes requests, and then answers the last one first."""
+    with contextlib.closing(broker.provider().connect()) as connection:
+        session: Any = connection.broker.plain_session()  # type: ignore[attr-defined]
+        consumer, producer = session.createConsumer(session.createQueue(queue)), session.createProducer(None)
+        for request in reversed([consumer.receive(60_000) for _ in range(count)]):
+            number = json.loads(str(request.getText()))["CustomerId"]
+            body = {"CustomerId": number, "Name": f"name of {number}"}
+            reply = session.createTextMessage(json.dumps(body))
+            reply.setJMSCorrelationID(request.getJMSMessageID())
+            reply.setStringProperty("ResponseResult", "VALCHANGE")
+            producer.send(request.getJMSReplyTo(), reply)

@@ -17,7 +17,7 @@ USER = PASSWORD = "guest"
 TOPIC = "prices"
 REFUSED = "blocked"
 """No queue of this name can be made."""
-KEPT = ("DLQ", "ExpiryQueue", "full")
+KEPT = ("DLQ", "ExpiryQueue")
 SMALL = ".small"
 """A queue with this end of its name takes one message, and refuses more."""
 FEW = ".few"
@@ -49,14 +49,10 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 <address-setting match="*.few">
 <dead-letter-address>DLQ</dead-letter-address><max-delivery-attempts>3</max-delivery-attempts>
 </address-setting>
-<address-setting match="full">
-<address-full-policy>FAIL</address-full-policy><max-size-bytes>1</max-size-bytes>
-</address-setting>
 </address-settings>
 <addresses>
 <address name="DLQ"><anycast><queue name="DLQ"/></anycast></address>
 <address name="ExpiryQueue"><anycast><queue name="ExpiryQueue"/></anycast></address>
-<address name="full"><anycast><queue name="full"/></anycast></address>
 </addresses>
 </core></configuration>
 """
@@ -78,27 +74,19 @@ _PERMISSIONS = (
     *("send", "consume", "browse", "manage"),
 )
 
-_SMALL_POLICY = {
-    "pattern": f".*\\{SMALL}",
-    "createdOnPublish": "true",
-    "createdOnConsume": "true",
-    "nodeType": "queue",
-    "attributes": {"maximumQueueDepthMessages": 1, "overflowPolicy": "REJECT"},
-}
-_FEW_POLICY = {
-    "pattern": f".*\\{FEW}",
-    "createdOnPublish": "true",
-    "createdOnConsume": "true",
-    "nodeType": "queue",
-    "attributes": {"maximumDeliveryAttempts": 3, "alternateBinding": {"destination": "DLQ"}},
-}
-_QUEUE_POLICY = {
-    "pattern": f"(?!({TOPIC}|{REFUSED}|.*\\{SMALL}|.*\\{FEW})$).*",
-    "createdOnPublish": "true",
-    "createdOnConsume": "true",
-    "nodeType": "queue",
-    "attributes": {"maximumDeliveryAttempts": 10, "alternateBinding": {"destination": "DLQ"}},
-}
+
+def _policy(pattern: str, **attributes: object) -> dict[str, object]:
+    """How Broker-J makes the queues of a pattern."""
+    created = {"createdOnPublish": "true", "createdOnConsume": "true", "nodeType": "queue"}
+    return {"pattern": pattern, **created, "attributes": attributes}
+
+
+_DEAD = {"alternateBinding": {"destination": "DLQ"}}
+_POLICIES = [
+    _policy(f".*\\{SMALL}", maximumQueueDepthMessages=1, overflowPolicy="REJECT"),
+    _policy(f".*\\{FEW}", maximumDeliveryAttempts=3, **_DEAD),
+    _policy(f"(?!({TOPIC}|{REFUSED}|.*\\{SMALL}|.*\\{FEW})$).*", maximumDeliveryAttempts=10, **_DEAD),
+]
 _BROKER_J = {
     "name": "test",
     "modelVersion": "8.0",
@@ -135,7 +123,7 @@ _BROKER_J = {
                     "type": "DERBY",
                     "context": {"queue.holdOnPublishEnabled": "true"},
                     "housekeepingCheckPeriod": 100,
-                    "nodeAutoCreationPolicies": [_SMALL_POLICY, _FEW_POLICY, _QUEUE_POLICY],
+                    "nodeAutoCreationPolicies": _POLICIES,
                     "exchanges": [{"name": TOPIC, "type": "fanout"}],
                     "queues": [{"name": "DLQ"}],
                 }
@@ -212,37 +200,31 @@ def broker_j(jpype: Any, directory: Path, port: int) -> Commands:
     def resolved(system_config: Any) -> None:
         found.append(system_config)
 
-    methods = dict.fromkeys(
-        (
-            "beforeStartup",
-            "errorOnStartup",
-            "afterStartup",
-            "onContainerClose",
-            "onShutdown",
-            "exceptionOnShutdown",
-        ),
-        lambda *_: None,
-    )
+    ends = "errorOnStartup", "onContainerClose", "onShutdown", "exceptionOnShutdown"
+    methods = dict.fromkeys(("beforeStartup", "afterStartup", *ends), lambda *_: None)
     listener = jpype.JProxy(
         "org.apache.qpid.server.SystemLauncherListener", dict={**methods, "onContainerResolve": resolved}
     )
     jpype.JClass("org.apache.qpid.server.SystemLauncher")(listener).startup(attributes)
-    queue_class = jpype.JClass("org.apache.qpid.server.model.Queue")
+    queue_class = jpype.JClass("org.apache.qpid.server.model.Queue").class_
+
+    def queues() -> list[Any]:
+        """The queues for dead letters are the last, because they get the messages of deleted queues."""
+        nodes = found[0].getContainer().getVirtualHostNodes()
+        queues = [one for node in nodes for one in node.getVirtualHost().getChildren(queue_class)]
+        return sorted(queues, key=lambda one: str(one.getName()) in KEPT)
 
     def empty() -> None:
-        for node in found[0].getContainer().getVirtualHostNodes():
-            queues = list(node.getVirtualHost().getChildren(queue_class.class_))
-            for queue in sorted(queues, key=lambda one: str(one.getName()) in KEPT):
-                if str(queue.getName()) in KEPT:
-                    queue.clearQueue()  # last: it gets the messages of deleted queues
-                else:
-                    queue.delete()
+        for queue in queues():
+            if str(queue.getName()) in KEPT:
+                queue.clearQueue()
+            else:
+                queue.delete()
 
     def remove(name: str) -> None:
-        for node in found[0].getContainer().getVirtualHostNodes():
-            for queue in list(node.getVirtualHost().getChildren(queue_class.class_)):
-                if str(queue.getName()) == name:
-                    queue.delete()
+        for queue in queues():
+            if str(queue.getName()) == name:
+                queue.delete()
 
     def password(text: str) -> None:
         for provider in found[0].getContainer().getAuthenticationProviders():

@@ -44,19 +44,14 @@ ARTEMIS: Final = [
 ]
 _BROKER_J: Final = [
     *(
-        f"org.apache.qpid:{name}:10.1.0"
+        f"org.apache.qpid:qpid-broker-{name}:10.1.0"
         for name in (
-            "qpid-broker-core",
-            "qpid-broker-plugins-amqp-1-0-protocol",
-            "qpid-broker-plugins-amqp-1-0-protocol-jdbc-link-store",
-            "qpid-broker-plugins-derby-store",
-            "qpid-broker-plugins-memory-store",
+            *("core", "plugins-amqp-1-0-protocol", "plugins-amqp-1-0-protocol-jdbc-link-store"),
+            *("plugins-derby-store", "plugins-memory-store"),
         )
     ),
     "org.slf4j:slf4j-simple:2.0.17",
 ]
-
-
 _CLASSIC: Final = [
     *(f"org.apache.activemq:activemq-{name}:6.3.1" for name in ("client", "broker", "kahadb-store", "amqp")),
     "org.slf4j:slf4j-nop:2.0.17",
@@ -105,10 +100,11 @@ class Broker:
         """The URL for Qpid JMS with another port, that of a proxy."""
         if not (self.directory / "client.p12").exists():
             return f"amqp://127.0.0.1:{port}"
-        options = f"transport.trustStoreLocation={self.directory}/brokers.p12"
-        options += f"&transport.trustStorePassword={STORE_PASSWORD}"
-        options += f"&transport.keyStoreLocation={self.directory}/client.p12"
-        options += f"&transport.keyStorePassword={STORE_PASSWORD}"
+        options = "&".join(
+            f"transport.{kind}StoreLocation={self.directory}/{file}"
+            f"&transport.{kind}StorePassword={STORE_PASSWORD}"
+            for kind, file in (("trust", "brokers.p12"), ("key", "client.p12"))
+        )
         return f"amqps://127.0.0.1:{port}?{options}"
 
     def provider(self, port: int | None = None) -> JmsProvider:
@@ -241,6 +237,8 @@ def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     yield from _run("classic_broker", _CLASSIC, tmp_path_factory)
 
 
+RETRIES: Final = {"RestartRetryCount": 1000, "RestartRetryInterval": 0.01}
+"""Keys of ``connector``: a service never gives its broker up."""
 KINDS: Final = ("artemis", "broker_j")
 AT_ARTEMIS: Final = pytest.mark.parametrize("broker", ["artemis"], indirect=True)
 """For what is above the client library, so that one broker is enough."""

@@ -6,8 +6,9 @@ import contextlib
 import json
 import re
 import subprocess
+import threading
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from connector.brokers.jms.provider import JmsProvider
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.service.loop import Service
 from connector.status import ReturnCode
-from tests.brokers.engine.steps import leftovers
+from connector.testing.deployment import InProcessAdapter
+from tests.brokers.engine.world import leftovers
 from tests.cli.in_process import call
 from tests.runs import ServiceDeployment, customer
 from tests.servers.broker import PASSWORD, USER
@@ -172,6 +175,14 @@ class BrokerDeployment(ServiceDeployment):
         document = yaml.safe_load((self.directory / "adapter.yaml").read_text())
         self.write("adapter.yaml", yaml.safe_dump({**document, "subscriptions": list(subscriptions)}))
 
+    def execute(self, program: str) -> str:
+        """Runs a program in the directory, in a process with the client library. Returns what it prints."""
+        return self._other_java.execute(self.directory, program)
+
+    def raise_flag(self, name: str = "flag") -> Path:
+        """Lets processes with the word ``inactive:NAME`` or ``away:NAME`` fail until the file is removed."""
+        return self.write(name, "")
+
     # -- commands ----------------------------------------------------------------------------------
 
     @property
@@ -193,7 +204,7 @@ class BrokerDeployment(ServiceDeployment):
         else:
             answer = self._other_java.call(self.directory, *arguments, body=body)
         if status is not None:
-            assert answer.returncode == status, answer.stderr[-3000:]
+            assert answer.returncode == status, answer.stdout + answer.stderr[-3000:]
         return answer
 
     def work(self, code: ReturnCode = ReturnCode.SUCCEED) -> str:
@@ -205,6 +216,22 @@ class BrokerDeployment(ServiceDeployment):
         found, reason = work(self.directory) if self._shares_java else self._other_java.work(self.directory)
         assert found is code, reason
         return reason
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[InProcessAdapter]:
+        """A service without Spark in a thread of this process, which ends in order with the block.
+
+        Cheaper than :meth:`start`, with its own Java. No command may run beside it.
+        """
+        with InProcessAdapter(self.configuration) as adapter:
+            service = Service(adapter)
+            thread = threading.Thread(target=service.run)
+            thread.start()
+            try:
+                yield adapter
+            finally:
+                service.stop()
+                thread.join()
 
     def change(self, section: str, **values: Any) -> None:
         """Changes keys of a section of adapter.yaml. None removes a key."""
@@ -320,11 +347,6 @@ class BrokerDeployment(ServiceDeployment):
         self.wait_for(
             lambda: len({customer for customer, _ in self.calls()}) >= count, f"{count} calls", seconds
         )
-
-    def wait_for_more_calls(self, count: int) -> None:
-        """Waits until the process was called so often again."""
-        before = len(self.calls())
-        self.wait_for(lambda: len(self.calls()) >= before + count, f"{count} more calls")
 
     def wait_for_log(self, text: str, count: int = 1) -> None:
         """Waits until the log has a text so often."""

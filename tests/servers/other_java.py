@@ -1,10 +1,12 @@
-"""A process for each set of jars. It runs commands and adapters of deployments with such a client library.
+"""A process for each set of jars. It runs commands, adapters and programs with such a client library.
 
 A process has one Java, with one set of jars. The process of the tests has those of Qpid JMS.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -55,15 +57,20 @@ class OtherJava:
 
     def call(self, directory: Path, *arguments: str, body: str = "") -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""
-        return subprocess.CompletedProcess(arguments, *self._ask(directory, arguments, body))
+        return subprocess.CompletedProcess(arguments, *self._ask("call", directory, arguments, body))
 
     def work(self, directory: Path) -> tuple[ReturnCode, str]:
         """See :func:`work`."""
-        code, reason = self._ask(directory)
+        code, reason = self._ask("work", directory)
         return ReturnCode(code), reason
 
-    def _ask(self, directory: Path, *request: object) -> Any:
-        self._process.stdin.write(json.dumps([str(directory), *request]) + "\n")
+    def execute(self, directory: Path, program: str) -> str:
+        """Runs a program of Python. Returns what it has printed."""
+        (output,) = self._ask("execute", directory, program)
+        return str(output)
+
+    def _ask(self, what: str, directory: Path, *values: object) -> Any:
+        self._process.stdin.write(json.dumps([what, str(directory), *values]) + "\n")
         self._process.stdin.flush()
         for line in self._process.stdout:
             if line.startswith(_ANSWER):
@@ -74,13 +81,18 @@ class OtherJava:
 def serve(requests: TextIO = sys.stdin, answers: TextIO = sys.stdout) -> None:
     """Answers requests until the tests end."""
     for line in requests:
-        directory, *command = json.loads(line)
+        what, directory, *values = json.loads(line)
         answer: list[object]
-        if command:
-            arguments, body = command
+        if what == "call":
+            arguments, body = values
             done = call(Path(directory), *arguments, data=body)
             answer = [done.returncode, done.stdout, done.stderr]
-        else:
+        elif what == "work":
             answer = list(work(Path(directory)))
+        else:
+            output = io.StringIO()
+            with contextlib.chdir(directory), contextlib.redirect_stdout(output):
+                exec(values[0], {})
+            answer = [output.getvalue()]
         answers.write(f"{_ANSWER}{json.dumps(answer)}\n")
         answers.flush()

@@ -24,12 +24,13 @@ from connector.brokers.jms.urls import CLASSIC, CORE, QPID
 from connector.java import find_java
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.status import ReturnCode
 from tests.runs import customer
 from tests.servers.broker import OPENWIRE, SMALL, STORE_PASSWORD, TOPIC
-from tests.servers.conftest import ARTEMIS, CLIENT, Broker, make_stores, resolved
+from tests.servers.conftest import ARTEMIS, CLIENT, RETRIES, Broker, make_stores, resolved
+from tests.servers.test_commands import publish
+from tests.servers.test_held import fill, free
 from tests.servers.test_lots import run_owner
-from tests.servers.test_refusals import fill, free
-from tests.servers.test_topics import publish
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -124,27 +125,28 @@ def at_broker(request: pytest.FixtureRequest, deploy: Deploy) -> AtBroker:
         deployment: BrokerDeployment = deploy(broker, provider=provider, **settings)
         name = "-".join(one.replace(":", "-") for one in client.packages[:1])
         jars = resolved(name if list(client.packages) != CLIENT else "client", list(client.packages))
-        (deployment.directory / LOCK).write_text(jars.file.read_text())
+        deployment.write(LOCK, jars.file.read_text())
         return deployment
 
     return make
 
 
 _NO_DELAY: Final = "-   delivery delay: the client library has no delivery delay"
-_DELAYS: Final = {
-    "classic": _NO_DELAY,
-    "jms_1_1": _NO_DELAY,
-    "amqp_classic": "-   delivery delay: the broker delivers at once: ",
+_ONE_BY_ONE: Final = "yes transactions: one message after the other"
+_CHECKS: Final = {
+    "classic": [_NO_DELAY, _ONE_BY_ONE, "-   shared subscriptions: "],
+    "jms_1_1": [_NO_DELAY, _ONE_BY_ONE, "-   shared subscriptions: JMS 1.1 does not have it"],
+    "amqp_classic": ["-   delivery delay: the broker delivers at once: ", "yes transactions"],
 }
-"""What a check says of delays. With other clients they are kept."""
+"""What a check says with a client. With others delays are kept."""
 
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_events_come_and_go(at_broker: AtBroker, name: str) -> None:
     deployment = at_broker(CLIENTS[name])
     lines = deployment.run("check", "--connect").stdout.splitlines()
-    assert any(line.startswith("yes transactions") for line in lines)
-    assert any(line.startswith(_DELAYS.get(name, "yes delivery delay: kept")) for line in lines), lines
+    for expected in _CHECKS.get(name, ["yes delivery delay: kept", "yes transactions"]):
+        assert any(line.startswith(expected) for line in lines), lines
     deployment.run("send", deployment.input, body=json.dumps(customer(0)))
     deployment.fill(11, first=1)
     deployment.fill(1, first=12, name="raise:no")
@@ -152,12 +154,77 @@ def test_events_come_and_go(at_broker: AtBroker, name: str) -> None:
     assert len(deployment.lines("browse", deployment.archive)) == 12
 
 
-def test_check_says_what_a_client_of_jms_1_1_lacks(at_broker: AtBroker) -> None:
-    lines = at_broker(CLIENTS["jms_1_1"]).run("check", "--connect").stdout.splitlines()
-    assert any(line.endswith("JMS 1.1") for line in lines if line.startswith("yes connection: ")), lines
-    assert "-   shared subscriptions: JMS 1.1 does not have it" in lines
-    (sent,) = (line for line in lines if line.startswith("yes transactions"))
-    assert "one message after the other" in sent
+_LIBRARIES: Final = ("javax_artemis", "core", "core_javax", "classic", "jms_1_1")
+"""Each library but the one of the other tests."""
+_PROGRAM: Final = """
+import json
+from pathlib import Path
+
+from connector import Adapter
+from connector.messaging import AcknowledgeMode, connect
+from tests.servers.other_java import work
+
+queue, found = "queue://NAME.program", {}
+with connect("adapter.yaml") as connection:
+    for mode in AcknowledgeMode:
+        with connection.session(mode) as session:
+            for body in ("1", "2", "3"):
+                session.send(queue, body)
+            if session.transacted:
+                session.commit()
+            consumer = session.consumer(queue)
+            messages = [consumer.receive(60) for _ in range(3)]
+            consumer.close()
+            if mode is AcknowledgeMode.INDIVIDUAL:
+                messages[1].acknowledge()
+            elif mode is AcknowledgeMode.CLIENT:
+                messages[0].acknowledge()  # and with it all
+            elif session.transacted:
+                session.rollback()
+        with connection.session() as session:
+            left = session.consumer(queue)
+            found[mode.name] = [message.value for message in left.messages(timeout=0.5)]
+    with connection.session() as asking, connection.session() as answering:
+        replies = asking.temporary_queue()
+        asking.producer(queue).send("question", reply_to=replies)
+        question = answering.consumer(queue).receive(60)
+        answering.producer(question.reply_to).send("answer", correlation_id=question.message_id)
+        found["reply"] = asking.consumer(replies).receive(60).value
+with Adapter.from_file("adapter.yaml") as adapter:
+    future = adapter.request_async("Customer.Create", {"CustomerId": "1"}, timeout=60000)
+    while not future.done():
+        work(Path.cwd())
+    found["request"] = [future.result().status.name, future.result().object["Name"]]
+print(json.dumps(found))
+"""
+_SERVING: Final = """
+def store(customer, event):
+    customer["Name"] = f"name of {customer['CustomerId']}"
+    return customer
+"""
+_RULES: Final = """
+---
+static_metaobject: MO_Config
+rules:
+  Customer_Create: {OutputDestination: "queue://INPUT", ResponseTimeout: 60000}
+"""
+
+
+@pytest.mark.parametrize("name", _LIBRARIES)
+def test_a_program_has_sessions_and_makes_requests(at_broker: AtBroker, name: str) -> None:
+    deployment = at_broker(CLIENTS[name], connector={"ConfigurationMetaObject": "MO_Config"})
+    deployment.subscribe({"object": "Customer", "process": "processes:store", "reply": True})
+    deployment.write("processes.py", _SERVING)
+    deployment.write("metaobjects/rules.yaml", _RULES.replace("INPUT", deployment.input))
+    assert json.loads(deployment.execute(_PROGRAM.replace("NAME", deployment.name))) == {
+        "AUTO": [],
+        "DUPS_OK": [],
+        "CLIENT": [],
+        "INDIVIDUAL": ["1", "3"],
+        "TRANSACTED": ["1", "2", "3"],
+        "reply": "answer",
+        "request": ["VALCHANGE", "name of 1"],
+    }
 
 
 @pytest.mark.parametrize(("name", "status"), [("core", 0), ("classic", 1)])
@@ -167,17 +234,32 @@ def test_a_delay_needs_a_library_that_sends_it(at_broker: AtBroker, name: str, s
     assert deployment.bodies(deployment.input) == []
 
 
-def test_a_killed_adapter_loses_nothing(at_broker: AtBroker) -> None:
-    deployment = at_broker(CLIENTS["classic"])
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["core", "classic"])
+def test_a_killed_adapter_loses_nothing(at_broker: AtBroker, name: str) -> None:
+    deployment = at_broker(CLIENTS[name])
     deployment.fill(40, name="sleep:0.05")
-    for _ in range(2):
-        service = deployment.start()
-        deployment.wait_for_calls(len(deployment.calls()) + 8)
-        service.kill_everything()
-    deployment.finish(40, twice=4)
+    service = deployment.start()
+    deployment.wait_for_calls(8)
+    service.kill_everything()
+    deployment.finish(40, twice=2)
 
 
-@pytest.mark.parametrize("name", ["amqp_classic", "core", "classic", "jms_1_1"])
+@pytest.mark.process
+def test_a_killed_broker_loses_nothing(at_broker: AtBroker, artemis: Broker) -> None:
+    deployment = at_broker(CLIENTS["core"], connector=RETRIES)
+    deployment.fill(30, name="sleep:0.05")
+    service = deployment.start()
+    deployment.wait_for_calls(8)
+    artemis.kill()
+    artemis.start()
+    deployment.wait_for_calls(30)
+    service.stop()
+    deployment.finish(30, twice=2)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["core", "jms_1_1"])
 def test_a_killed_owner_leaves_the_same_lot(at_broker: AtBroker, name: str) -> None:
     deployment = at_broker(CLIENTS[name])
     deployment.fill(6)
@@ -192,27 +274,14 @@ def test_a_killed_owner_leaves_the_same_lot(at_broker: AtBroker, name: str) -> N
     assert deployment.leftovers() == []
 
 
-def test_a_killed_broker_loses_nothing(at_broker: AtBroker, artemis: Broker) -> None:
-    restarts = {"RestartRetryCount": 1000, "RestartRetryInterval": 0.02}
-    deployment = at_broker(CLIENTS["core"], connector=restarts)
-    deployment.fill(30, name="sleep:0.05")
-    service = deployment.start()
-    deployment.wait_for_calls(8)
-    artemis.kill()
-    artemis.start()
-    deployment.wait_for_calls(30)
-    service.stop()
-    deployment.finish(30, twice=2)
-
-
 @pytest.mark.parametrize("name", ["classic", "core"])
 def test_what_is_given_back_comes_again(at_broker: AtBroker, name: str) -> None:
     deployment = at_broker(CLIENTS[name])
-    (deployment.directory / "flag").touch()
+    flag = deployment.raise_flag()
     deployment.fill(4)
     deployment.fill(1, first=4, name="inactive:flag")
-    assert deployment.start("--once").wait() == 1, deployment.log()[-3000:]
-    (deployment.directory / "flag").unlink()
+    assert "the flag is up" in deployment.work(ReturnCode.APPRESPONSETIMEOUT)
+    flag.unlink()
     deployment.finish(5, twice=1, inactive=[4])
 
 
@@ -222,8 +291,7 @@ def test_a_refused_copy_settles_nothing(at_broker: AtBroker, name: str) -> None:
     queue = f"{deployment.name}{SMALL}"
     fill(deployment, queue)
     deployment.fill(1)
-    assert deployment.start("--drain").wait() == 1, deployment.log()[-3000:]
-    assert "nothing was settled" in deployment.log()
+    assert "nothing was settled" in deployment.work(ReturnCode.APPRESPONSETIMEOUT)
     assert deployment.bodies(queue) == ["in the way"]
     free(deployment, queue)
     deployment.finish(1, archive=queue)
@@ -251,11 +319,9 @@ def test_a_topic_is_polled(at_broker: AtBroker, name: str) -> None:
     if not client.shares:
         topic["no_local"] = True
     deployment = at_broker(client, connector={"InputDestination": [topic]})
-    service = deployment.start()
-    deployment.wait_for_log(" ready ")
+    deployment.work()  # makes the subscription
     publish(deployment, range(3))
-    deployment.wait_for_calls(3)
-    service.stop()
+    deployment.work()
     deployment.run("send", f"topic://{TOPIC}", body=json.dumps(customer(3)))
     deployment.finish(4)
 
@@ -272,22 +338,20 @@ def test_a_client_without_shared_subscriptions_says_so(at_broker: AtBroker) -> N
 
 def by_names(deployment: BrokerDeployment) -> None:
     """Gives all destinations names in JNDI, in place of those at the broker."""
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    connector, provider = document["connector"], document["provider"]
-    names = {"InputDestination": "orders", "ArchiveDestination": "archive", "ErrorDestination": "error"}
-    for key, end in {**names, "UnsubscribedDestination": "unsubscribed"}.items():
-        connector[key] = f"queue://jms.{end}"  # a name of a destination has no slash
-        provider[f"CTX_queue.jms/{end}"] = f"{deployment.name}.{end}"
-    document["subscriptions"] = [
-        {"object": "Customer", "process": "processes:store", "reply": True},
-        {"object": "Customer", "destination": "queue://jms.crm", "name": "crm"},
-    ]
-    provider["CTX_queue.jms.crm"] = deployment.sink
-    for key in [one for one in provider if one.startswith(("CTX_", "Connection"))]:
-        connector[key] = provider.pop(key)  # where WBI Adapter for JMS has them
-    connector["LookupDestinationsUsingJNDI"] = True
-    path.write_text(yaml.safe_dump(document))
+    kinds = {"Input": "orders", "Archive": "archive", "Error": "error", "Unsubscribed": "unsubscribed"}
+    provider = yaml.safe_load((deployment.directory / "adapter.yaml").read_text())["provider"]
+    keys = {key: value for key, value in provider.items() if key.startswith(("CTX_", "Connection"))}
+    deployment.change("provider", **dict.fromkeys(keys))
+    deployment.change(
+        "connector",  # where WBI Adapter for JMS has them
+        LookupDestinationsUsingJNDI=True,
+        **keys,
+        **{f"{kind}Destination": f"queue://jms.{end}" for kind, end in kinds.items()},
+        **{f"CTX_queue.jms/{end}": f"{deployment.name}.{end}" for end in kinds.values()},  # or with a slash
+        **{"CTX_queue.jms.crm": deployment.sink},
+    )
+    process = {"object": "Customer", "process": "processes:store", "reply": True}
+    deployment.subscribe(process, {**deployment.to_sink, "destination": "queue://jms.crm"})
 
 
 def test_destinations_are_looked_up_in_jndi(at_broker: AtBroker) -> None:
@@ -326,28 +390,27 @@ def test_a_factory_of_jndi_gets_the_options_of_the_adapter(
     assert "amqp.drainTimeout" in str(browsing.getRemoteURI())
 
 
-def test_a_destination_that_jndi_lacks_is_an_error(at_broker: AtBroker) -> None:
-    deployment = at_broker(CLIENTS["jndi_artemis"])
-    by_names(deployment)
-    answer = deployment.run("browse", "orders", status=1)
-    assert "queue://orders is not found in JNDI: " in answer.stderr
-    answer = deployment.run("send", "orders", body="{}", status=1)
-    assert "queue://orders is not found in JNDI: there is no such name" in answer.stderr
-    deployment.change("connector", ConnectionFactoryName="cg")
-    answer = deployment.run("check", "--connect", status=1)
-    assert "ConnectionFactoryName: 'cg' is not found in JNDI: " in answer.stderr
-
-
 def test_check_looks_up_all_destinations_in_jndi(at_broker: AtBroker) -> None:
     deployment = at_broker(CLIENTS["jndi_artemis"])
     by_names(deployment)
     answer = deployment.run("check", "--connect")
     for name in ("orders", "archive", "error", "unsubscribed", "crm"):
         assert f"yes destination queue://jms.{name}: found in JNDI" in answer.stdout
+    answer = deployment.run("browse", "orders", status=1)
+    assert "queue://orders is not found in JNDI: " in answer.stderr
+    answer = deployment.run("send", "orders", body="{}", status=1)
+    assert "queue://orders is not found in JNDI: there is no such name" in answer.stderr
     moved = {"CTX_queue.jms/archive": None, "CTX_queue.jms/archives": deployment.archive}
     deployment.change("connector", **moved)
     answer = deployment.run("check", "--connect", status=1)
     assert "no  destination queue://jms.archive: queue://jms.archive is not found in JNDI: " in answer.stdout
+    deployment.change("connector", ConnectionFactoryName="cg")
+    answer = deployment.run("check", "--connect", status=1)
+    assert "ConnectionFactoryName: 'cg' is not found in JNDI: " in answer.stderr
+
+
+_NO_TLS: Final = "TLS|certificate of the client"
+"""The broker may also reset the connection."""
 
 
 def test_tls_needs_the_trust_store_and_the_certificate(
@@ -361,25 +424,25 @@ def test_tls_needs_the_trust_store_and_the_certificate(
         deployment = deploy(broker, provider={"type": "amqp", "factory": None, "url": broker.url})
         deployment.fill(4)
         deployment.finish(4)
-        path, whole = deployment.directory / "adapter.yaml", broker.url
-        text = path.read_text()
-        assert whole in text
+        whole = broker.url
         plain = whole.partition("?")[0]
-        trusting = whole.partition("&transport.keyStoreLocation")[0]
         for url, words in (
             (plain, "the client must trust the certificate of the broker"),
-            (trusting, "TLS|certificate of the client"),  # the broker may also reset the connection
+            (
+                whole.partition("&transport.keyStoreLocation")[0],
+                _NO_TLS,
+            ),  # the broker may reset the connection
             (plain.replace("amqps", "amqp"), "TLS"),
-            (whole.replace("client.p12", "clients.p12"), "TLS|certificate of the client"),
+            (whole.replace("client.p12", "clients.p12"), _NO_TLS),
             (whole.replace("client.p12", "none.p12"), "transport.keyStoreLocation: there is no file"),
         ):
-            path.write_text(text.replace(whole, url))
+            deployment.change("provider", url=url)
             answer = deployment.run("check", "--connect", status=None)
             assert answer.returncode in (1, 2)
             assert re.search(words, answer.stdout + answer.stderr), (url, answer)
             assert STORE_PASSWORD not in answer.stdout + answer.stderr
-        path.write_text(text)
-        assert STORE_PASSWORD not in deployment.run("config").stdout + deployment.log()
+        deployment.change("provider", url=whole)
+        assert STORE_PASSWORD not in deployment.run("config").stdout
     finally:
         broker.stop()
 
@@ -407,8 +470,7 @@ context.bind("cf", Factory(sys.argv[4], properties=properties).make(jpype))
 """Binds a factory to a name in a directory, as the tools of IBM MQ do."""
 
 
-@pytest.mark.parametrize("way", ["properties", "jndi"])
-@pytest.mark.parametrize("factory", _MQ)
+@pytest.mark.parametrize(("factory", "way"), [*zip(_MQ, ("properties", "jndi"), strict=True)])
 def test_ibm_mq_is_set_up_as_far_as_the_refused_connection(
     artemis: Broker, deploy: Deploy, tmp_path: Path, factory: str, way: str
 ) -> None:
@@ -430,14 +492,13 @@ def test_ibm_mq_is_set_up_as_far_as_the_refused_connection(
         keys |= {"CTX_InitialContextFactory": _FILES, "CTX_ProviderURL": where}
     keys |= {"url": None, "packages": packages, "ApplicationPassword": "hush"}
     deployment = deploy(artemis, provider=keys)
-    (deployment.directory / LOCK).write_text(jars.file.read_text())
+    deployment.write(LOCK, jars.file.read_text())
     answer = deployment.run("check", "--connect", status=1)
     assert "Failed to connect to queue manager 'QM1' with connection mode 'Client'" in answer.stderr
     assert f"host name '127.0.0.1({port})'" in answer.stderr
     assert "Connection refused" in answer.stderr
     assert "hush" not in answer.stdout + answer.stderr
     if way == "properties":
-        path = deployment.directory / "adapter.yaml"
-        path.write_text(path.read_text().replace("HostName", "Hostname"))
+        deployment.change("provider", properties={"Hostname": "127.0.0.1"})
         answer = deployment.run("check", "--connect", status=1)
         assert "has no property 'Hostname', did you mean 'HostName'?" in answer.stderr

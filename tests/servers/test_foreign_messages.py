@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,10 +38,11 @@ _PROPERTIES: Final = {
 
 _ODD: Final = [
     *(f"application_properties: {{p: {value}}}" for value in _PROPERTIES.values()),
-    "application_properties: {'a b': 1, 'select': 'x', 'ä-ö': true, 'JMSFoo': 1, 'JMSXFoo': 'y'}",
-    "application_properties: {'': 'x'}",
+    "application_properties: {'a b': 1, 'select': 'x', 'ä-ö': true, 'JMSFoo': 1, 'JMSXFoo': 'y', '1 a-b': 2}",
+    "application_properties: {'': 'x', 'NOT': 3, 'connector_property_$FF': 1, h: '\\udc00'}",
     "application_properties: {JMSType: 'a', JMSReplyTo: 'b', JMSPriority: 'c', JMSXGroupSeq: 'd'}",
     "application_properties: {connector_message_id: 5, connector_begun: 'x', connector_attempts: 'y'}",
+    "application_properties: {connector_expiration: true, JMSXDeliveryCount: 'many', JMSXGroupSeq: 'x'}",
     "application_properties: {connector_timestamp: t.wrap_long(-1), connector_message_id: ''}",
     "application_properties: {connector_held_for: 'x', connector_digest: 'y', connector_owner: 'z'}",
     "application_properties: {_AMQ_LVQ_NAME: 'l', _AMQ_SCHED_DELIVERY: t.wrap_long(99999999999999)}",
@@ -66,19 +68,24 @@ _ODD: Final = [
 """Fields of messages with a good body."""
 
 _BODIES: Final = [
-    "body: t.wrap_map({a: t.wrap_double(NaN)}), message_annotations: {'x-opt-jms-msg-type': t.wrap_byte(2)}",
-    "body: t.wrap_map({a: t.wrap_float(Infinity)}), message_annotations: "
-    "{'x-opt-jms-msg-type': t.wrap_byte(2)}",
-    "body: t.wrap_map({a: t.wrap_list([1, {b: 2}])}), message_annotations: "
-    "{'x-opt-jms-msg-type': t.wrap_byte(2)}",
-    "body: t.wrap_map({$bytes: 'x'}), message_annotations: {'x-opt-jms-msg-type': t.wrap_byte(2)}",
+    *(
+        f"body: {body}, message_annotations: {{'x-opt-jms-msg-type': t.wrap_byte({kind})}}"
+        for kind, body in (
+            (2, "t.wrap_map({a: t.wrap_double(NaN)})"),
+            (2, "t.wrap_map({a: t.wrap_float(Infinity)})"),
+            (2, "t.wrap_map({a: t.wrap_list([1, {b: 2}])})"),
+            (2, "t.wrap_map({$bytes: 'x'})"),
+            (4, "rhea.message.sequence_section([1, t.wrap_double(NaN)])"),
+            (4, "rhea.message.sequence_section([{x: [1]}])"),
+        )
+    ),
     "body: t.wrap_map({a: NaN})",
-    "body: rhea.message.sequence_section([1, t.wrap_double(NaN)]), message_annotations: "
-    "{'x-opt-jms-msg-type': t.wrap_byte(4)}",
-    "body: rhea.message.sequence_section([{x: [1]}]), message_annotations: "
-    "{'x-opt-jms-msg-type': t.wrap_byte(4)}",
+    "body: t.wrap_map({1: 2, a: {b: null}})",
+    "body: rhea.message.sequence_section([1, 2])",
     "body: rhea.message.data_section(Buffer.from([255, 254])), content_type: 'text/plain;charset=nope'",
     "body: rhea.message.data_section(Buffer.from('x')), content_type: 'application/x-java-serialized-object'",
+    "body: [1, 'a', null, [2]]",
+    "body: 'a\\ud800b'",
     "body: t.wrap_ulong(5)",
     "body: 5.5",
     "body: null",
@@ -101,46 +108,33 @@ def send_raw(broker: Broker, deployment: BrokerDeployment, fields: list[str]) ->
     send_by_rhea(broker, deployment.input, script)
 
 
-def copies(deployment: BrokerDeployment, kind: str) -> list[Message]:
-    return deployment.messages(f"{deployment.name}.{kind}")
-
-
-def numbers(messages: list[Message]) -> list[int]:
-    return sorted(int(json.loads(one.body)["CustomerId"]) for one in messages)
-
-
-@pytest.fixture
-def sent(broker: Broker, deploy: Deploy) -> BrokerDeployment:
-    deployment = deploy(broker, connector={"DuplicateEventElimination": True})
-    send_raw(broker, deployment, odd(broker))
-    return deployment
-
-
 def odd(broker: Broker) -> list[str]:
     """The fields of all messages that a broker takes. Broker-J refuses a list and a map as a property."""
     refused = ("wrap_list([1, 2])}", "wrap_map({x") if broker.kind == "broker_j" else ()
     return [*_BODIES, *(one for one in _ODD if not any(text in one for text in refused))]
 
 
-def test_each_odd_message_is_browsed_and_processed_or_fails(broker: Broker, sent: BrokerDeployment) -> None:
-    seen = sent.run("browse", sent.input, "--json", status=None)
+def test_each_odd_message_is_browsed_and_processed_or_fails(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker, connector={"DuplicateEventElimination": True})
+    fields = odd(broker)
+    send_raw(broker, deployment, fields)
+    seen = deployment.run("browse", deployment.input, "--json", status=None)
     assert seen.returncode in (0, 1), seen.stderr
     assert "Traceback" not in seen.stderr
-    shown = [json.loads(line) for line in seen.stdout.split("\n") if line]
-    assert len(shown) == len(odd(broker))
     assert "cannot carry nan" in seen.stderr
-    sent.work()
-    assert [text for text in sent.leftovers() if "DLQ" in text] == []
-    assert sent.messages(sent.input) == []
-    good = range(len(_BODIES), len(odd(broker)))
-    archived, failed = copies(sent, "archive"), copies(sent, "error")
-    assert numbers(archived) == list(good)
-    assert len(failed) + len(copies(sent, "unsubscribed")) == len(_BODIES)
+    assert len([line for line in seen.stdout.split("\n") if line]) == len(fields)
+    deployment.work()
+    assert [text for text in deployment.leftovers() if "DLQ" in text] == []
+    assert deployment.messages(deployment.input) == []
+    archived, failed = deployment.messages(deployment.archive), deployment.messages(deployment.error)
+    found = sorted(int(json.loads(one.body)["CustomerId"]) for one in archived)
+    assert found == list(range(len(_BODIES), len(fields)))
+    assert len(failed) + len(deployment.messages(f"{deployment.name}.unsubscribed")) == len(_BODIES)
     reasons = [str(one.properties["connector_reason"]) for one in failed]
     assert any("cannot carry nan" in reason for reason in reasons), reasons
-    assert not any(name.startswith("_AMQ_") for one in archived for name in one.properties)
     kept = {name for one in archived for name in one.properties}
     assert {"a b", "select", "ä-ö", "p"} <= kept
+    assert not any(name.startswith("_AMQ_") for name in kept)
 
 
 def test_a_failed_message_keeps_its_body_and_can_be_moved_back(broker: Broker, deploy: Deploy) -> None:
@@ -167,40 +161,35 @@ def test_a_text_of_a_java_program_with_half_a_character_fails_alone(broker: Brok
         session = connection.broker.plain_session()  # type: ignore[attr-defined]
         producer = session.createProducer(session.createQueue(deployment.input))
         half = jpype.JClass("java.lang.String")(jpype.JArray(jpype.JChar)([0x41, 0xD800, 0x42]))
-        for make in ("text", "map", "property", "type"):
-            message = session.createTextMessage(half if make == "text" else "{}")
-            if make == "map":
-                message = session.createMapMessage()
-                message.setString("x", half)
-            if make == "property":
-                message.setStringProperty("x", half)
-            if make == "type":
-                message.setJMSType(half)
-            try:
+        text, mapped = session.createTextMessage(half), session.createMapMessage()
+        with_property, with_type = session.createTextMessage("{}"), session.createTextMessage("{}")
+        mapped.setString("x", half)
+        with_property.setStringProperty("x", half)
+        with_type.setJMSType(half)
+        for message in (text, mapped, with_property, with_type):
+            with contextlib.suppress(jpype.JException):
                 producer.send(message)
-            except jpype.JException:
-                continue
     deployment.fill(1, first=9)
     deployment.work()
     assert deployment.customers(deployment.archive) == ["9"]
     assert deployment.messages(deployment.input) == []
 
 
-def test_a_message_that_nobody_can_read_holds_up_no_other(broker: Broker, deploy: Deploy) -> None:
+def test_a_message_that_nobody_can_read_holds_up_no_other(
+    broker: Broker, deploy: Deploy, caplog: pytest.LogCaptureFixture
+) -> None:
     deployment = deploy(broker, connector={"PollQuantity": 4})
-    deployment.fill(2)
-    send_raw(broker, deployment, [_UNREADABLE])
-    deployment.fill(3, first=2)
-    send_raw(broker, deployment, [_UNREADABLE])
-    deployment.fill(9, first=5)
-    service = deployment.start()
-    deployment.wait_for_calls(14)
-    deployment.fill(2, first=14)
-    deployment.wait_for_calls(16)
-    service.stop()
-    assert "restarting the connection" not in deployment.log()
-    assert deployment.log().count("a message that cannot be read stays in its queue") == 2
-    assert sorted(map(int, deployment.customers(deployment.archive))) == list(range(16))
+    for first in (0, 2):
+        deployment.fill(2, first=first)
+        send_raw(broker, deployment, [_UNREADABLE])
+    deployment.fill(9, first=4)
+    with deployment.serving():
+        deployment.wait_for_calls(13)
+        deployment.fill(2, first=13)
+        deployment.wait_for_calls(15)
+    assert "restarting the connection" not in caplog.text
+    assert caplog.text.count("a message that cannot be read stays in its queue") == 2
+    assert sorted(map(int, deployment.customers(deployment.archive))) == list(range(15))
     seen = deployment.run("browse", deployment.input, status=None)
     assert "Traceback" not in seen.stderr
 

@@ -1,4 +1,4 @@
-"""What an adapter gives back never gets into the dead letters of a real broker."""
+"""What goes back to a real broker, comes again, and never gets into the dead letters of the broker."""
 
 from __future__ import annotations
 
@@ -6,46 +6,84 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.servers.broker import FEW
+from connector.brokers.engine.connection import RemoteConnection
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.service.assembly import make_provider
+from connector.status import ReturnCode
+from connector.testing.deployment import InProcessAdapter
+from tests.proxy import proxy_to
+from tests.servers.broker import FEW, SMALL
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
-pytestmark = pytest.mark.process
-
 _FEW: dict[str, Any] = {"ends": FEW, "provider": {"redelivery_limit": 3}}
+_OPTIONS = "jms.sendTimeout=500"
+"""Artemis lets a client wait that sends to a full queue."""
 
 
-def asked(deployment: BrokerDeployment, number: int) -> int:
-    """How often the process was called for a customer."""
-    return sum(customer == str(number) for customer, _ in deployment.calls())
-
-
-def test_an_inactive_process_of_a_service_gets_every_event_when_it_is_active(
-    broker: Broker, deploy: Deploy
-) -> None:
-    deployment = deploy(broker, connector={"PollFrequency": 100}, **_FEW)
-    (deployment.directory / "flag").touch()
-    deployment.fill(20)
-    deployment.fill(1, first=20, name="inactive:flag")
-    deployment.fill(29, first=21)
-    service = deployment.start()
-    deployment.wait_for(lambda: asked(deployment, 20) >= 7, "seven calls")
-    assert deployment.messages("DLQ") == []
-    assert "messages are held, because the broker would soon put them aside" in deployment.log()
-    ended = [line for line in deployment.log().splitlines() if "a poll ended early" in line]
-    assert len(ended) == 1, "one line a minute"
-    (deployment.directory / "flag").unlink()
-    deployment.wait_for_calls(50)
-    service.stop()
-    deployment.finish(50, twice=20, inactive=[20])
-    assert [name for name in map(str, range(50)) if asked(deployment, int(name)) > 1] == ["20"]
-
-
-def test_kills_cost_no_event(broker: Broker, deploy: Deploy) -> None:
+def test_an_inactive_process_gets_every_event_when_it_is_active(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker, **_FEW)
-    deployment.fill(4)
-    for _ in range(7):
-        deployment.start("--drain", fault="claim.noted=killgroup").wait()
-    deployment.finish(4)
+    flag = deployment.raise_flag()
+    deployment.fill(5)
+    deployment.fill(1, first=5, name="inactive:flag")
+    deployment.fill(8, first=6)
+
+    def asked(number: int) -> int:
+        return sum(customer == str(number) for customer, _ in deployment.calls())
+
+    with InProcessAdapter(deployment.configuration) as adapter:
+        while asked(5) < 7:
+            adapter.poll()
+    assert deployment.messages("DLQ") == []
+    flag.unlink()
+    deployment.finish(14, twice=20, inactive=[5])
+    assert [number for number in range(14) if asked(number) > 1] == [5]
+
+
+def test_what_dead_adapters_had_stays_out_of_the_dead_letters(broker: Broker, deploy: Deploy) -> None:
+    with proxy_to(broker.port) as proxy:
+        deployment = deploy(broker, port=proxy.port, **_FEW)
+        deployment.fill(4)
+        for cycle in range(7):
+            connection = make_provider(deployment.configuration).connect(deployment.name, "one")
+            assert isinstance(connection, RemoteConnection)
+            poller = connection.poller(parse_destination(f"queue://{deployment.input}"))
+            while (claims := poller.claim(cycle, range(10))) and connection.hold(claims):
+                pass
+            proxy.cut()  # as the end of a process does
+            connection.abandon()
+        deployment.finish(4)
+
+
+# -- a queue that takes no copy ------------------------------------------------------------------------------
+
+
+def fill(deployment: BrokerDeployment, queue: str) -> None:
+    with deployment.connected() as connection:
+        connection.send(parse_destination(f"queue://{queue}"), [Message(b"in the way", "T")])
+
+
+def free(deployment: BrokerDeployment, queue: str) -> None:
+    (found,) = deployment.lines("receive", queue, "--wait", "5000")
+    assert found["body"] == "in the way"
+
+
+@pytest.mark.parametrize(("which", "in_progress"), [("archive", False), ("error", True)])
+def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
+    broker: Broker, deploy: Deploy, which: str, in_progress: bool
+) -> None:
+    changes = {f"{which.capitalize()}Destination": f"queue://NAME{SMALL}"}
+    deployment = deploy(broker, in_progress=in_progress, options=_OPTIONS, connector=changes)
+    queue = f"{deployment.name}{SMALL}"
+    fill(deployment, queue)
+    deployment.fill(1, name="raise:no" if which == "error" else "")
+    for _ in range(2):
+        reason = deployment.work(ReturnCode.APPRESPONSETIMEOUT)
+        assert "nothing was settled" in reason
+        assert queue in reason
+    assert deployment.bodies(queue) == ["in the way"]
+    free(deployment, queue)
+    deployment.finish(1, failed=[0] if which == "error" else [], **{which: queue})

@@ -7,7 +7,7 @@ import json
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -16,12 +16,10 @@ from connector.brokers.engine.connection import RemoteConnection
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
-from connector.messaging.settlement import GroupSettlement, Settlement
+from connector.messaging.settlement import GroupSettlement
 from tests.brokers.engine.lot_owner import (
-    ARCHIVE,
     NAME,
     ORDERS,
-    PLACES,
     archive,
     archive_all,
     check_lots,
@@ -32,7 +30,7 @@ from tests.brokers.engine.lot_owner import (
 from tests.forked_command import PipedProcess
 from tests.servers.broker import REFUSED
 from tests.servers.commit_proxy import CommitProxy
-from tests.servers.conftest import AT_ARTEMIS, in_turn
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, in_turn
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -58,7 +56,7 @@ def run_owner(deployment: BrokerDeployment, *, place: str = "") -> tuple[int, li
 
 
 @pytest.mark.process
-@in_turn("place", *tuple(PLACES)[:6])
+@in_turn("place", "lot.claimed", "settle.committing:2")
 def test_a_killed_owner_leaves_the_same_lot(broker: Broker, deploy: Deploy, place: str) -> None:
     deployment = deploy(broker, provider={"batch": 4})
     deployment.fill(_COUNT)
@@ -110,13 +108,13 @@ def ids(connection: RemoteConnection, queue: str) -> list[str]:
     return [str(one.message_id) for one in connection.browse(parse_destination(f"queue://{queue}"))]
 
 
-@pytest.mark.parametrize("when", ["before", "after", "late", "never"])
-@pytest.mark.parametrize("step", ["make", "settle"])
+@in_turn(
+    "step, when",
+    *(("make", "after"), ("make", "before"), ("settle", "before"), ("settle", "after")),
+    *(("make", "late"), ("settle", "late"), ("settle", "never"), ("make", "never")),
+)
 def test_the_next_owner_knows_how_a_commit_without_an_answer_has_ended(
-    fresh: Broker,
-    monkeypatch: pytest.MonkeyPatch,
-    step: str,
-    when: Literal["before", "after", "late", "never"],
+    fresh: Broker, monkeypatch: pytest.MonkeyPatch, step: str, when: Any
 ) -> None:
     proxy = CommitProxy(fresh.port)
     owner = fresh.provider(proxy.port).connect()
@@ -147,29 +145,21 @@ def test_the_next_owner_knows_how_a_commit_without_an_answer_has_ended(
         assert ids(other, "orders") == []
 
 
-def test_settlements_that_are_refused_cost_no_message(fresh: Broker) -> None:
+def test_neither_refused_settlements_nor_many_small_lots_cost_a_message(fresh: Broker) -> None:
+    """The broker allows 10 deliveries."""
     with contextlib.closing(fresh.provider().connect()) as owner:
-        sent = put(owner, 3)
-        lot = claimed(owner)
-        for _ in range(12):  # the broker allows 10 deliveries
+        sent = put(owner, 24)
+        lot = claimed(owner, 3)
+        for _ in range(12):
             with pytest.raises(SettlementError, match="nothing was settled"):
                 lot.settle([GroupSettlement(lot.claims, parse_destination(f"queue://{REFUSED}"))])
     with contextlib.closing(fresh.provider().connect()) as heir:
-        again = claimed(heir)
-        assert taken(again) == sent
-        archive(again)
+        archive(claimed(heir, 3))
+        archive_all(heir, 1)
         assert (ids(heir, "archive"), ids(heir, "DLQ")) == (sent, [])
 
 
-def test_many_small_lots_put_no_message_aside_that_waits_behind(fresh: Broker) -> None:
-    with contextlib.closing(fresh.provider().connect()) as owner:
-        sent = put(owner, 24)
-        for _ in sent:
-            lot = claimed(owner, 1)
-            lot.settle([Settlement(lot.claims[0], ARCHIVE)])
-        assert (ids(owner, "archive"), ids(owner, "DLQ")) == (sent, [])
-
-
+@AT_BROKER_J
 def test_a_lot_outlives_the_broker(fresh: Broker) -> None:
     with contextlib.closing(fresh.provider().connect()) as owner:
         sent = put(owner, 3, delivery_mode=NON_PERSISTENT)

@@ -38,18 +38,17 @@ def adapter(deployment: Deployment, provider: LentProvider) -> Iterator[InProces
 
 @pytest.fixture
 def run(root: Path, tmp_path: Path, provider: LentProvider) -> Iterator[Run]:
-    """Runs a module of this folder in a process group of its own, at the broker of this process.
+    """Runs a function of run_adapter.py in a process group of its own, at the broker of this process.
 
-    Takes what CONNECTOR_FAULT may say, the name of the module and its arguments. Returns the exit status and
+    Takes what CONNECTOR_FAULT may say, the name of the function and its argument. Returns the exit status and
     the output, when the broker has rolled back what the process has left.
     """
     with serving(provider.broker, root / "socket"):
 
-        def run(fault: str = "", module: str = "run_adapter", *arguments: object) -> tuple[int, str]:
-            script = f"import sys\nfrom tests.brokers.engine.{module} import main\nmain(*sys.argv[1:])"
-            given = arguments or (tmp_path,)
-            paths = root / "state", root / "socket"
-            with PipedProcess(*given, *paths, script=script, CONNECTOR_FAULT=fault) as process:
+        def run(fault: str = "", name: str = "drain", argument: object = tmp_path) -> tuple[int, str]:
+            script = f"import sys\nfrom tests.brokers.engine.run_adapter import {name}\n{name}(*sys.argv[1:])"
+            given = argument, root / "state", root / "socket"
+            with PipedProcess(*given, script=script, CONNECTOR_FAULT=fault) as process:
                 output, errors = process.communicate(timeout=120)
             wait_for(lambda: all(one.ended for one in provider.broker.connections), what="the rollback")
             assert process.returncode in (0, -9), errors

@@ -1,31 +1,31 @@
-"""Runs an adapter until its inputs are empty: DEPLOYMENT STATE SOCKET."""
+"""Programs at a broker of another process, which tests kill. The last arguments are STATE SOCKET."""
 
 from __future__ import annotations
 
-import contextlib
+import json
 from pathlib import Path
 
-from connector.errors import UnknownDestination
-from connector.messaging.destination import Destination
-from connector.testing.deployment import InProcessAdapter
+from connector.messaging.destination import Destination, parse_destination
+from connector.operate.replay import Choice, Discard, Move, Mover, Order, Replay, carry_out
 from tests.brokers.engine.server import SocketProvider
 from tests.brokers.engine.world import reopen, running
-from tests.waiting import wait_for
+
+ERROR = parse_destination("queue://error")
+ORDERS: dict[str, Order] = {
+    "replay": Replay(ERROR),
+    "move": Move(Destination("queue", "aside")),
+    "discard": Discard(Destination("queue", "archive"), "me"),
+}
 
 
-def main(deployment: str, state: str, path: str) -> None:
-    provider = SocketProvider(state, path)
-    with running(reopen(Path(deployment)), provider) as adapter:
+def drain(deployment: str, state: str, path: str) -> None:
+    """Runs the adapter in a directory until its inputs are empty."""
+    with running(reopen(Path(deployment)), SocketProvider(state, path)) as adapter:
         adapter.drain()
-        if not (Path(deployment) / "away").exists():  # then all that comes again later gets through
-            wait_for(lambda: is_empty(adapter, provider), what="nothing comes again")
 
 
-def is_empty(adapter: InProcessAdapter, provider: SocketProvider) -> bool:
-    """Drains, and returns whether nothing waits for a later time."""
-    adapter.drain()
-    with contextlib.closing(provider.connect()) as connection:
-        try:
-            return not list(connection.browse(Destination("queue", "connector.lent.later")))
-        except UnknownDestination:
-            return True
+def move(what: str, state: str, path: str) -> None:
+    """Replays, moves or discards the messages in error. Prints the document of the result."""
+    mover = Mover(ERROR, Choice(), ORDERS[what])
+    result = carry_out(SocketProvider(state, path), "lent", mover, yes=True, note=lambda _: None)
+    print(json.dumps(result.document()))

@@ -10,11 +10,25 @@ from pathlib import Path
 
 import pytest
 
+from connector.errors import CapabilityError
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
+from connector.testing.pipeline import InProcessPipeline
 from tests.brokers.engine.provider import LentProvider
-from tests.brokers.engine.world import deploy, ids, pending, running, seen, send, stored
+from tests.brokers.engine.world import await_file, deploy, ids, pending, running, seen, send, stored
+
+
+def drain_again(adapter: InProcessAdapter) -> None:
+    """Drains with a new connection."""
+    adapter.stop()
+    adapter.start()
+    adapter.drain()
+
+
+def break_connections(provider: LentProvider) -> None:
+    for connection in list(provider.broker.connections):
+        connection.close()
 
 
 def test_every_event_gets_its_copy_and_what_is_sent_with_it(
@@ -93,9 +107,7 @@ def test_an_event_that_was_published_and_not_committed_is_settled_from_the_journ
     assert (stored(deployment), ids(provider, "archive"), ids(provider, "crm")) == (["0 1", "1 1"], [], [])
     assert (ids(provider, "customers"), ids(provider, "error")) == (sent, [])
     provider.broker.refused.clear()
-    adapter.stop()
-    adapter.start()
-    adapter.drain()
+    drain_again(adapter)
     assert stored(deployment) == ["0 1", "1 1"]
     assert (ids(provider, "archive"), len(ids(provider, "crm"))) == (sent, 2)
 
@@ -104,33 +116,32 @@ def test_a_connection_that_breaks_loses_nothing(
     deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
 ) -> None:
     sent = send(provider, "", "")
-    for connection in list(provider.broker.connections):
-        connection.close()
+    break_connections(provider)
     assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
-    adapter.stop()
-    adapter.start()
-    adapter.drain()
+    drain_again(adapter)
     assert stored(deployment) == ["0 1", "1 1"]
     assert ids(provider, "archive") == sent
 
 
-def test_two_instances_share_what_waits_and_settle_each_message_once(
-    tmp_path: Path, provider: LentProvider
+def test_a_connection_that_breaks_before_the_adapter_is_ready_is_made_anew(
+    tmp_path: Path, provider: LentProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = [identity for _ in range(10) for identity in send(provider, "", "fail", "", "", "")]
+    sent = send(provider, "")
 
-    def drain(name: str) -> None:
-        configuration = deploy(tmp_path / name, instance=name).configuration
-        with InProcessAdapter(configuration, provider, isolated=True, parallelism=2) as adapter:
-            adapter.drain()
+    def start(pipeline: InProcessPipeline) -> None:
+        monkeypatch.undo()
+        pipeline.start()
+        break_connections(provider)
 
-    threads = [threading.Thread(target=drain, args=(name,)) for name in ("one", "two")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(map(str, ids(provider, "archive") + ids(provider, "error"))) == sorted(sent)
-    assert (len(ids(provider, "crm")), ids(provider, "customers")) == (40, [])
+    monkeypatch.setattr(InProcessPipeline, "start", start)
+    configuration = deploy(tmp_path, RestartRetryCount=9, RestartRetryInterval=0).configuration
+    adapter = InProcessAdapter(configuration, provider)
+    adapter.start(waits=True)
+    try:
+        adapter.drain()
+    finally:
+        adapter.stop()
+    assert ids(provider, "archive") == sent
 
 
 @pytest.mark.parametrize("answer", ["done", "undone", "late done", "late undone"])
@@ -141,9 +152,7 @@ def test_a_commit_without_an_answer_is_neither_lost_nor_repeated(
     copies = [one.message.copy(one.message.body) for one in provider.broker.waiting("customers")]
     provider.broker.lost_answers.append(answer.split()[0])
     assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
-    adapter.stop()
-    adapter.start()
-    adapter.drain()
+    drain_again(adapter)
     if answer.startswith("late"):
         assert ids(provider, "archive") == []
         late = [again.copy(again.body) for again in copies]
@@ -153,9 +162,7 @@ def test_a_commit_without_an_answer_is_neither_lost_nor_repeated(
         adapter.poll()
         assert (stored(deployment), ids(provider, "archive")) == (["0 1", "1 1"], [])
         provider.broker.late[0].end_late(commits=answer == "late done")
-        adapter.stop()
-        adapter.start()  # looks at the commit queue, as every recovery
-        adapter.drain()
+        drain_again(adapter)  # looks at the commit queue, as every recovery
         sent *= 2
     assert stored(deployment) == ["0 1", "1 1"]
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
@@ -204,3 +211,79 @@ def test_messages_behind_one_whose_process_is_not_active_are_not_delivered_with_
     deployment.write("awake", "")
     adapter.drain()
     assert [line.split()[0] for line in stored(deployment)] == ["0", "1", "2", "3"]
+
+
+# -- several instances ---------------------------------------------------------------------------------------
+
+
+def test_two_instances_share_what_waits_and_settle_each_message_once(
+    tmp_path: Path, provider: LentProvider
+) -> None:
+    sent = [identity for _ in range(10) for identity in send(provider, "", "fail", "", "", "")]
+
+    def drain(name: str) -> None:
+        configuration = deploy(tmp_path / name, instance=name).configuration
+        with InProcessAdapter(configuration, provider, isolated=True, parallelism=2) as adapter:
+            adapter.drain()
+
+    threads = [threading.Thread(target=drain, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, ids(provider, "archive") + ids(provider, "error"))) == sorted(sent)
+    assert (len(ids(provider, "crm")), ids(provider, "customers")) == (40, [])
+
+
+def test_a_done_event_whose_message_comes_to_another_instance_does_not_run_again(
+    tmp_path: Path, deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    sent = send(provider, "", "sleep", "")
+    assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    other = deploy(tmp_path / "two", instance="two")
+    other.write("awake", "")
+    with running(other, provider) as second:
+        second.drain()
+    assert sorted(stored(deployment) + stored(other)) == ["0 1", "1 1", "2 1"]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert len(ids(provider, "crm")) == 3
+
+
+def test_a_message_of_a_running_event_waits_until_the_other_instance_has_its_outcome(
+    tmp_path: Path, deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    """The connection of the first instance breaks while its process works."""
+    sent = send(provider, "", "wait")
+    first = threading.Thread(target=adapter.poll)
+    first.start()
+    await_file(deployment, "waits")
+    break_connections(provider)
+    other = deploy(tmp_path / "two", instance="two")
+    other.write("go", "")
+    with running(other, provider) as second:
+        assert second.poll().settled == 0
+        assert stored(other) == []
+        deployment.write("go", "")
+        first.join()
+        adapter.stop()
+        adapter.start()
+        second.drain()
+    adapter.drain()
+    assert sorted(stored(deployment) + stored(other)) == ["0 1", "1 1"]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+
+
+def test_instances_share_one_state_directory(
+    root: Path, tmp_path: Path, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    adapter.drain()
+    elsewhere = LentProvider(root / "elsewhere")
+    elsewhere.broker = provider.broker
+    other = deploy(tmp_path / "two", instance="two")
+    with (
+        pytest.raises(CapabilityError, match=r"state\.directory"),
+        InProcessAdapter(other.configuration, elsewhere),
+    ):
+        pass
+    adapter.stop()
+    adapter.start()

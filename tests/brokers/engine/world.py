@@ -137,6 +137,14 @@ def pending(provider: LentProvider) -> list[Path]:
     return list(Path(state.published).glob(".pending*"))
 
 
+def leftovers(state: RemoteState) -> list[str]:
+    """Returns what an adapter that has settled everything does not leave in its state."""
+    path = Path(state.path)
+    found = [one for one in path.glob("@*/*") if one.name != "lock"]
+    found += [*path.glob("published/.*"), *path.glob("clients/*")]
+    return [*map(str, found), *map(str, state.redeliveries().read())]
+
+
 def await_file(deployment: Deployment, name: str) -> None:
     """Waits until a process of the deployment has made a file."""
     wait_for((deployment.directory / name).exists, what=name)
