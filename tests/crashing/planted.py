@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from connector.brokers.engine.connection import RemoteConnection
 from connector.databases.database import Database
 from connector.events import recovery
+from connector.events.redeliveries import Redeliveries
 from connector.events.settling import untouched_settlement
+from connector.events.transactions import Transactions
 from connector.state.journal import Journal
 from connector.state.locked_file import LockedFile
 from connector.stores.dropbox import files
@@ -130,6 +133,20 @@ def _leave_early() -> None:
     _set(FanOutFiles, "removal", lambda self, source, name: [])
 
 
+def _forget_redelivered() -> None:
+    _set(Redeliveries, "take", lambda self, claims: {})
+
+
+def _skip_marks() -> None:
+    _set(RemoteConnection, "committed_cycles", lambda self, client_id: set())
+
+
+def _keep_pending() -> None:
+    _set(Transactions, "_end_pending", lambda self, transactions: None)
+
+
+_BROKER: Final = Scenario("broker", order="none", sinks=("store", "copy"))
+
 PLANTS: Final = {
     "drop-done": Plant("a `done` line of the journal is not written", _drop_done),
     "drop-begin": Plant("the `begin` lines of the journal are not written", _drop_begin),
@@ -156,4 +173,9 @@ PLANTS: Final = {
         _leave_early,
         Scenario("dropbox", order="none", sinks=("store", "news")),
     ),
+    "forget-redelivered": Plant(
+        "a broker's message that comes again is taken for a new one", _forget_redelivered, _BROKER
+    ),
+    "skip-marks": Plant("nobody looks which commits of a dead client have happened", _skip_marks, _BROKER),
+    "keep-pending": Plant("a commit that has not happened stays pending", _keep_pending, _BROKER),
 }

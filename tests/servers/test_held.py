@@ -86,4 +86,5 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
         assert queue in reason
     assert deployment.bodies(queue) == ["in the way"]
     free(deployment, queue)
-    deployment.finish(1, failed=[0] if which == "error" else [], **{which: queue})
+    place: dict[str, Any] = {which: queue}
+    deployment.finish(1, failed=[0] if which == "error" else [], **place)

@@ -9,14 +9,21 @@ import pytest
 
 from connector.messaging.message import Message
 from connector.status import ReturnCode
+from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy, ids, pending, running, seen, send, stored
 
 IN_PROGRESS = "queue://in-progress"
 
 
+def deploy_so(directory: Path, **connector: Any) -> Deployment:
+    return deploy(
+        directory, InProgressDestination=IN_PROGRESS, **{"DuplicateEventElimination": False, **connector}
+    )
+
+
 def test_events_keep_the_ids_of_their_messages(tmp_path: Path, provider: LentProvider) -> None:
-    deployment = deploy(tmp_path, InProgressDestination=IN_PROGRESS, DuplicateEventElimination=False)
+    deployment = deploy_so(tmp_path)
     sent = send(provider, "", "fail", "")
     with running(deployment, provider) as adapter:
         adapter.drain()
@@ -32,7 +39,7 @@ def test_events_keep_the_ids_of_their_messages(tmp_path: Path, provider: LentPro
 def test_a_message_whose_process_is_not_active_waits_there_alone(
     tmp_path: Path, provider: LentProvider
 ) -> None:
-    deployment = deploy(tmp_path, InProgressDestination=IN_PROGRESS, DuplicateEventElimination=False)
+    deployment = deploy_so(tmp_path)
     sent = send(provider, "", "sleep", "")
     with running(deployment, provider) as adapter:
         for _ in range(3):
@@ -52,7 +59,7 @@ def test_a_message_whose_process_is_not_active_waits_there_alone(
 def test_a_commit_without_an_answer_is_found_out_by_looking(
     tmp_path: Path, provider: LentProvider, commit: str, answer: str
 ) -> None:
-    deployment = deploy(tmp_path, InProgressDestination=IN_PROGRESS)
+    deployment = deploy_so(tmp_path, DuplicateEventElimination=True)
     sent = send(provider, "", "")
     provider.broker.lost_answers += [answer] if commit == "of the move" else ["", answer]
     with running(deployment, provider) as adapter:
@@ -67,12 +74,7 @@ def test_a_commit_without_an_answer_is_found_out_by_looking(
 
 
 def test_strange_marks_of_another_client_touch_nothing_else(tmp_path: Path, provider: LentProvider) -> None:
-    deployment = deploy(
-        tmp_path,
-        InProgressDestination=IN_PROGRESS,
-        InDoubtEvents="Reprocess",
-        DuplicateEventElimination=False,
-    )
+    deployment = deploy_so(tmp_path, InDoubtEvents="Reprocess")
     kept = tmp_path / "kept"
     kept.write_text("a file beside the state")
     strange: list[dict[str, Any]] = [

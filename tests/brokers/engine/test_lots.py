@@ -188,9 +188,7 @@ def test_settlements_that_are_refused_cost_no_message(root: Path, limit: int) ->
     assert (ids(provider, "archive"), ids(provider, "DLQ")) == (sent, [])
 
 
-def test_only_the_message_that_nobody_can_read_is_put_aside(
-    root: Path,
-) -> None:
+def test_only_the_message_that_nobody_can_read_is_put_aside(root: Path) -> None:
     provider = LentProvider(root / "state")
     provider.broker.limit = 10
     provider.broker.unreadable.add(b"bad")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +18,28 @@ from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.conftest import Run
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import ids, seen, send, stored
+from tests.waiting import now_ms
 
 ERROR = parse_destination("queue://error")
 NEWS = parse_destination("topic://news")
 LATER = "connector.lent.later"
 
 
-def do(provider: LentProvider, order: Order, choice: Choice | None = None) -> Result:
+def do(provider: LentProvider, order: Order, choice: Choice | None = None, *, yes: bool = True) -> Result:
     mover = Mover(ERROR, choice or Choice(), order)
-    return carry_out(provider, "lent", mover, yes=True, note=lambda _: None)
+    return carry_out(provider, "lent", mover, yes=yes, note=lambda _: None)
 
 
 def put_into_error(provider: LentProvider, *messages: Message) -> list[str]:
-    connection = provider.connect()
-    try:
+    with contextlib.closing(provider.connect()) as connection:
         return connection.send(ERROR, messages)
-    finally:
-        connection.close()
 
 
 def copy(identity: str, **properties: Any) -> Message:
     """A copy as an adapter makes it, of a message with this id."""
     message = Message(b"body")
-    given = {
-        "origin_destination": "queue://customers",
-        "message_id": identity,
-        "outcome": "failed",
-        **properties,
-    }
-    for name, value in given.items():
+    given = {"origin_destination": "queue://customers", "message_id": identity, "outcome": "failed"}
+    for name, value in {**given, **properties}.items():
         message.set_property(f"connector_{name}", value)
     return message
 
@@ -60,14 +53,10 @@ def test_a_replayed_event_runs_as_if_it_were_new(
     assert sorted(map(str, ids(provider, "error"))) == sorted(sent)
     (deployment.directory / "away").unlink()
     choice = Choice(ids=frozenset(sent[:1]))
-    mover = Mover(ERROR, choice, Replay(ERROR))
-    assert carry_out(provider, "lent", mover, yes=False, note=lambda _: None).matched == 1
+    assert do(provider, Replay(ERROR), choice, yes=False).matched == 1
     assert len(ids(provider, "error")) == 2
-    assert do(provider, Replay(ERROR), choice).document() == {
-        "matched": 1,
-        "moved": 1,
-        "to": {"queue://customers": 1},
-    }
+    moved = {"matched": 1, "moved": 1, "to": {"queue://customers": 1}}
+    assert do(provider, Replay(ERROR), choice).document() == moved
     adapter.drain()
     assert stored(deployment) == ["0 1"]
     assert ids(provider, "archive") == sent[:1]
@@ -79,20 +68,16 @@ def test_a_replayed_event_runs_as_if_it_were_new(
 
 
 def test_a_message_of_a_topic_waits_for_its_input_alone(provider: LentProvider) -> None:
-    before = int(time.time() * 1000)
+    before = now_ms()
     expiration = before + 3_600_000
-    wanted = {
-        "origin_destination": "topic://news",
-        "origin_subscription": "first",
-        "delivered": "note",
-        "expiration": expiration,
-        "retries": "store=3",
-    }
-    put_into_error(provider, copy("ID:1", **wanted))
+    origin = {"origin_destination": "topic://news", "origin_subscription": "first"}
+    put_into_error(
+        provider, copy("ID:1", **origin, delivered="note", expiration=expiration, retries="store=3")
+    )
     assert do(provider, Replay(ERROR)).to == {"topic://news first": 1}
     (one,) = provider.broker.waiting(LATER)
     properties = dict(one.message.properties)
-    assert before <= int(properties.pop("connector_due")) <= int(time.time() * 1000)
+    assert before <= int(properties.pop("connector_due")) <= now_ms()
     assert properties.pop("connector_digest")
     properties.pop("connector_timestamp")
     assert properties == {
@@ -132,10 +117,8 @@ def test_another_message_of_the_same_id_stays(provider: LentProvider) -> None:
 
 def test_messages_of_other_programs_are_found_by_their_own_ids(provider: LentProvider) -> None:
     own = put_into_error(provider, Message(b"foreign"), Message(b"other"), copy("ID:it's"))
-    result = do(
-        provider, Move(parse_destination("queue://aside")), Choice(ids=frozenset([own[0], "ID:it's"]))
-    )
-    assert result.moved == 2
+    choice = Choice(ids=frozenset([own[0], "ID:it's"]))
+    assert do(provider, Move(parse_destination("queue://aside")), choice).moved == 2
     assert ids(provider, "aside") == [own[0], "ID:it's"]
     assert ids(provider, "error") == [own[1]]
 
@@ -161,18 +144,20 @@ def test_a_queue_that_the_broker_refuses_leaves_the_messages_where_they_are(prov
 @pytest.mark.parametrize(
     ("what", "step"),
     [
-        *(("replay", "claim"), ("replay", "settle.committing:2")),
-        *(("move", "claim:7"), ("move", "settle.finished:1"), ("discard", "settle.committing")),
+        ("replay", "claim"),
+        ("replay", "settle.committing:2"),
+        ("move", "settle.finished:1"),
+        ("discard", "claim:7"),
     ],
 )
 def test_after_a_kill_the_next_run_goes_on(provider: LentProvider, run: Run, what: str, step: str) -> None:
     expected = [f"ID:{number}" for number in range(60)]
     put_into_error(provider, *[copy(identity, delivered="note") for identity in expected])
     target = {"replay": "customers", "move": "aside", "discard": "archive"}[what]
-    assert run(f"{step}=kill", "run_replay", what)[0] == -9
+    assert run(f"{step}=kill", "move", what)[0] == -9
     left = len(ids(provider, "error"))
     assert len(ids(provider, target)) + left == 60
-    status, output = run("", "run_replay", what)
+    status, output = run("", "move", what)
     assert (status, json.loads(output)["moved"]) == (0, left)
     assert ids(provider, "error") == []
     assert sorted(map(str, ids(provider, target))) == sorted(expected)

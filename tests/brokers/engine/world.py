@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,15 +100,12 @@ def running(deployment: Deployment, provider: LentProvider) -> InProcessAdapter:
 
 def send(provider: LentProvider, *wishes: str, queue: str = "customers", kind: str = "Customer") -> list[str]:
     """Sends one customer for each wish; returns the ids."""
-    connection = provider.connect()
-    try:
-        values = [
-            {"BusinessObject": kind, "Id": str(n)} | ({"Wish": w} if w else {}) for n, w in enumerate(wishes)
-        ]
+    values = [
+        {"BusinessObject": kind, "Id": str(n)} | ({"Wish": w} if w else {}) for n, w in enumerate(wishes)
+    ]
+    with contextlib.closing(provider.connect()) as connection:
         messages = [Message(json.dumps(one).encode()) for one in values]
         return connection.send(Destination("queue", queue), messages)
-    finally:
-        connection.close()
 
 
 def ids(provider: LentProvider, queue: str) -> list[str | None]:
@@ -117,11 +115,8 @@ def ids(provider: LentProvider, queue: str) -> list[str | None]:
 
 def seen(provider: LentProvider, queue: str) -> list[Message]:
     provider.broker.waiting(queue)
-    connection = provider.connect()
-    try:
+    with contextlib.closing(provider.connect()) as connection:
         return list(connection.browse(Destination("queue", queue)))
-    finally:
-        connection.close()
 
 
 def stored(deployment: Deployment) -> list[str]:
