@@ -107,15 +107,25 @@ class Broker:
         )
         return f"amqps://127.0.0.1:{port}?{options}"
 
-    def provider(self, port: int | None = None) -> JmsProvider:
+    def provider(
+        self,
+        port: int | None = None,
+        *,
+        factory: Factory | None = None,
+        state: Path | None = None,
+        **options: Any,
+    ) -> JmsProvider:
         """Returns a provider of this process, for messages that no adapter sends and receives.
 
         Args:
             port: instead of the broker's, for a proxy.
+            factory: instead of one with the login of the tests.
+            state: directory, instead of one of the broker.
+            options: of the provider.
         """
         java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
-        factory = Factory(QPID, self.url_at(port or self.port), USER, PASSWORD)
-        return JmsProvider(factory, java, self.directory / "state")
+        factory = factory or Factory(QPID, self.url_at(port or self.port), USER, PASSWORD)
+        return JmsProvider(factory, java, state or self.directory / "state", **options)
 
     def start(self) -> None:
         """Returns when the broker takes connections."""

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
-import ssl
-import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,6 @@ import pytest
 
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.jms.factory import Factory
-from connector.brokers.jms.provider import JavaSettings, JmsProvider
 from connector.brokers.jms.urls import QPID
 from connector.errors import ConnectorError, DestinationError, MalformedData, ProviderError
 from connector.messaging.claim import Claim
@@ -25,7 +20,7 @@ from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import Settlement
 from tests.servers.broker import PASSWORD, TOPIC, USER
-from tests.servers.conftest import AT_ARTEMIS, CLIENT, Broker, resolved
+from tests.servers.conftest import Broker
 from tests.servers.rhea import receive_by_rhea, send_by_rhea
 from tests.tables import Table
 from tests.waiting import wait_for
@@ -46,8 +41,7 @@ def connect(broker: Broker, tmp_path: Path) -> Iterator[Connect]:
 
         def connection(class_name: str = QPID, url: str = "", **options: Any) -> RemoteConnection:
             factory = Factory(class_name, url or broker.url, USER, PASSWORD)
-            java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
-            provider = JmsProvider(factory, java, tmp_path / "state", **options)
+            provider = broker.provider(factory=factory, state=tmp_path / "state", **options)
             return opened.enter_context(contextlib.closing(provider.connect()))
 
         yield connection
@@ -154,27 +148,6 @@ def test_a_missing_class_names_its_artifact(connect: Connect) -> None:
         connect(class_name="com.rabbitmq.jms.admin.RMQConnectionFactory")
     with pytest.raises(ProviderError, match=r"java\.lang\.String is no jakarta\.jms"):
         connect(class_name="java.lang.String", url="x")
-
-
-@AT_ARTEMIS
-def test_an_unknown_certificate_names_the_options_of_the_client(connect: Connect, tmp_path: Path) -> None:
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1",
-         "-keyout", "key.pem", "-out", "certificate.pem"], cwd=tmp_path, check=True, capture_output=True,
-    )  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                context.wrap_socket(server.accept()[0], server_side=True)
-
-        threading.Thread(target=serve, daemon=True).start()
-        with pytest.raises(ProviderError) as caught:
-            connect(url=f"amqps://localhost:{server.getsockname()[1]}")
-    assert "PKIX" in str(caught.value)
-    assert "transport.trustStoreLocation" in str(caught.value)
 
 
 def test_messages_without_ids_or_with_equal_ids_are_different(broker: Broker, connect: Connect) -> None:

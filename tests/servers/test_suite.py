@@ -10,12 +10,12 @@ import pytest
 
 from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.brokers.jms.factory import Factory
-from connector.brokers.jms.provider import JavaSettings, JmsProvider
+from connector.brokers.jms.provider import JmsProvider
 from connector.brokers.jms.urls import QPID
 from connector.messaging.destination import Destination, parse_destination
 from connector.testing.provider import ProviderSuite
-from tests.servers.broker import PASSWORD, REFUSED, USER
-from tests.servers.conftest import CLIENT, Broker, resolved
+from tests.servers.broker import REFUSED
+from tests.servers.conftest import Broker
 
 
 class BrokerSuite(ProviderSuite):
@@ -32,10 +32,8 @@ class BrokerSuite(ProviderSuite):
     @pytest.fixture
     def provider(self, server: Broker, tmp_path: Path) -> JmsProvider:
         server.empty()
-        url = f"amqp://127.0.0.1:{server.port}"
-        login = (USER, PASSWORD) if server.kind == "broker_j" else (None, None)
-        java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
-        return JmsProvider(Factory(QPID, url, *login), java, tmp_path / "state")
+        without_login = Factory(QPID, server.url) if server.kind == "artemis" else None
+        return server.provider(factory=without_login, state=tmp_path / "state")
 
     @pytest.fixture
     def unwritable(self) -> Destination:
@@ -87,16 +85,12 @@ leave_out(BrokerSuite, _LEFT_OUT)
 
 
 class TestArtemis(BrokerSuite):
-    able = JmsProvider.capabilities
-
     @pytest.fixture
     def server(self, artemis: Broker) -> Broker:
         return artemis
 
 
 class TestBrokerJ(BrokerSuite):
-    able = JmsProvider.capabilities
-
     @pytest.fixture
     def server(self, broker_j: Broker) -> Broker:
         return broker_j
