@@ -3,46 +3,48 @@
 from __future__ import annotations
 
 import subprocess
+from typing import Final
 
 from connector.brokers.jars.locked import cache_directory
 from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import Broker
 
-_SENDING = """
+_CONNECTING: Final = """
 const rhea = require('rhea');
-const [port, user, password, queue, messages] = process.argv.slice(1);
+const t = rhea.types;
+const [port, user, password, queue, given] = process.argv.slice(1);
 const container = rhea.create_container();
-const pending = eval(messages);
-let accepted = 0;
 const connection = container.connect({port: Number(port), username: user, password: password});
-connection.open_sender({target: {address: queue, capabilities: ['queue']}});
+const sends_to = (address) => connection.open_sender({target: {address: address, capabilities: ['queue']}});
+const receives = () => connection.open_receiver({source: {address: queue, capabilities: ['queue']}});
+let accepted = 0;
+const close_after = (count) => {
+    container.on('accepted', () => { if (++accepted === count) connection.close(); });
+};
+"""
+"""What all programs begin with."""
+_SENDING: Final = """
+const pending = eval(given);
+sends_to(queue);
 container.once('sendable', (context) => {
     for (const one of pending) context.sender.send({durable: true, ...one});
 });
-container.on('accepted', () => { accepted += 1; if (accepted === pending.length) connection.close(); });
+close_after(pending.length);
 """
-_RECEIVING = """
-const [port, user, password, queue] = process.argv.slice(1);
-const container = require('rhea').create_container();
-const connection = container.connect({port: Number(port), username: user, password: password});
-connection.open_receiver({source: {address: queue, capabilities: ['queue']}});
+_RECEIVING: Final = """
+receives();
 container.on('message', () => { console.log('came'); connection.close(); });
 setTimeout(() => connection.close(), 120000).unref();
 """
-_ASKING = """
-const rhea = require('rhea');
-const t = rhea.types;
-const [port, user, password, queue, ids] = process.argv.slice(1);
-const container = rhea.create_container();
+_ASKING: Final = """
 const shown = (id) => Buffer.isBuffer(id) ? id.toString('hex') : String(id);
 const numbers = new Map();
-const connection = container.connect({port: Number(port), username: user, password: password});
 connection.open_receiver({source: {dynamic: true, capabilities: ['temporary-queue']}});
 container.once('receiver_open', (opened) => {
     const reply_to = opened.receiver.source.address;
-    connection.open_sender({target: {address: queue, capabilities: ['queue']}});
+    sends_to(queue);
     container.once('sendable', (context) => {
-        eval(ids).forEach((id, number) => {
+        eval(given).forEach((id, number) => {
             numbers.set(shown(id.value === undefined ? id : id.value), number);
             const body = {BusinessObject: 'Customer', Verb: 'Retrieve', CustomerId: `${number}`};
             const request = {durable: true, message_id: id, reply_to: reply_to, body: JSON.stringify(body)};
@@ -59,16 +61,12 @@ container.on('message', (context) => {
     if (numbers.size === 0) connection.close();
 });
 """
-_ANSWERING = """
-const [port, user, password, queue, count] = process.argv.slice(1);
-const container = require('rhea').create_container();
-const connection = container.connect({port: Number(port), username: user, password: password});
+_ANSWERING: Final = """
 const requests = [];
-let accepted = 0;
-connection.open_receiver({source: {address: queue, capabilities: ['queue']}});
+receives();
 container.on('message', (context) => {
     requests.push(context.message);
-    if (requests.length === Number(count)) connection.open_sender({target: {}});
+    if (requests.length === Number(given)) connection.open_sender({target: {}});
 });
 container.once('sendable', (context) => {
     for (const request of requests.reverse()) {
@@ -81,18 +79,18 @@ container.once('sendable', (context) => {
         });
     }
 });
-container.on('accepted', () => { accepted += 1; if (accepted === requests.length) connection.close(); });
+close_after(Number(given));
 """
 
 
 def send_by_rhea(broker: Broker, queue: str, messages: str) -> None:
-    """Sends a JavaScript list of messages."""
-    _run(_SENDING, [str(broker.port), USER, PASSWORD, queue, messages])
+    """Sends a JavaScript list of messages, in which ``t`` makes AMQP types."""
+    _run(_SENDING, broker, queue, messages)
 
 
 def receive_by_rhea(broker: Broker, queue: str) -> bool:
     """Returns whether a message waits in a queue, whatever the message is."""
-    return "came" in _run(_RECEIVING, [str(broker.port), USER, PASSWORD, queue])
+    return "came" in _run(_RECEIVING, broker, queue)
 
 
 def ask_by_rhea(broker: Broker, queue: str, ids: str) -> list[str]:
@@ -105,25 +103,25 @@ def ask_by_rhea(broker: Broker, queue: str, ids: str) -> list[str]:
     Returns:
         The number, the result and the body of each answer, in one line.
     """
-    return _run(_ASKING, [str(broker.port), USER, PASSWORD, queue, ids]).splitlines()
+    return _run(_ASKING, broker, queue, ids).splitlines()
 
 
 def rhea_answers(broker: Broker, queue: str, count: int) -> list[str]:
     """Returns the command of a program that takes requests, and then answers the last one first."""
-    return _command(_ANSWERING, [str(broker.port), USER, PASSWORD, queue, str(count)])
+    return _command(_ANSWERING, broker, queue, str(count))
 
 
-def _run(program: str, arguments: list[str]) -> str:
+def _run(program: str, broker: Broker, *arguments: str) -> str:
     """Runs a JavaScript program, and returns its output."""
-    command = _command(program, arguments)
+    command = _command(program, broker, *arguments)
     return subprocess.run(command, check=True, timeout=240, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _command(program: str, arguments: list[str]) -> list[str]:
+def _command(program: str, broker: Broker, *arguments: str) -> list[str]:
     """Returns the command that runs a JavaScript program."""
     directory = cache_directory().parent / "tests" / "rhea"
     if not (directory / "node_modules" / "rhea").is_dir():
         directory.mkdir(parents=True, exist_ok=True)
         subprocess.run(["npm", "install", "--silent", "--prefix", str(directory), "rhea@3.0.5"], check=True)
-    start = ["env", f"NODE_PATH={directory / 'node_modules'}", "node", "-e"]
-    return [*start, program, *arguments]
+    start = ["env", f"NODE_PATH={directory / 'node_modules'}", "node", "-e", _CONNECTING + program]
+    return [*start, str(broker.port), USER, PASSWORD, *arguments]

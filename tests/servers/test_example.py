@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connector.brokers.jars.locked import LOCK, Jars
+from tests.docs.forked import Forks
 from tests.docs.reader import blocks
 from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import REPOSITORY, Broker
@@ -24,8 +25,6 @@ def test_the_commands_of_the_page_work_on_artemis(artemis: Broker, tmp_path: Pat
     artemis.empty()
     directory = tmp_path / "artemis"
     shutil.copytree(REPOSITORY / "examples/artemis", directory)
-    (tmp_path / "connector").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m connector.cli "$@"\n')
-    (tmp_path / "connector").chmod(0o755)
     environment = {
         **os.environ,
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
@@ -35,14 +34,16 @@ def test_the_commands_of_the_page_work_on_artemis(artemis: Broker, tmp_path: Pat
         "BROKER_PASSWORD": PASSWORD,
     }
     output = ""
-    for block in blocks(PAGE):
-        if block.not_run == "needs-broker":
-            answer = subprocess.run(
-                ["sh", "-euc", block.text], cwd=directory, env=environment, capture_output=True, text=True,
-                timeout=900, check=False,
-            )  # fmt: skip
-            assert answer.returncode == 0, answer.stdout + answer.stderr
-            output += answer.stdout
+    with Forks(tmp_path) as forks:
+        (tmp_path / "connector").write_text(f'#!/bin/sh\nexec {forks.command} "$@"\n')
+        (tmp_path / "connector").chmod(0o755)
+        for block in blocks(PAGE):
+            if block.not_run == "needs-broker":
+                command = ["sh", "-euc", block.text]
+                given: dict[str, Any] = {"cwd": directory, "env": environment, "timeout": 900}
+                answer = subprocess.run(command, capture_output=True, text=True, check=False, **given)
+                assert answer.returncode == 0, answer.stdout + answer.stderr
+                output += answer.stdout
     assert "yes transactions" in output
     assert (directory / "booked.txt").read_text() == "O-1 12.50\n"
     assert (directory / LOCK).exists()

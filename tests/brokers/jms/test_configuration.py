@@ -94,6 +94,7 @@ def test_check_finds_the_jars_that_run_would_miss(write: Write, state: str, said
     if state != "no lock":
         jar = lock_one_jar(directory)
         assert errors() == []
+        assert make_provider(load()).check()
     if state == "for others":
         write(packages=["org.example:client:2.0"])
     elif state == "damaged":
