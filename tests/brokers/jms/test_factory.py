@@ -1,16 +1,24 @@
-"""Recipes of connection factories, with classes of Java itself. No broker runs here."""
+"""Recipes of connection factories, with classes of Java itself, and destinations of JNDI."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, Final
+
+import pytest
 
 from connector.brokers.jms.factory import Factory
-from connector.brokers.jms.naming import Naming
+from connector.brokers.jms.naming import Destinations, Naming
+from connector.errors import UnknownDestination
+from connector.messaging.destination import Destination, parse_destination
+from tests.tables import Table
 
-_RUN = """
+_RUN: Final = """
 import json, sys
 from connector.brokers.jms import jvm
 from connector.brokers.jms.factory import Factory
@@ -22,82 +30,75 @@ jpype = jvm.start(find_java().home, [], ["-Xmx64m"])
 for recipe, shown in json.loads(sys.argv[1]):
     try:
         naming = recipe.pop("naming", None)
-        made = Factory(**recipe, naming=naming and Naming(*naming)).make(jpype)
+        value = Factory(**recipe, naming=naming and Naming(*naming)).make(jpype)
     except ProviderMisconfigured as error:
         print(json.dumps(str(error)))
     else:
-        values = []
-        for path in shown:
-            value = made
-            for step in path.split("."):
-                value = getattr(value, step)()
-            values.append(str(value))
-        print(json.dumps(values))
+        for step in shown.split("."):
+            value = getattr(value, step)()
+        print(json.dumps(str(value)))
 """
+"""Prints what a method of each factory returns, or why the factory cannot be made."""
+_SECRET: Final = {"java.naming.security.credentials": "hush"}
+_NO_FILES: Final = {**_SECRET, "java.naming.factory.initial": "com.sun.jndi.fscontext.hush"}
 
 
-def make(*recipes: tuple[dict[str, Any], list[str]]) -> list[Any]:
-    """Returns what the methods of each factory return, or why the factory cannot be made."""
-    command = [sys.executable, "-c", _RUN, json.dumps(recipes)]
+_DATE: Final = "java.util.Date"
+
+
+def of(name: str, properties: Mapping[str, str] = MappingProxyType({}), **more: str) -> dict[str, Any]:
+    """A recipe with a class of Java."""
+    return {"class_name": name, "properties": dict(properties), **more}
+
+
+def of_format(name: str, value: str) -> dict[str, Any]:
+    return of("java.text.DecimalFormat", {name: value})
+
+
+_RECIPES: Final = [
+    (of_format("MaximumFractionDigits", "7"), "getMaximumFractionDigits", "7"),
+    (of_format("decimalSeparatorAlwaysShown", "True"), "isDecimalSeparatorAlwaysShown", "True"),
+    (of_format("PositivePrefix", "7"), "getPositivePrefix", "7"),
+    (of("java.util.GregorianCalendar", {"timeZone.rawOffset": "5000"}), "getTimeZone.getRawOffset", "5000"),
+    (of(_DATE, {"Time": "5000000000"}), "getTime", "5000000000"),
+    (of("java.io.File", url="given"), "getName", "given"),
+    (
+        of_format("MaximumFractionDigit", "7"),
+        "",
+        "properties.MaximumFractionDigit: java.text.DecimalFormat has no property .*"
+        "did you mean 'MaximumFractionDigits'.*GroupingSize, GroupingUsed, ",
+    ),
+    (
+        of_format("MaximumFractionDigits", "hush"),
+        "",
+        "FractionDigits: the value is not a whole number",
+    ),
+    (of_format("GroupingUsed", "7"), "", "properties.GroupingUsed: the value is not true or false"),
+    (of_format("decimals.x", "7"), "", "has no property 'decimals'"),
+    (of("java.net.URLStreamHandlerFactory"), "", "has no constructor without arguments"),
+    (of("java.lang.Object", url="amqp://h:1"), "", "neither a constructor nor a setter"),
+    (of(_DATE, url="amqp://me:hush@h:1"), "", "java.util.Date does not take the url"),
+    (of("org.apache.activemq.ActiveMQConnectionFactory", url="x"), "", "org.apache.activemq:activemq-client"),
+    (
+        {"naming": [_SECRET, "jms/cf"]},
+        "",
+        "^ConnectionFactoryName: 'jms/cf' is not found in JNDI: Need to",
+    ),
+    ({"naming": [_NO_FILES, "cf"]}, "", "add com.sun.messaging.mq:fscontext to packages"),
+]
+"""Recipes, methods of the factory, and what the last method returns or why the factory cannot be made."""
+
+
+def test_a_factory_is_as_its_recipe_says_or_it_is_told_why_not() -> None:
+    command = [sys.executable, "-c", _RUN, json.dumps([(recipe, shown) for recipe, shown, _ in _RECIPES])]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert answer.returncode == 0, answer.stderr
-    return [json.loads(line) for line in answer.stdout.splitlines()]
-
-
-FORMAT = {"class_name": "java.text.DecimalFormat"}
-
-
-def test_properties_are_set_by_setters_of_their_types() -> None:
-    shown = ["getMaximumFractionDigits", "isDecimalSeparatorAlwaysShown", "getPositivePrefix"]
-    texts = {"MaximumFractionDigits": "7", "decimalSeparatorAlwaysShown": "True", "PositivePrefix": "7"}
-    calendar = {"class_name": "java.util.GregorianCalendar", "properties": {"timeZone.rawOffset": "5000"}}
-    date = {"class_name": "java.util.Date", "properties": {"Time": "5000000000"}}
-    assert make(
-        ({**FORMAT, "properties": texts}, shown),
-        (calendar, ["getTimeZone.getRawOffset"]),
-        (date, ["getTime"]),
-        ({"class_name": "java.io.File", "url": "given"}, ["getName"]),
-    ) == [["7", "True", "7"], ["5000"], ["5000000000"], ["given"]]
-
-
-def test_a_wrong_property_is_named() -> None:
-    unknown, number, truth, inner, unset = make(
-        ({**FORMAT, "properties": {"MaximumFractionDigit": "7"}}, []),
-        ({**FORMAT, "properties": {"MaximumFractionDigits": "hush"}}, []),
-        ({**FORMAT, "properties": {"GroupingUsed": "7"}}, []),
-        ({**FORMAT, "properties": {"decimals.x": "7"}}, []),
-        ({"class_name": "java.net.URLStreamHandlerFactory"}, []),
-    )
-    assert "properties.MaximumFractionDigit: java.text.DecimalFormat has no property" in unknown
-    assert "did you mean 'MaximumFractionDigits'?" in unknown
-    assert "GroupingSize, GroupingUsed, " in unknown
-    assert number == "properties.MaximumFractionDigits: the value is not a whole number"
-    assert truth == "properties.GroupingUsed: the value is not true or false"
-    assert "has no property 'decimals'" in inner
-    assert "has no constructor without arguments" in unset
-
-
-def test_a_factory_needs_a_place_for_the_url() -> None:
-    nowhere, refused, missing = make(
-        ({"class_name": "java.lang.Object", "url": "amqp://h:1"}, []),
-        ({"class_name": "java.util.Date", "url": "amqp://me:hush@h:1"}, []),
-        ({"class_name": "org.apache.activemq.ActiveMQConnectionFactory", "url": "x"}, []),
-    )
-    assert "neither a constructor nor a setter" in nowhere
-    assert "java.util.Date does not take the url" in refused
-    assert "hush" not in refused
-    assert "org.apache.activemq:activemq-client" in missing
-
-
-def test_a_look_up_that_fails_names_the_factory() -> None:
-    secret = {"java.naming.security.credentials": "hush"}
-    nothing, missing = make(
-        ({"naming": [secret, "jms/cf"]}, []),
-        ({"naming": [{**secret, "java.naming.factory.initial": "com.sun.jndi.fscontext.hush"}, "cf"]}, []),
-    )
-    assert nothing.startswith("ConnectionFactoryName: 'jms/cf' is not found in JNDI: Need to specify class")
-    assert "add com.sun.messaging.mq:fscontext to packages" in missing
-    assert "hush" not in nothing + missing + repr(Naming(secret, "cf"))
+    with Table() as table:
+        for (recipe, shown, expected), line in zip(_RECIPES, answer.stdout.splitlines(), strict=True):
+            with table.row(recipe):
+                found = json.loads(line)
+                assert found == expected if shown else re.search(expected, found), found
+                assert "hush" not in found
 
 
 def test_a_factory_hides_passwords() -> None:
@@ -105,5 +106,70 @@ def test_a_factory_hides_passwords() -> None:
         "x.Y", "amqp://me:hush1@h?jms.password=hush2", "me", "hush3", properties={"KeyStorePassword": "hush4"}
     )
     text = factory.safe("refused hush4 and hush3 at amqp://me:hush1@h?jms.password=hush2")
-    assert "hush" not in text
-    assert "hush" not in repr(factory)
+    assert "hush" not in text + repr(factory) + repr(Naming(_SECRET, "cf"))
+
+
+# -- destinations of JNDI, and those that JNDI need not have -------------------------------------------------
+
+
+class Queue:
+    """A queue of Java."""
+
+
+class Names:
+    """JNDI with the queue orders, and something else under the name other."""
+
+    destinations = True
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def find(self, jpype: Any, destination: Destination) -> tuple[Any, str]:
+        self.asked.append(destination.name)
+        other = SimpleNamespace(getClass=lambda: SimpleNamespace(getName=lambda: "java.lang.String"))
+        found = {"orders": Queue(), "other": other}.get(destination.name)
+        return found, "" if found else "there is no such name"
+
+
+def looked_up() -> tuple[Names, Destinations]:
+    names: Any = Names()
+    return names, Destinations(None, SimpleNamespace(Queue=Queue, Topic=SimpleNamespace), names)
+
+
+def queue(name: str) -> Destination:
+    return parse_destination(f"queue://{name}")
+
+
+def test_a_destination_is_looked_up_once() -> None:
+    names, destinations = looked_up()
+    assert isinstance(destinations.find(queue("orders")), Queue)
+    assert destinations.find(queue("orders")) is destinations.find(queue("orders"))
+    assert names.asked == ["orders"]
+
+
+def test_a_destination_of_the_configuration_has_to_be_there() -> None:
+    names, destinations = looked_up()
+    for _ in range(2):  # it may come later
+        with pytest.raises(
+            UnknownDestination, match="queue://nope is not found in JNDI: there is no such name"
+        ):
+            destinations.find(queue("nope"))
+    assert names.asked == ["nope", "nope"]
+    with pytest.raises(UnknownDestination, match=r"queue://other .*: there is a java\.lang\.String"):
+        destinations.find(queue("other"))
+
+
+def test_a_destination_of_a_message_and_a_queue_of_the_adapter_need_not_be_there() -> None:
+    names, destinations = looked_up()
+    java = object()
+    for _ in range(2):
+        destinations.tell("queue://answers", java)
+        assert destinations.find(queue("answers")) is java
+        assert destinations.find(queue("connector.demo.commits")) is None
+    assert names.asked == ["answers", "connector.demo.commits"]
+
+
+def test_a_message_cannot_stand_in_for_a_name_of_jndi() -> None:
+    _, destinations = looked_up()
+    destinations.tell("queue://orders", object())
+    assert isinstance(destinations.find(queue("orders")), Queue)
