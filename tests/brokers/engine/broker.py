@@ -19,11 +19,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from connector.errors import ProviderError
 from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
 
 
-class BrokerError(Exception):
+class BrokerError(ProviderError):
     """The broker has refused something, or the connection has ended."""
 
 

@@ -6,7 +6,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -17,7 +17,6 @@ from connector.errors import (
     CapabilityError,
     ClientIdError,
     DestinationError,
-    ProviderError,
     SubscriptionError,
     UnknownDestination,
 )
@@ -141,7 +140,7 @@ class ClientSession(contract.BrokerSession):
         if selector:
             compile_selector(selector)
         self._broker.waiting(source.name)
-        return ClientReceiver(self._broker, self._session, (source.name, selector), limit, self._unread)
+        return ClientReceiver(self._broker, self._session, source.name, selector, limit, self._unread)
 
     def arrivals(self, limit: int) -> ClientArrivals:
         return ClientArrivals(self._broker, lambda queue, selector: self.receiver(queue, selector, limit))
@@ -149,13 +148,10 @@ class ClientSession(contract.BrokerSession):
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         if not destination.is_queue:
             raise CapabilityError(f"cannot send to {destination}: this provider has no topics")
-        try:
-            unread = self._unread.get(id(copied))
-            sent = message if unread is None else message.copy(unread[1])
-            self._session.send(destination.name, sent)
-            message.message_id, message.timestamp = sent.message_id, sent.timestamp
-        except BrokerError as error:
-            raise ProviderError(str(error)) from error
+        unread = self._unread.get(id(copied))
+        sent = message if unread is None else message.copy(unread[1])
+        self._session.send(destination.name, sent)
+        message.message_id, message.timestamp = sent.message_id, sent.timestamp
 
     def acknowledge(self, message: Message) -> None:
         self._session.acknowledge(self._session.place(message.message_id))
@@ -170,29 +166,20 @@ class ClientSession(contract.BrokerSession):
             raise CommitUnknown(f"the connection was lost in a commit: {error}") from error
 
     def rollback(self) -> None:
-        try:
-            self._session.rollback()
-        except BrokerError as error:
-            raise ProviderError(str(error)) from error
+        self._session.rollback()
 
     def close(self) -> None:
         self._session.close()
 
 
+@dataclass
 class ClientReceiver(contract.BrokerReceiver):
-    def __init__(
-        self,
-        broker: Broker,
-        session: BrokerSession,
-        source: tuple[str, str],
-        limit: int,
-        unread: dict[int, tuple[Message, bytes]],
-    ) -> None:
-        self._broker = broker
-        self._session = session
-        self._queue, self._selector = source
-        self._limit = limit
-        self._unread = unread
+    _broker: Broker
+    _session: BrokerSession
+    _queue: str
+    _selector: str
+    _limit: int
+    _unread: dict[int, tuple[Message, bytes]]
 
     def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
         until = time.monotonic() + seconds
@@ -212,10 +199,7 @@ class ClientReceiver(contract.BrokerReceiver):
         return found
 
     def _next(self) -> Received | None:
-        try:
-            found = self._session.receive(self._queue, 1, self._selector)
-        except BrokerError as error:
-            raise ProviderError(str(error)) from error
+        found = self._session.receive(self._queue, 1, self._selector)
         if not found:
             return None
         message = found[0].message

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from connector.brokers.engine.broker import BrokerClient
-from connector.errors import ProviderError
 from connector.messaging.message import Message
 from tests.brokers.engine.broker import Broker, BrokerError, BrokerSession, Received, Stored
 from tests.brokers.engine.provider import ClientConnection, LentProvider
@@ -141,10 +140,7 @@ class Stub:
         return found
 
     def waiting(self, queue: str, selector: str = "") -> list[Stored]:
-        try:
-            found: list[Stored] = self.call(-1, "waiting", queue, selector)
-        except BrokerError as error:
-            raise ProviderError(str(error)) from error
+        found: list[Stored] = self.call(-1, "waiting", queue, selector)
         return found
 
     def __enter__(self) -> None:
