@@ -1,26 +1,21 @@
-"""What the tests of the commands share: deployments, and an interpreter that has loaded nothing yet."""
+"""What the tests of the commands share: deployments."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.cli.in_process import Commands
-from tests.cli.plugged import deploy
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.cli.conversion_deployments import PLAIN, PLUGGED
+from tests.cli.in_process import REPOSITORY, Commands
 
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Path:
     """The directory of a deployment that has not run yet."""
-    directory = shutil.copytree(ROOT / "tests/config/deployment", tmp_path / "deployment")
+    directory = shutil.copytree(REPOSITORY / "tests/config/deployment", tmp_path / "deployment")
     file = directory / "adapter.yaml"
     file.write_text(file.read_text("utf-8").replace("root: ./data", "root: ./data\n  create: true"), "utf-8")
     return directory
@@ -32,26 +27,21 @@ def call(deployment: Path) -> Commands:
     return Commands(deployment)
 
 
-@pytest.fixture
-def plugged(tmp_path: Path) -> Path:
-    """The directory of a deployment with data handlers of its own."""
-    return deploy(tmp_path)
+def written(directory: Path, files: Mapping[str, str]) -> Commands:
+    """Commands in a directory with these files."""
+    commands = Commands(directory)
+    for file, text in files.items():
+        commands.write(file, text)
+    return commands
 
 
 @pytest.fixture
-def interpret(deployment: Path) -> Callable[[str], list[str]]:
-    """Runs a program in an interpreter of its own, in the deployment; returns the lines that it prints."""
+def plain(tmp_path: Path) -> Commands:
+    """Commands in a deployment that converts with the shipped data handlers."""
+    return written(tmp_path, PLAIN)
 
-    def run(program: str) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=deployment,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=True,
-        )
-        return done.stdout.splitlines()
 
-    return run
+@pytest.fixture
+def plugged(tmp_path: Path) -> Commands:
+    """Commands in a deployment with data handlers of its own."""
+    return written(tmp_path, PLUGGED)

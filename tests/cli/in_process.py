@@ -18,6 +18,8 @@ from unittest import mock
 from connector.cli import app
 from tests.forked_command import PipedProcess
 
+REPOSITORY = Path(__file__).resolve().parents[2]
+
 
 class Answer(subprocess.CompletedProcess[str]):
     """What a command has answered."""
@@ -89,6 +91,20 @@ class Commands:
         text = self.read(file)
         assert old in text
         self.write(file, text.replace(old, new))
+
+    def process(
+        self, *arguments: str, data: bytes = b"", **environment: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs a command to its end in an interpreter of its own."""
+        return subprocess.run(
+            [sys.executable, "-m", "connector.cli", *self._words, *arguments],
+            cwd=self.directory,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **environment},
+            input=data,
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
 
     def start(self, *arguments: str, stderr: int | None = None, **environment: str) -> PipedProcess:
         """Starts a command in a process of its own."""

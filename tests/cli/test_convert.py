@@ -1,64 +1,126 @@
-"""`connector convert` with data handlers of a deployment: several objects, prints, and bugs."""
+"""`connector convert`, with the shipped data handlers and with those of a deployment."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import json
 
 import pytest
 
+from tests.cli.conversion_deployments import ORDER
 from tests.cli.in_process import Commands
 from tests.tables import rows
 
-ROOT = Path(__file__).resolve().parents[2]
+OBJECT = ("--object", "Order")
+LINES = (*OBJECT, "--from", "text/lines")
+NAMED = '{"BusinessObject": "Order", "OrderId": "1"}'
 BROKEN = "connector: stdin: the data handler Broken raised"
 
 
 @pytest.fixture
-def run(plugged: Path) -> Commands:
-    return Commands(plugged, "convert")
+def run(plain: Commands) -> Commands:
+    return Commands(plain.directory, "convert")
 
 
-def test_each_object_of_a_body_that_is_split_is_a_line(run: Commands) -> None:
-    assert run("--object", "Order", "--from", "text/lines", data="7\n8\n").documents == [
+@pytest.fixture
+def plugged_run(plugged: Commands) -> Commands:
+    return Commands(plugged.directory, "convert")
+
+
+def test_a_body_becomes_a_business_object(run: Commands) -> None:
+    done = run(*OBJECT, data=ORDER)
+    assert done.returncode == 0
+    assert done.document == {"BusinessObject": "Order", "Verb": "Create", **json.loads(ORDER)}
+    assert list(done.document)[:2] == ["BusinessObject", "Verb"]
+    assert run(data=NAMED).document["BusinessObject"] == "Order"
+    assert run(*OBJECT, "--verb", "Cancel", data=NAMED).document["Verb"] == "Cancel"
+
+
+@rows("digits", ["0.10", "12345678901234567890.123456789", "-10.00", "0.0000001"])
+def test_a_decimal_keeps_its_digits_in_every_answer(plain: Commands, digits: str) -> None:
+    plain.write("order.json", f'{{"OrderId": "1", "Price": {digits}}}')
+    convert = ("convert", *OBJECT)
+    explain = ("explain", "order.json", "--destination", "queue://web")
+    for command in ((*convert, "order.json"), explain):
+        assert f'"Price": {digits}' in plain(*command).stdout
+        assert f'"Price": {digits}' in plain(*command, "--json").stdout
+    for mime_type in ("text/xml", "text/namevalue", "text/delimited", "application/json"):
+        body = plain(*convert, "--to", mime_type, "order.json").stdout
+        assert digits in body
+        assert f'"Price": {digits}' in plain(*convert, "--from", mime_type, data=body).stdout
+    message = "message: {destination: queue://web, body_file: order.json}\n"
+    for price, told in ((digits, "1 passed, 0 failed\n"), ("99", f'+  "Price": {digits}')):
+        expected = f"expect: {{object: Order, values: {{OrderId: '1', Price: {price}}}}}\n"
+        plain.write("price.test.yaml", message + expected)
+        assert told in plain("test").stdout
+
+
+def test_an_object_is_written_in_another_format_and_back(run: Commands) -> None:
+    done = run(*OBJECT, "--to", "text/xml", "order.json")
+    assert done.stdout.startswith("<?xml")
+    assert "<Item>tea</Item>" in done.stdout
+    again = run("--from", "text/xml", "--to", "application/json", data=done.stdout)
+    assert again.document == json.loads(ORDER)  # write_type is false in this deployment
+
+
+@rows(
+    "arguments, data, status, words",
+    [
+        (OBJECT, '{"OrderId": 7}', 1, "stdin: Order: OrderId: found the number 7"),
+        (OBJECT, '{"Total": 7}', 1, "stdin: Order: OrderId: required, but not set"),
+        ([], '{"OrderId": "7"}', 1, "names a business object; --object names it"),
+        (["--object", "Ordr"], ORDER, 2, "did you mean 'Order'"),
+        ([*OBJECT, "--verb", "Creat"], ORDER, 2, "did you mean 'Create'"),
+        (["--verb", "Create"], ORDER, 2, "--verb needs --object"),
+        (["--from", "text/jason"], ORDER, 2, "no data handler for 'text/jason'"),
+        ([*OBJECT, "--to", "text/plain"], ORDER, 1, "no attribute 'Text'"),
+        (["missing.json"], "", 2, "missing.json: No such file"),
+        ([*OBJECT, "--json", "--to", "text/xml"], ORDER, 2, "--json"),
+    ],
+)
+def test_what_cannot_be_converted_is_told(
+    run: Commands, arguments: list[str], data: str, status: int, words: str
+) -> None:
+    done = run(*arguments, data=data)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_convert_prints_is_a_body_again(plugged_run: Commands) -> None:
+    body = '{"OrderId": "7", "Pin": "p", "Total": 1e+22, "Line": [{"Item": ""}, {}]}'
+    once = plugged_run(*OBJECT, "--verb", "Cancel", data=body)
+    assert once.document["Total"] == 1e22
+    again = plugged_run(data=once.stdout)
+    assert (again.returncode, again.stdout) == (0, once.stdout)
+    line = plugged_run(*OBJECT, "--json", data='{"OrderId": "Æ"}').stdout
+    assert line == '{"BusinessObject": "Order", "Verb": "Create", "OrderId": "Æ"}\n'
+
+
+# --- plug-ins ---------------------------------------------------------------------------------
+
+
+def test_each_object_of_a_body_that_is_split_is_a_line(plugged_run: Commands) -> None:
+    assert plugged_run(*LINES, data="7\n8\n").documents == [
         {"BusinessObject": "Order", "Verb": "Create", "OrderId": number} for number in ("7", "8")
     ]
 
 
-def test_objects_are_written_into_one_body_where_the_format_has_one(run: Commands) -> None:
-    joint = run("--object", "Order", "--from", "text/lines", "--to", "text/lines", data="7\n8\n")
+def test_objects_are_written_into_one_body_where_the_format_has_one(plugged_run: Commands) -> None:
+    joint = plugged_run(*LINES, "--to", "text/lines", data="7\n8\n")
     assert (joint.returncode, joint.stdout) == (0, "7\n8\n")
-    assert (
-        "the body holds 2 objects, and a body of application/json holds one"
-        in run(
-            "--object", "Order", "--from", "text/lines", "--to", "application/json", data="7\n8\n"
-        ).failure()
-    )
-    single = run("--object", "Order", "--from", "text/lines", "--to", "application/json", data="7\n")
+    assert joint.stderr == "read aloud\nwritten aloud\nwritten aloud\n", "not among the answer"
+    json_body = ("--to", "application/json")
+    refused = plugged_run(*LINES, *json_body, data="7\n8\n").failure()
+    assert "the body holds 2 objects, and a body of application/json holds one" in refused
+    single = plugged_run(*LINES, *json_body, data="7\n")
     assert single.document == {"BusinessObject": "Order", "Verb": "Create", "OrderId": "7"}
 
 
-def test_the_answer_is_not_mixed_with_the_prints_of_a_data_handler(run: Commands) -> None:
-    done = run("--object", "Order", "--from", "text/lines", "--to", "text/lines", data="7\n")
-    assert done.stdout == "7\n"
-    assert done.stderr.splitlines() == ["read aloud", "written aloud"]
-
-
 @pytest.mark.process
-def test_a_body_of_any_bytes_leaves_as_the_data_handler_has_written_it(run: Commands) -> None:
-    run.change("handlers/lines.py", "return None", 'return b"\\xff\\x00\\r\\n"')
-    done = subprocess.run(
-        [sys.executable, "-m", "connector.cli", "convert", "--object", "Order", "--to", "text/broken"],
-        cwd=run.directory,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        input=b'{"OrderId": "7"}',
-        capture_output=True,
-        timeout=300,
-        check=True,
-    )
-    assert done.stdout == b"\xff\x00\r\n"
+def test_a_body_of_any_bytes_leaves_as_the_data_handler_has_written_it(plugged_run: Commands) -> None:
+    plugged_run.change("handlers/lines.py", "return None", 'return b"\\xff\\x00\\r\\n"')
+    done = plugged_run.process(*OBJECT, "--to", "text/broken", data=b'{"OrderId": "7"}')
+    assert (done.returncode, done.stdout) == (0, b"\xff\x00\r\n")
 
 
 @rows(
@@ -72,21 +134,6 @@ def test_a_body_of_any_bytes_leaves_as_the_data_handler_has_written_it(run: Comm
     ],
 )
 def test_what_a_data_handler_refuses_is_told_with_source_and_place(
-    run: Commands, arguments: list[str], data: str, words: str
+    plugged_run: Commands, arguments: list[str], data: str, words: str
 ) -> None:
-    assert words in run("--object", "Order", *arguments, data=data).failure().splitlines()[-1]
-
-
-def test_the_answer_in_json_is_one_line(run: Commands) -> None:
-    done = run("--object", "Order", "--json", data='{"OrderId": "Æ"}')
-    assert done.stdout == '{"BusinessObject": "Order", "Verb": "Create", "OrderId": "Æ"}\n'
-    both = run("--object", "Order", "--json", "--to", "text/lines", data='{"OrderId": "7"}')
-    assert (both.returncode, both.stdout) == (2, "")
-
-
-def test_what_convert_prints_is_a_body_again(run: Commands) -> None:
-    body = '{"OrderId": "7", "Pin": "p", "Total": 1e+22, "Line": [{"Item": ""}, {}]}'
-    once = run("--object", "Order", "--verb", "Cancel", data=body)
-    assert once.document["Total"] == 1e22
-    again = run(data=once.stdout)
-    assert (again.returncode, again.stdout) == (0, once.stdout)
+    assert words in plugged_run(*OBJECT, *arguments, data=data).failure().splitlines()[-1]

@@ -56,11 +56,11 @@ def test_alike_reasons_are_one_group(call: Commands) -> None:
         "text": "store: no account for '...'",
         "place": "processes.py:7",
         "subscription": "store",
+        "objects": ["Order"],
+        "origins": ["queue://more", "queue://orders"],
         "count": 2,
         "first": "2026-11-02T10:00:00Z",
         "last": "2026-11-03T10:00:00Z",
-        "objects": ["Order"],
-        "origins": ["queue://more", "queue://orders"],
         "sample": ids[0],
     }
     assert (one["kind"], one["count"], one["place"], one["sample"]) == ("malformed", 1, None, ids[2])
@@ -72,19 +72,15 @@ def test_one_text_of_two_kinds_places_or_subscriptions_is_two_groups() -> None:
     assert group_of(copy("text 1", REFUSED)) == group_of(copy("text 2", REFUSED))
 
 
-def test_copies_of_an_earlier_version_are_grouped_by_their_text(call: Commands) -> None:
-    fill(call, copy("failed at 1"), copy("failed at 2"), copy("no process"))
-    found = [(one["kind"], one["text"], one["count"]) for one in groups(call)]
-    assert found == [(None, "failed at #", 2), (None, "no process", 1)]
-
-
-def test_a_message_that_no_adapter_has_copied_is_in_a_group(call: Commands) -> None:
+def test_copies_without_a_kind_are_grouped_by_their_text(call: Commands) -> None:
     strange = Message(b"")
     for name in ("connector_kind", "connector_time", "connector_reason"):
         strange.set_property(name, 7)
-    fill(call, Message(b""), strange)
-    (one,) = groups(call)
-    assert (one["count"], one["kind"], one["text"], one["first"]) == (2, None, "", None)
+    earlier = (copy("failed at 1"), copy("failed at 2"), copy("no process"))
+    fill(call, *earlier, Message(b""), strange)
+    found = {one["text"]: (one["kind"], one["count"], one["first"]) for one in groups(call)}
+    time = "2026-11-01T10:00:00Z"
+    assert found == {"failed at #": (None, 2, time), "no process": (None, 1, time), "": (None, 2, None)}
 
 
 def test_a_queue_is_named_and_the_table_says_the_same(call: Commands) -> None:
@@ -125,10 +121,7 @@ def test_a_sender_decides_neither_the_number_of_groups_nor_their_size() -> None:
     assert sum(one.count for one in found) == 20_100
     by_text = {one.text: one for one in found}
     assert by_text["further reasons"].count == 51
-    assert (by_text["same"].count, len(by_text["same"].objects), len(by_text["same"].origins)) == (
-        10_050,
-        20,
-        20,
-    )
+    same = by_text["same"]
+    assert (same.count, len(same.objects), len(same.origins)) == (10_050, 20, 20)
     assert max(len(one.text) for one in found) == 500
     assert max(len(name) for one in found for name in one.objects) == 200

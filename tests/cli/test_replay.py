@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import yaml
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message, PropertyValue
-from connector.messaging.subscription import SubscriptionInfo
+from connector.messaging.provider import Connection
 from connector.operate.errors import group_of
 from connector.operate.replay import Choice, Move, Movement, Mover, Replay
 from connector.testing.deployment import Deployment
@@ -21,22 +23,26 @@ from connector.user import operator_name
 from tests.cli.in_process import Commands
 from tests.waiting import now_ms, until_past
 
+ERROR = parse_destination("queue://error")
 PROCESSES = """\
-import os
+import pathlib
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = pathlib.Path(__file__).parent
+
+
+def _write(name, order, event):
+    with open(HERE / name, "a") as file:
+        file.write(f"{order['Id']} {event.delivery_count}\\n")
 
 
 def note(order, event):
-    with open(f"{HERE}/noted", "a") as file:
-        file.write(f"{order['Id']} {event.delivery_count}\\n")
+    _write("noted", order, event)
 
 
 def store(order, event):
-    if os.path.exists(f"{HERE}/broken"):
+    if (HERE / "broken").exists():
         raise ValueError(f"no account for {order['Id']}")
-    with open(f"{HERE}/stored", "a") as file:
-        file.write(f"{order['Id']} {event.delivery_count}\\n")
+    _write("stored", order, event)
 """
 OBJECTS = """\
 business_object: Order
@@ -44,6 +50,26 @@ verbs: {Create: , Update: }
 attributes: {Id: {type: String, key: true, required: true}}
 ---
 static_metaobject: MO_Config
+"""
+ADAPTER = """\
+connector:
+  ApplicationName: shop
+  InputDestination:
+    - queue://orders
+    - {destination: topic://news, subscription: first}
+    - {destination: topic://news, subscription: second}
+  PollQuantity: 100
+  ArchiveDestination: queue://archive
+  ErrorDestination: queue://error
+  UnsubscribedDestination: queue://unsubscribed
+  ConfigurationMetaObject: MO_Config
+  DataHandlerMimeType: application/json
+  DuplicateEventElimination: true
+  order: none
+subscriptions:
+  - {object: Order, name: note, process: "processes:note"}
+  - {object: Order, name: store, process: "processes:store"}
+metaobjects: ./metaobjects
 """
 PROVIDERS: dict[str, dict[str, Any]] = {
     "dropbox": {"type": "dropbox", "root": "./data", "create": True},
@@ -56,32 +82,8 @@ class World:
 
     def __init__(self, directory: Path, kind: str) -> None:
         self.directory = directory
-        self.connector: dict[str, Any] = {
-            "ApplicationName": "shop",
-            "InputDestination": [
-                "queue://orders",
-                {"destination": "topic://news", "subscription": "first"},
-                {"destination": "topic://news", "subscription": "second"},
-            ],
-            "PollQuantity": 100,
-            "ArchiveDestination": "queue://archive",
-            "ErrorDestination": "queue://error",
-            "UnsubscribedDestination": "queue://unsubscribed",
-            "ConfigurationMetaObject": "MO_Config",
-            "DataHandlerMimeType": "application/json",
-            "DuplicateEventElimination": True,
-            "order": "none",
-        }
+        self.document: dict[str, Any] = {"provider": PROVIDERS[kind], **yaml.safe_load(ADAPTER)}
         self.deployment = Deployment(directory, metaobjects=OBJECTS, processes=PROCESSES)
-        self.document: dict[str, Any] = {
-            "provider": PROVIDERS[kind],
-            "connector": self.connector,
-            "subscriptions": [
-                {"object": "Order", "name": "note", "process": "processes:note"},
-                {"object": "Order", "name": "store", "process": "processes:store"},
-            ],
-            "metaobjects": "./metaobjects",
-        }
         self.configure()
         self.broken = directory / "broken"
         self.run = Commands(directory)
@@ -118,11 +120,13 @@ class World:
 
     def put_into_error(self, *messages: Message) -> list[str]:
         """Sends copies as an adapter makes them."""
-        connection = self.deployment.provider.connect()
-        try:
-            return connection.send(parse_destination("queue://error"), messages)
-        finally:
-            connection.close()
+        with closing(self.deployment.provider.connect()) as connection:
+            return connection.send(ERROR, messages)
+
+    def refuses(self, *lines: str) -> None:
+        """Commands are wrong calls."""
+        for line in lines:
+            self.run(*shlex.split(line)).refusal()
 
 
 def copy(**properties: PropertyValue) -> Message:
@@ -171,7 +175,8 @@ def test_an_event_of_a_topic_goes_back_to_the_one_subscription_that_it_came_from
     selector = f"connector_origin_subscription = '{first}'"
     done = each_world.do("replay", "--selector", selector, "--yes")
     assert done == {"matched": 1, "moved": 1, "to": {f"topic://news {first}": 1}}
-    waiting = {info.subscription.name: info.waiting for info in _subscriptions(each_world)}
+    with closing(each_world.deployment.provider.existing()) as connection:
+        waiting = {info.subscription.name: info.waiting for info in connection.subscriptions()}
     assert waiting == {"first": 1, "second": 0}
     each_world.drain(broken=True)  # it fails again, and its copy can be replayed once more
     assert each_world.do("replay", "--yes")["moved"] == 2
@@ -179,14 +184,6 @@ def test_an_event_of_a_topic_goes_back_to_the_one_subscription_that_it_came_from
     assert each_world.messages("error") == []
     assert each_world.lines("noted") == ["1 1", "1 1"], "once for each subscription of the topic"
     assert each_world.lines("stored") == ["1 1", "1 1"]
-
-
-def _subscriptions(world: World) -> Sequence[SubscriptionInfo]:
-    connection = world.deployment.provider.existing()
-    try:
-        return connection.subscriptions()
-    finally:
-        connection.close()
 
 
 def test_choices_say_which_messages_are_meant(each_world: World) -> None:
@@ -199,18 +196,20 @@ def test_choices_say_which_messages_are_meant(each_world: World) -> None:
     def count(*choices: str) -> int:
         return int(each_world.do("replay", *choices)["matched"])
 
-    assert count() == 3
-    assert count("--id", ids[0], "--id", ids[2].removeprefix("ID:")) == 2
-    assert count("--kind", "refused") == 2
-    assert count("--kind", "refused", "--id", ids[2]) == 0
-    assert count("--reason", "ACCOUNT") == 2
-    assert count("--selector", "connector_reason LIKE '%wrong'") == 1
-    assert count("--limit", "2") == 2
+    for choices, number in (
+        ((), 3),
+        (("--id", ids[0], "--id", ids[2].removeprefix("ID:")), 2),
+        (("--kind", "refused"), 2),
+        (("--kind", "refused", "--id", ids[2]), 0),
+        (("--reason", "ACCOUNT"), 2),
+        (("--selector", "connector_reason LIKE '%wrong'"), 1),
+        (("--limit", "2"), 2),
+    ):
+        assert count(*choices) == number, choices
     groups = {group_of(message) for message in each_world.messages("error")}
     by_number = {count("--group", group): group for group in groups}
     assert sorted(by_number) == [1, 2]
-    each_world.run("replay", "--kind", "refuse").refusal()
-    each_world.run("replay", "--selector", "1 =").refusal()
+    each_world.refuses("replay --kind refuse", "replay --selector '1 ='")
     assert each_world.do("replay", "--group", by_number[2], "--limit", "1", "--yes")["moved"] == 1
     assert sorted(each_world.ids("error")) == sorted(ids[1:])
 
@@ -241,12 +240,9 @@ def test_what_cannot_go_back_stays_and_the_answer_says_why(each_world: World) ->
     assert sorted(found["left"].values()) == [1, 1, 1, 2]
     assert each_world.do("replay", "--limit", "1", "--yes")["moved"] == 1
     assert len(each_world.ids("error")) == 5, "an expired message was not put aside"
-    assert each_world.do("replay", "--to", "queue://repair", "--yes") == {
-        "matched": 4,
-        "moved": 4,
-        "to": {"queue://repair": 4},
-        "left": {"they have expired, and would expire again": 1},
-    }
+    left = {"they have expired, and would expire again": 1}
+    done = each_world.do("replay", "--to", "queue://repair", "--yes")
+    assert done == {"matched": 4, "moved": 4, "to": {"queue://repair": 4}, "left": left}
     assert len(each_world.ids("repair")) == 4
 
 
@@ -267,17 +263,15 @@ def test_a_destination_that_takes_nothing_does_not_stop_the_others(each_world: W
 
 def test_nothing_is_replayed_to_a_topic(world: World) -> None:
     world.put_into_error(copy())
-    world.run("replay", "--to", "topic://news").refusal()
-    world.run("replay", "topic://news").refusal()
-    world.run("replay", "--to", "orders~EXPIRED").refusal()
-    world.run("replay", "--to", "error").refusal()
+    world.refuses("replay --to topic://news", "replay topic://news", "replay --to orders~EXPIRED")
+    world.refuses("replay --to error", "move error error", "move error", "discard archive")
     world.run("replay", "no-such-queue").failure()
 
 
 def test_without_an_error_in_sight_there_is_nothing_to_replay(world: World) -> None:
     world.send("1")
     assert world.do("replay", "--yes") == {"matched": 0, "moved": 0, "to": {}}
-    del world.connector["ErrorDestination"]
+    del world.document["connector"]["ErrorDestination"]
     world.configure()
     world.run("replay").refusal()
 
@@ -311,15 +305,10 @@ def test_messages_that_were_put_aside_go_back_to_their_queue(each_world: World) 
 def test_messages_are_moved_as_they_are(each_world: World) -> None:
     ids = each_world.put_into_error(copy(reason="r", attempts=3, kind="refused", delivered="note"))
     before = each_world.messages("error")[0].properties
-    assert each_world.do("move", "error", "later", "--yes") == {
-        "matched": 1,
-        "moved": 1,
-        "to": {"queue://later": 1},
-    }
+    done = each_world.do("move", "error", "later", "--yes")
+    assert done == {"matched": 1, "moved": 1, "to": {"queue://later": 1}}
     (moved,) = each_world.messages("later")
     assert (moved.message_id, moved.properties, moved.delivery_count) == (ids[0], before, 1)
-    each_world.run("move", "later", "later").refusal()
-    each_world.run("move", "later").refusal()
 
 
 def test_discarded_messages_are_in_the_archive_with_who_and_why(world: World) -> None:
@@ -330,17 +319,20 @@ def test_discarded_messages_are_in_the_archive_with_who_and_why(world: World) ->
     (archived,) = world.messages("archive")
     properties = archived.properties
     assert archived.message_id == ids[0]
-    assert properties["connector_outcome"] == "discarded"
-    assert properties["connector_discarded_reason"] == "a test order"
+    told = [properties[f"connector_{name}"] for name in ("outcome", "discarded_reason", "reason")]
+    assert told == ["discarded", "a test order", "r"]
     assert os.uname().nodename in str(properties["connector_discarded_by"])
-    assert properties["connector_reason"] == "r"
     assert str(properties["connector_time"]) > "2026-01-02"
-    world.run("discard", "archive").refusal()
     assert world.do("replay", "archive", "--yes")["moved"] == 1
     world.drain()
     (archived,) = world.messages("archive")
     assert archived.properties["connector_outcome"] == "published"
     assert "connector_discarded_by" not in archived.properties
+    del world.document["connector"]["ArchiveDestination"]
+    world.configure()
+    world.put_into_error(copy())
+    assert world.do("discard", "error", "--yes")["to"] == {"no copy": 1}
+    assert world.ids("error") == []
 
 
 def test_the_history_tells_what_was_done_by_whom(world: World) -> None:
@@ -363,14 +355,6 @@ def test_the_history_tells_what_was_done_by_whom(world: World) -> None:
     assert len(world.do("history", identity)["events"]) == 4
 
 
-def test_without_an_archive_discarded_messages_end(world: World) -> None:
-    del world.connector["ArchiveDestination"]
-    world.configure()
-    world.put_into_error(copy())
-    assert world.do("discard", "error", "--yes")["to"] == {"no copy": 1}
-    assert world.ids("error") == []
-
-
 def test_people_read_what_would_happen(world: World) -> None:
     world.put_into_error(copy(), copy(origin_destination=1))
     done = world.run("replay")
@@ -385,15 +369,23 @@ def test_people_read_what_would_happen(world: World) -> None:
     assert done.stderr == "connector: queue://later is new, and the configuration does not name it\n"
 
 
+# --- what others do meanwhile ---------------------------------------------------------------------
+
+
+@contextmanager
+def moving(world: World, number: int, action: Replay | Move) -> Iterator[tuple[Connection, Mover]]:
+    """A client that has looked at messages in error, and is about to move them."""
+    world.put_into_error(*[copy(time="2026-01-01T00:00:00Z") for _ in range(number)])
+    with closing(world.deployment.provider.connect()) as connection:
+        mover = Mover(ERROR, Choice(), action)
+        assert mover.preview(connection.browse(ERROR)).matched == number
+        yield connection, mover
+
+
 def test_what_fails_again_meanwhile_is_not_replayed_twice(
     each_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While an adapter runs, a replayed event may be in error again before the run ends."""
-    source = parse_destination("queue://error")
-    each_world.put_into_error(*[copy(time="2026-01-01T00:00:00Z") for _ in range(3)])
-    connection = each_world.deployment.provider.connect()
-    mover = Mover(source, Choice(), Replay(source))
-    assert mover.preview(connection.browse(source)).matched == 3
     moved: list[Movement] = []
 
     def fail_again(movement: Movement) -> None:
@@ -406,42 +398,31 @@ def test_what_fails_again_meanwhile_is_not_replayed_twice(
             each_world.put_into_error(again)
 
     monkeypatch.setattr("connector.operate.replay.TRANSACTION", 1)
-    result = mover.run(connection, together=False, note=fail_again)
-    connection.close()
+    with moving(each_world, 3, Replay(ERROR)) as (connection, mover):
+        result = mover.run(connection, together=False, note=fail_again)
     assert (result.moved, result.left) == (3, {})
     assert len({one.ids[0] for one in moved}) == 3
-    assert [(one.what, str(one.source), one.to) for one in moved] == [
-        ("replayed", "queue://error", "queue://orders")
-    ] * 3
+    found = [(one.what, str(one.source), one.to) for one in moved]
+    assert found == [("replayed", "queue://error", "queue://orders")] * 3
 
 
 def test_messages_that_another_client_takes_meanwhile_are_not_moved(each_world: World) -> None:
-    source = parse_destination("queue://error")
-    each_world.put_into_error(copy(), copy())
-    connection = each_world.deployment.provider.connect()
-    mover = Mover(source, Choice(), Move(parse_destination("queue://later")))
-    mover.preview(connection.browse(source))
-    other = each_world.deployment.provider.connect()
-    assert len(other.poller(source).claim(1, range(1))) == 1
-    result = mover.run(connection, together=False, note=lambda _: None)
-    assert (result.matched, result.moved, result.left.total()) == (2, 1, 1)
-    other.close()
-    connection.close()
+    with (
+        moving(each_world, 2, Move(parse_destination("queue://later"))) as (connection, mover),
+        closing(each_world.deployment.provider.connect()) as other,
+    ):
+        assert len(other.poller(ERROR).claim(1, range(1))) == 1
+        result = mover.run(connection, together=False, note=lambda _: None)
+        assert (result.matched, result.moved, result.left.total()) == (2, 1, 1)
 
 
 def test_a_note_that_fails_leaves_the_messages_as_they_were(each_world: World) -> None:
-    source = parse_destination("queue://error")
-    each_world.put_into_error(copy(), copy())
-    connection = each_world.deployment.provider.connect()
-    mover = Mover(source, Choice(), Replay(source))
-    mover.preview(connection.browse(source))
-
     def refuse(movement: Movement) -> None:
         raise OSError("the disk is full")
 
-    with pytest.raises(OSError, match="full"):
-        mover.run(connection, together=False, note=refuse)
-    assert mover.result.moved == 0
-    assert [one.delivery_count for one in each_world.messages("error")] == [1, 1]
-    assert len(connection.poller(source).claim(9, range(5))) == 2
-    connection.close()
+    with moving(each_world, 2, Replay(ERROR)) as (connection, mover):
+        with pytest.raises(OSError, match="full"):
+            mover.run(connection, together=False, note=refuse)
+        assert mover.result.moved == 0
+        assert [one.delivery_count for one in each_world.messages("error")] == [1, 1]
+        assert len(connection.poller(ERROR).claim(9, range(5))) == 2

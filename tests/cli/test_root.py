@@ -38,7 +38,10 @@ rules:
 """
 
 BODY = '{"Id": "1"}'
-MOUNTED = "is the file system mounted?"
+
+
+WITHOUT_CREATE = ADAPTER.replace(", create: true", "")
+INPUT = "  InputDestination: queue://orders\n"
 
 
 class RootDeployment(Deployment):
@@ -68,6 +71,16 @@ class RootDeployment(Deployment):
         status, _, err = self.run("send", "orders", **environment)
         assert status == 0, err
 
+    def refuses(self, text: str, *commands: Sequence[str]) -> None:
+        """Commands fail with a text, and ask whether the file system is mounted."""
+        for command in commands:
+            status, out, err = self.run(*command)
+            found = (status, text in out + err, "is the file system mounted?" in out + err)
+            assert found == (1, True, True), (command, out, err)
+
+    def is_recorded(self) -> bool:
+        return self.record.read_text() == f"{self.identity} data\n"
+
     @property
     def identity(self) -> str:
         return (self.root / "dropboxmq/root-id").read_text().strip()
@@ -93,31 +106,22 @@ LOOKING = [["browse", "orders"], ["queues"]]
 USUAL = [["send", "orders"], ["queues"]]
 
 
-def is_refused(deployment: RootDeployment, command: Sequence[str], text: str) -> None:
-    status, out, err = deployment.run(*command)
-    assert status == 1, (command, out, err)
-    assert text in out + err, (command, out, err)
-    assert MOUNTED in out + err
-
-
 def test_the_first_command_makes_the_root_and_records_it(deployment: RootDeployment) -> None:
     deployment.send_order()
-    assert deployment.record.read_text() == f"{deployment.identity} data\n"
+    assert deployment.is_recorded()
     deployment.send_order()
     assert deployment.waiting == 2
-    assert deployment.record.read_text() == f"{deployment.identity} data\n"
+    assert deployment.is_recorded()
 
 
 @pytest.mark.process
 def test_a_root_that_is_gone_is_not_made_again(deployment: RootDeployment) -> None:
     deployment.send_order()
     away = deployment.root.rename(deployment.directory / "away")
-    for command in CONNECTING + LOOKING + USUAL[:1]:
-        is_refused(deployment, command, f"the root {deployment.root} is missing, but")
+    deployment.refuses(f"the root {deployment.root} is missing, but", *CONNECTING, *LOOKING, USUAL[0])
     assert not deployment.root.exists()
     deployment.root.mkdir()  # the mount point of a file system that is not mounted
-    for command in USUAL:
-        is_refused(deployment, command, f"the root {deployment.root} is empty, but")
+    deployment.refuses(f"the root {deployment.root} is empty, but", *USUAL)
     assert list(deployment.root.iterdir()) == []
     deployment.root.rmdir()
     away.rename(deployment.root)
@@ -134,24 +138,21 @@ def test_a_deployment_is_known_by_every_path_that_leads_to_it(
     link.symlink_to(deployment.directory)
     moved = copy.copy(deployment)
     moved.directory = link
-    is_refused(moved, USUAL[0], "is missing, but")
+    moved.refuses("is missing, but", USUAL[0])
     moved.directory = deployment.directory.rename(tmp_path / "moved")
-    is_refused(moved, USUAL[0], "is missing, but")
+    moved.refuses("is missing, but", USUAL[0])
 
 
 @pytest.mark.process
 def test_a_deployment_for_requests_only_needs_its_root_when_it_starts(deployment: RootDeployment) -> None:
-    deployment.write("adapter.yaml", ADAPTER.replace("  InputDestination: queue://orders\n", ""))
+    deployment.write("adapter.yaml", ADAPTER.replace(INPUT, ""))
     deployment.send_order()
     status, _, err = deployment.run("run", "--once")
     assert (status, "] ready [" in err) == (0, True), err
     deployment.root.rename(deployment.directory / "away")
-    is_refused(deployment, ["run"], f"the root {deployment.root} is missing, but")
-    deployment.write(
-        "adapter.yaml",
-        ADAPTER.replace("  InputDestination: queue://orders\n", "").replace(", create: true", ""),
-    )
-    is_refused(deployment, ["run"], f"the root {deployment.root} is missing: ")
+    deployment.refuses(f"the root {deployment.root} is missing, but", ["run"])
+    deployment.write("adapter.yaml", WITHOUT_CREATE.replace(INPUT, ""))
+    deployment.refuses(f"the root {deployment.root} is missing: ", ["run"])
 
 
 def test_the_root_of_another_deployment_is_refused(deployment: RootDeployment, tmp_path: Path) -> None:
@@ -160,11 +161,10 @@ def test_the_root_of_another_deployment_is_refused(deployment: RootDeployment, t
     other.send_order()
     deployment.root.rename(deployment.directory / "away")
     other.root.rename(deployment.root)
-    for command in USUAL:
-        is_refused(deployment, command, f"the root {deployment.root} is another one, but")
+    deployment.refuses(f"the root {deployment.root} is another one, but", *USUAL)
     assert deployment.waiting == 1
     (deployment.root / "dropboxmq/root-id").unlink()
-    is_refused(deployment, USUAL[0], f"the root {deployment.root} has no id, but")
+    deployment.refuses(f"the root {deployment.root} has no id, but", USUAL[0])
 
 
 def test_a_command_that_only_looks_makes_and_records_nothing(deployment: RootDeployment) -> None:
@@ -179,10 +179,8 @@ def test_a_command_that_only_looks_makes_and_records_nothing(deployment: RootDep
 def test_accept_root_accepts_what_is_there(deployment: RootDeployment, tmp_path: Path) -> None:
     deployment.send_order()
     first = deployment.identity
-    assert deployment.run("accept-root")[:2] == (
-        0,
-        f"the root {deployment.root} was recorded already; nothing is changed\n",
-    )
+    said = f"the root {deployment.root} was recorded already; nothing is changed\n"
+    assert deployment.run("accept-root")[:2] == (0, said)
     shutil.rmtree(deployment.root)
     assert deployment.run("accept-root")[:2] == (0, f"the root {deployment.root} is made and recorded\n")
     deployment.send_order()
@@ -198,39 +196,36 @@ def test_accept_root_accepts_what_is_there(deployment: RootDeployment, tmp_path:
     (deployment.root / "dropboxmq/root-id").unlink()
     assert "it has an id now" in deployment.run("accept-root")[1]
     deployment.send_order()
-    assert deployment.record.read_text() == f"{deployment.identity} data\n"
+    assert deployment.is_recorded()
 
 
 def test_accept_root_has_nothing_to_do_where_no_root_is_recorded(deployment: RootDeployment) -> None:
-    deployment.write("adapter.yaml", ADAPTER.replace(", create: true", ""))
+    deployment.write("adapter.yaml", WITHOUT_CREATE)
     status, _, err = deployment.run("accept-root")
     assert status == 2
     assert "only with create: true" in err
     assert not deployment.root.exists()
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("commands", [("send", "send"), ("send", "accept-root")], ids="+".join)
-def test_processes_that_start_at_once_make_one_root(
-    deployment: RootDeployment, commands: tuple[str, str]
-) -> None:
-    arguments = [[command, "orders"] if command == "send" else [command] for command in commands * 3]
-    started = [deployment.start(*words) for words in arguments]
+def all_end_well(started: list[PipedProcess]) -> None:
     for process in started:
         _, err = process.communicate()
         assert process.wait() == 0, err
-    assert deployment.waiting == sum(words[0] == "send" for words in arguments)
-    assert deployment.record.read_text() == f"{deployment.identity} data\n"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("other", [["send", "orders"], ["accept-root"]], ids=" ".join)
+def test_processes_that_start_at_once_make_one_root(deployment: RootDeployment, other: list[str]) -> None:
+    all_end_well([deployment.start(*words) for words in [["send", "orders"], other] * 3])
+    assert deployment.waiting == (6 if other[0] == "send" else 3)
+    assert deployment.is_recorded()
 
 
 @pytest.mark.process
 def test_deployments_that_share_a_root_agree_on_its_id(deployment: RootDeployment, tmp_path: Path) -> None:
     others = [deployment, *(RootDeployment(tmp_path / f"other{number}") for number in range(3))]
     root = str(deployment.root)
-    started = [other.start("send", "orders", ROOT=root) for other in others]
-    for process in started:
-        _, err = process.communicate()
-        assert process.wait() == 0, err
+    all_end_well([other.start("send", "orders", ROOT=root) for other in others])
     assert [other.record.read_text() for other in others] == [
         f"{deployment.identity} data\n",
         *[f"{deployment.identity} {root}\n"] * 3,
@@ -243,39 +238,33 @@ def test_a_deployment_may_use_several_roots(deployment: RootDeployment) -> None:
     assert [line.split(" ")[1] for line in deployment.record.read_text().splitlines()] == ["data", "other"]
     shutil.rmtree(deployment.root)
     deployment.send_order(ROOT="./other")
-    is_refused(deployment, ["send", "orders"], "is missing, but this deployment has used one there")
+    deployment.refuses("is missing, but this deployment has used one there", USUAL[0])
 
 
 def test_a_root_that_was_there_before_is_taken_over(deployment: RootDeployment) -> None:
     (deployment.root / "orders/incoming/target").mkdir(parents=True)
     (deployment.root / "orders/incoming/target/1.txt").write_text("1")
+    (deployment.root / "lost+found").mkdir()
     deployment.send_order()
-    assert deployment.waiting == 2
-    assert deployment.record.read_text() == f"{deployment.identity} data\n"
-
-
-def test_a_fresh_file_system_is_empty(deployment: RootDeployment) -> None:
-    (deployment.root / "lost+found").mkdir(parents=True)
-    deployment.send_order()
-    shutil.rmtree(deployment.root / "orders")
-    shutil.rmtree(deployment.root / "dropboxmq")
-    is_refused(deployment, ["send", "orders"], "is empty, but")
+    assert (deployment.waiting, deployment.is_recorded()) == (2, True)
+    for name in ("orders", "dropboxmq"):
+        shutil.rmtree(deployment.root / name)
+    deployment.refuses("is empty, but", USUAL[0])  # as a fresh file system is
 
 
 def test_without_create_the_root_has_to_be_there(deployment: RootDeployment) -> None:
-    deployment.write("adapter.yaml", ADAPTER.replace(", create: true", ""))
-    for command in USUAL:
-        is_refused(deployment, command, f"the root {deployment.root} is missing: ")
+    deployment.write("adapter.yaml", WITHOUT_CREATE)
+    deployment.refuses(f"the root {deployment.root} is missing: ", *USUAL)
     assert not deployment.root.exists()
     deployment.root.mkdir()
-    is_refused(deployment, USUAL[0], "A new root is made with create: true in the section provider")
+    deployment.refuses("A new root is made with create: true in the section provider", USUAL[0])
     assert list(deployment.root.iterdir()) == []
 
 
 def test_without_create_a_root_with_content_is_used_and_nothing_is_recorded(
     deployment: RootDeployment,
 ) -> None:
-    deployment.write("adapter.yaml", ADAPTER.replace(", create: true", ""))
+    deployment.write("adapter.yaml", WITHOUT_CREATE)
     (deployment.root / "dropboxmq").mkdir(parents=True)
     deployment.send_order()
     assert deployment.waiting == 1
@@ -291,5 +280,5 @@ def test_a_record_that_cannot_be_written_keeps_the_root_from_being_made(deployme
     assert f"leave out create: true and make the root by hand: mkdir -p {deployment.root}/dropboxmq" in err
     assert not deployment.root.exists()
     (deployment.root / "dropboxmq").mkdir(parents=True)
-    deployment.write("adapter.yaml", ADAPTER.replace(", create: true", ""))
+    deployment.write("adapter.yaml", WITHOUT_CREATE)
     deployment.send_order()

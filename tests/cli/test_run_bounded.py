@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import forked_command
+from tests.cli.in_process import Commands
 from tests.crash.harness import CrashDeployment, deployments
 from tests.runs import REPOSITORY
 
@@ -36,13 +36,8 @@ def test_once_is_one_round_robin_cycle_and_leaves_the_rest(deploy: Deploy) -> No
     run = deployment.start("--once", "--json")
     assert run.wait() == 0, run.errors
     taken = [(event["destination"], event["id"]) for event in run.summary["events"]]
-    assert taken == [
-        ("queue://A", sent["A"][0]),
-        ("queue://B", sent["B"][0]),
-        ("queue://C", sent["C"][0]),
-        ("queue://A", sent["A"][1]),
-        ("queue://C", sent["C"][1]),
-    ]
+    turns = (("A", 0), ("B", 0), ("C", 0), ("A", 1), ("C", 1))
+    assert taken == [(f"queue://{queue}", sent[queue][number]) for queue, number in turns]
     assert run.summary["destinations"]["queue://C"]["published"] == 2
     assert sorted(deployment.ids("C")) == sent["C"][2:]
     assert deployment.names("A") == deployment.names("B") == []
@@ -69,19 +64,11 @@ def test_the_summary_is_one_document_whose_numbers_add_up(deploy: Deploy) -> Non
     assert set(summary["destinations"]) == {"queue://a", "queue://b"}
     for counts in (summary, *summary["destinations"].values()):
         assert counts["claimed"] == sum(counts[name] for name in OUTCOMES)
-    assert {name: sum(d[name] for d in summary["destinations"].values()) for name in KEYS} == {
-        name: summary[name] for name in KEYS
-    }
+    for name in KEYS:
+        assert sum(counts[name] for counts in summary["destinations"].values()) == summary[name]
     events = {event["id"]: event for event in summary["events"]}
-    assert set(summary["events"][0]) == {"id", "destination", "object", "verb", "outcome", "reason"}
-    assert events[good[0]] == {
-        "id": good[0],
-        "destination": "queue://a",
-        "object": "Customer",
-        "verb": "Create",
-        "outcome": "published",
-        "reason": None,
-    }
+    place = {"id": good[0], "destination": "queue://a", "object": "Customer", "verb": "Create"}
+    assert events[good[0]] == {**place, "outcome": "published", "reason": None}
     assert events[failed[0]]["outcome"] == "failed"
     assert "no such street" in events[failed[0]]["reason"]
     assert events["ID:1700000000000000-t-90"]["outcome"] == "unsubscribed"
@@ -89,9 +76,8 @@ def test_the_summary_is_one_document_whose_numbers_add_up(deploy: Deploy) -> Non
 
 
 def test_without_destinations_for_copies_messages_are_counted_as_discarded(deploy: Deploy) -> None:
-    deployment = deploy(
-        connector=dict.fromkeys(("ArchiveDestination", "ErrorDestination", "UnsubscribedDestination"))
-    )
+    copies = ("ArchiveDestination", "ErrorDestination", "UnsubscribedDestination")
+    deployment = deploy(connector=dict.fromkeys(copies))
     deployment.fill("in", ["", "raise:bad"])
     run = deployment.drain()
     assert run.summary["discarded"] == run.summary["claimed"] == 2
@@ -128,31 +114,17 @@ def test_an_empty_drain_and_messages_in_error_are_no_failure_of_the_command(depl
     assert "queue://in" in run.output
 
 
-def _run(deployment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return forked_command.run(["run", *arguments], cwd=deployment, timeout=120)
-
-
 def test_a_wrong_call_or_configuration_ends_with_status_2_and_an_empty_stdout(deploy: Deploy) -> None:
     deployment = deploy()
-    both = _run(deployment.directory, "--once", "--drain")
-    assert (both.returncode, both.stdout) == (2, "")
-    assert "exclude each other" in both.stderr
+    run = Commands(deployment.directory, "run")
+    assert "exclude each other" in run("--once", "--drain").refusal()
     deployment.configure(PollQuantity="many")
-    wrong = _run(deployment.directory, "--once", "--json")
-    assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "connector.PollQuantity" in wrong.stderr
+    assert "connector.PollQuantity" in run("--once", "--json").refusal()
     assert not deployment.root.exists(), "nothing was made"
-
-
-def test_a_root_below_a_file_is_a_mistake_of_the_configuration(deploy: Deploy) -> None:
-    deployment = deploy()
     deployment.root.write_text("a file where a directory has to be")
     deployment.root /= "below"
-    deployment.configure()
-    answer = _run(deployment.directory, "--drain", "--json")
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert f"provider.root: {deployment.root.parent} is not a directory" in answer.stderr
-    assert "Traceback" not in answer.stderr
+    deployment.configure(PollQuantity=1)
+    assert f"provider.root: {deployment.root.parent} is not a directory" in run("--drain", "--json").refusal()
 
 
 def test_too_few_open_files_are_named_and_not_left_to_java(deploy: Deploy) -> None:

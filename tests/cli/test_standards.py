@@ -55,6 +55,13 @@ def output(directory: Path, *arguments: str, data: str = "") -> str:
     return done.stdout
 
 
+def draft(directory: Path, name: str, sample: str) -> None:
+    """Drafts a business object from a file of the schemas, from which nothing is left out."""
+    drafted = output(directory, "new", "businessobject", name, "--from-sample", f"schemas/{sample}", "--json")
+    assert json.loads(drafted)["left_out"] == []
+    output(directory, "check")
+
+
 def canonical(text: bytes, *, exclusive: bool = False) -> bytes:
     """Returns canonical XML, or exclusive canonical XML, without the white space between elements."""
     root = etree.fromstring(text, etree.XMLParser(remove_blank_text=True))
@@ -69,11 +76,7 @@ def test_a_document_comes_back_as_it_was_by_the_draft_of_its_schema(
     schema, body, name = XML[standard]
     name = "Mine" if renamed else name
     place = deployment(tmp_path, "text/xml", f"Validation: true, schema: schemas/{schema}")
-    drafted = json.loads(
-        output(place, "new", "businessobject", name, "--from-sample", f"schemas/{schema}", "--json")
-    )
-    assert drafted["left_out"] == []
-    output(place, "check")
+    draft(place, name, schema)
     bo = json.loads(output(place, "convert", f"schemas/{body}"))
     assert (bo["BusinessObject"], bo["Verb"]) == (name, "Create")
     back = output(place, "convert", f"schemas/{body}", "--to", "text/xml").encode()
@@ -92,9 +95,7 @@ def test_a_document_comes_back_as_it_was_by_the_draft_of_its_schema(
 def test_a_document_comes_back_as_it_was_by_the_draft_of_itself(tmp_path: Path, standard: str) -> None:
     _, body, name = XML[standard]
     place = deployment(tmp_path, "text/xml", "")
-    drafted = output(place, "new", "businessobject", name, "--from-sample", f"schemas/{body}", "--json")
-    assert json.loads(drafted)["left_out"] == []
-    output(place, "check")
+    draft(place, name, body)
     back = output(place, "convert", f"schemas/{body}", "--to", "text/xml").encode()
     exclusive = [canonical(one, exclusive=True) for one in (back, (STANDARDS / body).read_bytes())]
     assert exclusive[0] == exclusive[1]  # a sample does not say where a namespace is declared
@@ -102,17 +103,17 @@ def test_a_document_comes_back_as_it_was_by_the_draft_of_itself(tmp_path: Path, 
 
 def test_two_standards_with_one_root_element_live_in_one_deployment(tmp_path: Path) -> None:
     place = deployment(tmp_path, "text/xml", "")
-    for name, standard in (("Transfer", "transfer"), ("Statement", "statement")):
-        output(place, "new", "businessobject", name, "--from-sample", f"schemas/{XML[standard][0]}")
-    for name, standard in (("Transfer", "transfer"), ("Statement", "statement")):
-        assert json.loads(output(place, "convert", f"schemas/{XML[standard][1]}"))["BusinessObject"] == name
+    for standard in ("transfer", "statement"):
+        draft(place, standard.title(), XML[standard][0])
+    for standard in ("transfer", "statement"):
+        bo = json.loads(output(place, "convert", f"schemas/{XML[standard][1]}"))
+        assert bo["BusinessObject"] == standard.title()
 
 
 def test_another_document_of_the_same_directories_is_drafted_beside_the_first(tmp_path: Path) -> None:
     place = deployment(tmp_path, "text/xml", "")
     for name in ("Bill", "PurchaseOrder"):
-        output(place, "new", "businessobject", name, "--from-sample", f"schemas/invoice/main/{name}.xsd")
-    output(place, "check")
+        draft(place, name, f"invoice/main/{name}.xsd")
     order = (STANDARDS / "invoice/bill.xml").read_text()
     order = order.replace("BillLine", "OrderLine").replace("Bill-2", "PurchaseOrder-2")
     order = order.replace("<Bill ", "<PurchaseOrder ").replace("</Bill>", "</PurchaseOrder>")
@@ -123,45 +124,28 @@ def test_another_document_of_the_same_directories_is_drafted_beside_the_first(tm
 def test_a_schema_outside_of_the_deployment_may_have_its_files_beside_its_directory(tmp_path: Path) -> None:
     shutil.copytree(STANDARDS / "invoice", tmp_path / "standard/invoice")
     (tmp_path / "mine").mkdir()
-    sample = "../standard/invoice/main/Bill.xsd"
-    output(tmp_path / "mine", "new", "businessobject", "Bill", "--from-sample", sample)
+    sample = ("--from-sample", "../standard/invoice/main/Bill.xsd")
+    draft_again = ("new", "businessobject", "Bill", "--force", *sample)
+    output(tmp_path / "mine", *draft_again)
     for directory, status in (("../standard/invoice/main", 2), ("../standard", 0), ("missing", 2)):
-        done = call(
-            tmp_path / "mine", "new", "businessobject", "Bill", "--from-sample", sample,
-            "--schema-directory", directory, "--force",
-        )  # fmt: skip
+        done = call(tmp_path / "mine", *draft_again, "--schema-directory", directory)
         assert done.returncode == status, done.stderr
     shutil.move(tmp_path / "standard/invoice/common", tmp_path / "common")
     main = tmp_path / "standard/invoice/main/Bill.xsd"
     main.write_text(main.read_text().replace("../common", "../../../common"))
-    assert (
-        "'../../../common/Aggregates.xsd' is not in the directory of the schemas"
-        in call(
-            tmp_path / "mine", "new", "businessobject", "Bill", "--from-sample", sample, "--force"
-        ).refusal()
-    )
+    refusal = call(tmp_path / "mine", *draft_again).refusal()
+    assert "'../../../common/Aggregates.xsd' is not in the directory of the schemas" in refusal
 
 
-def test_a_json_document_comes_back_as_it_was_by_its_definition_in_the_schema(tmp_path: Path) -> None:
-    schema = "schemas/health/health.schema.json"
-    place = deployment(tmp_path, "application/json", f"schema: {schema}, write_type: false")
-    drafted = json.loads(output(place, "new", "businessobject", "Person", "--from-sample", schema, "--json"))
-    assert drafted["left_out"] == []
-    output(place, "check")
-    body = "schemas/health/person.json"
-    back = output(place, "convert", "--object", "Person", body, "--to", "application/json")
+@pytest.mark.parametrize("sample", ["health/health.schema.json", "health/person.json"])
+def test_a_json_document_comes_back_as_it_was_by_a_draft(tmp_path: Path, sample: str) -> None:
+    is_schema = "schema" in sample
+    schema = f"schema: schemas/{sample}, " if is_schema else ""
+    place = deployment(tmp_path, "application/json", f"{schema}write_type: false")
+    draft(place, "Person", sample)
+    convert = ("convert", "--object", "Person")
+    back = output(place, *convert, "schemas/health/person.json", "--to", "application/json")
     original = (STANDARDS / "health/person.json").read_text()
     assert json.loads(back, parse_float=Decimal) == json.loads(original, parse_float=Decimal)
-    broken = original.replace('"active": true', '"active": 1')
-    refused = call(place, "convert", "--object", "Person", data=broken)
-    assert (refused.returncode, "breaks the schema" in refused.stderr) == (1, True)
-
-
-def test_a_json_document_comes_back_as_it_was_by_the_draft_of_itself(tmp_path: Path) -> None:
-    place = deployment(tmp_path, "application/json", "write_type: false")
-    body = "schemas/health/person.json"
-    drafted = output(place, "new", "businessobject", "Person", "--from-sample", body, "--json")
-    assert json.loads(drafted)["left_out"] == []
-    back = output(place, "convert", "--object", "Person", body, "--to", "application/json")
-    original = (STANDARDS / "health/person.json").read_text()
-    assert json.loads(back, parse_float=Decimal) == json.loads(original, parse_float=Decimal)
+    refused = call(place, *convert, data=original.replace('"active": true', '"active": 1'))
+    assert (refused.returncode, "breaks the schema" in refused.stderr) == (1, is_schema)

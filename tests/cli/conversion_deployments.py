@@ -1,9 +1,11 @@
-"""A deployment whose data handlers are plug-ins: one that splits, prints and needs a module beside it."""
+"""Deployments for the verbs that convert: with the shipped data handlers, and with plug-ins.
+
+One of the plug-ins splits, prints and needs a module beside it.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-
+PROCESSES = "def book(order, event):\n    raise SystemExit('called')\n"
 ADAPTER = """\
 provider: {type: dropbox, root: ./data, create: true}
 connector:
@@ -100,17 +102,62 @@ class Broken:
         return None
 '''
 
+PLUGGED = {
+    "adapter.yaml": ADAPTER,
+    "metaobjects/objects.yaml": OBJECTS,
+    "handlers/lines.py": LINES,
+    "helper.py": "WORD = 'aloud'\n",
+    "processes.py": PROCESSES,
+}
+"""The files of the deployment with plug-ins."""
 
-def deploy(directory: Path) -> Path:
-    """Writes the deployment into a directory and returns the directory."""
-    for name, text in {
-        "adapter.yaml": ADAPTER,
-        "metaobjects/objects.yaml": OBJECTS,
-        "handlers/lines.py": LINES,
-        "helper.py": "WORD = 'aloud'\n",
-        "processes.py": "def book(order, event):\n    raise SystemExit('called')\n",
-    }.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    return directory
+ORDER = '{"OrderId": "1", "Total": 2.5, "Pin": "s3cret", "Line": [{"Item": "tea", "Count": 2}]}'
+PLAIN = {
+    "adapter.yaml": """\
+provider: {type: dropbox, root: ./data, create: true}
+connector:
+  ApplicationName: shop
+  InputDestination: [queue://orders, queue://web]
+  ArchiveDestination: queue://archive
+  ErrorDestination: queue://error
+  ConfigurationMetaObject: MO_Config
+  DataHandlerMimeType: application/json
+  DefaultVerb: Create
+subscriptions:
+  - {object: Order, verbs: [Create], process: "processes:book", name: book}
+  - {object: Cust*, destination: "queue://crm", name: crm}
+metaobjects: ./metaobjects
+""",
+    "metaobjects/objects.yaml": """\
+business_object: Order
+verbs: {Create: , Cancel: }
+attributes:
+  OrderId: {type: String, key: true, required: true}
+  Total: Double
+  Pin: Ciphertext
+  Line: {type: Line, cardinality: n}
+  Tag: {type: Integer, cardinality: n}
+  Code: {type: Ciphertext, cardinality: n}
+  Price: Decimal
+---
+business_object: Line
+attributes: {Item: {type: String, key: true}, Count: Integer}
+---
+business_object: Customer
+verbs: {Create: }
+attributes: {CustomerId: {type: String, key: true}}
+---
+static_metaobject: MO_Config
+Default: {DataHandlerMimeType: application/json}
+rules:
+  Order_Create: {InputDestination: queue://web}
+  Order_Cancel: {InputFormat: CANCEL, DataHandlerMimeType: text/xml}
+---
+datahandler_metaobject: MO_DataHandler_Default
+handlers:
+  application/json: {write_type: false}
+""",
+    "processes.py": PROCESSES,
+    "order.json": ORDER,
+}
+"""The files of the deployment with the shipped data handlers, and an order."""
