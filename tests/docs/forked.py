@@ -1,4 +1,4 @@
-"""`connector` and `python FILE` for a shell: a small program asks the test, which forks what the shell wants.
+"""`connector` and `python` for a shell: a small program asks the test, which forks what the shell wants.
 
 The program stands for the command in the shell. It passes on signals, and it ends as the command does.
 """
@@ -41,14 +41,18 @@ sys.exit(status)
 """
 
 
-_RUN_FILE: Final = """\
+_RUN: Final = """\
 import os, runpy, sys
 
-sys.argv = sys.argv[1:]
-sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
-runpy.run_path(sys.argv[0], run_name="__main__")
+del sys.argv[0]
+if sys.argv[0] == "-m":
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+else:
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""What ``python FILE`` does, in a fork."""
+"""What ``python FILE`` and ``python -m MODULE`` do, in a fork."""
 
 
 class Forks:
@@ -87,7 +91,7 @@ class Forks:
 
     @property
     def python(self) -> str:
-        """A shell's words that stand for ``python``, in front of a file."""
+        """A shell's words that stand for ``python``, in front of a file, or of ``-m`` and a module."""
         return self._words("python")
 
     def _words(self, program: str) -> str:
@@ -105,9 +109,8 @@ class Forks:
                     if descriptor is self._listening:
                         self._start(self._listening.accept()[0])
                     elif descriptor in clients and clients[descriptor] in self._commands:
-                        self._commands[clients[descriptor]][0].send_signal(
-                            signal.SIGKILL
-                        )  # the client is gone
+                        process, _ = self._commands[clients[descriptor]]
+                        process.send_signal(signal.SIGKILL)  # the client is gone
                         self._finish(clients[descriptor])
                     elif descriptor in self._commands:
                         self._finish(descriptor)
@@ -126,7 +129,7 @@ class Forks:
             stdin=streams[0],
             stdout=streams[1],
             stderr=streams[2],
-            script=_RUN_FILE if request["program"] == "python" else None,
+            script=_RUN if request["program"] == "python" else None,
         )
         for stream in streams:
             os.close(stream)

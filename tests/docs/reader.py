@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import selectors
@@ -113,6 +114,7 @@ def _split(script: str) -> list[str]:
     return commands
 
 
+@functools.cache
 def _ends(line: str, command: str) -> bool:
     """Whether a line is the last one of its command."""
     if re.search(r"(\\|\||&&)$", line):
@@ -208,6 +210,7 @@ class Terminal:
         return found.decode()
 
 
+@functools.cache
 def options_of(verb: str) -> set[str]:
     """The options of a verb of ``connector``, as they are typed."""
     application = _application([verb])

@@ -23,9 +23,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
 IN_THE_CLONE = {"README.md", "docs/reference/commands.md", "docs/tutorial/tour-of-the-demo.md"}
 """Pages whose reader stands in a clone of the repository; any other begins in an empty directory."""
-ABOUT_SPARK = {"README.md"}
-"""Pages that are followed with Spark. On any other its part is the same, and it starts slowly."""
-
 NOT_RUN = {
     ("CONTRIBUTING.md", "own-tests"): 2,  # scripts of this repository, and parts of these tests
     ("PACKAGE.md", "needs-packages"): 1,  # test_installation.py follows the page that says the same
@@ -75,25 +72,25 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, request: pytest.FixtureRequest, forks: Forks) -> dict[str, str]:
+def environment(tmp_path: Path, forks: Forks) -> dict[str, str]:
     """The reader's environment: ``connector`` and ``python`` are those under test.
 
-    The test forks each command but a run with Spark, and each program of Python that is a file.
+    The test forks each command, without Spark, whose part is the same on all pages, and each program of
+    Python that is a file, or pytest. test_installation.py follows pages with Spark.
     """
-    parameters = getattr(request.node, "callspec", None)
-    page = name(parameters.params["page"]) if parameters else ""
-    connector = f'exec {forks.command} "$@"\n'
-    if page in ABOUT_SPARK:
-        connector = f'[ "$1" != run ] || exec "{sys.executable}" -m connector.cli "$@"\n{connector}'
-    python = f'case $1 in *.py) exec {forks.python} "$@" ;; esac\nexec "{sys.executable}" "$@"\n'
-    for command, script in (("connector", connector), ("python", python)):
+    forked = f'exec {forks.python} "$@"'
+    python = f'case $1 in *.py) {forked} ;; -m) [ "$2" != pytest ] || {forked} ;; esac\n'
+    python += f'exec "{sys.executable}" "$@"\n'
+    for command, script in (("connector", f'exec {forks.command} "$@"\n'), ("python", python)):
         path = tmp_path / command
         path.write_text(f"#!/bin/sh\n{script}", "utf-8")
         path.chmod(0o755)
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CONNECTOR"))
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CONNECTOR"))},
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": str(REPOSITORY),
+        "PYTEST_ADDOPTS": "-p no:schemathesis -p no:anyio",  # slow plug-ins that no reader has
     }
-    return {**inherited, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY)}
 
 
 @rows("page", PAGES)

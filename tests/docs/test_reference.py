@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import inspect
+import json
+import pkgutil
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import yaml
+from prometheus_client import parser
+
+import connector
+import connector.messaging
 from connector.businessobjects.metadata import READERS
 from connector.cli.app import VERBS
 from connector.formats.catalogue import discover
@@ -18,6 +30,9 @@ from connector.http.idempotency import KeptAnswers
 from connector.http.openapi import describe_requests
 from connector.messaging.history import EVENT_ID
 from connector.messaging.settlement import HISTORY
+from connector.operate.activity import Activity
+from connector.operate.gauges import Gauges
+from connector.operate.metrics import InstanceMetrics
 from connector.requests.replies import RESULTS
 from connector.requests.result import GOOD
 from connector.status import ReturnCode
@@ -29,12 +44,20 @@ from tests.docs.reader import options_of
 from tests.http.world import DEFINITIONS
 from tests.tables import rows
 
-REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs/reference"
 COMMON = {"--config", "-c", "--json", "--help", "-h"}
 
 
 def page(name: str) -> str:
     return (REFERENCE / f"{name}.md").read_text("utf-8")
+
+
+def found(pattern: str, text: str, flags: re.RegexFlag = re.MULTILINE) -> str:
+    """The first group of a pattern that must be in a text."""
+    match = re.search(pattern, text, flags)
+    assert match is not None, pattern
+    return match.group(1)
 
 
 def section(text: str, heading: str) -> str:
@@ -47,9 +70,8 @@ def section(text: str, heading: str) -> str:
 
 @rows("verb", VERBS)
 def test_the_page_of_commands_names_every_option_of_a_verb_and_no_other(verb: str) -> None:
-    described = set(
-        re.findall(r"^\| `(--[a-z-]+)", section(page("commands"), f"## `connector {verb}`"), re.MULTILINE)
-    )
+    part = section(page("commands"), f"## `connector {verb}`")
+    described = set(re.findall(r"^\| `(--[a-z-]+)", part, re.MULTILINE))
     options = {name for name in options_of(verb) if name.startswith("--")}
     assert described == options - COMMON
 
@@ -68,26 +90,22 @@ def test_every_file_name_in_the_examples_is_structured_and_survives_a_round_trip
 
 
 def test_the_names_that_are_called_bare_are() -> None:
-    sentence = re.search(r"Any other name is \*bare\*: (.*?)\. ", page("file-names"), re.DOTALL)
-    assert sentence is not None
-    names = re.findall(r"`([^`]+)`", sentence.group(1))
+    sentence = found(r"Any other name is \*bare\*: (.*?)\. ", page("file-names"), re.DOTALL)
+    names = re.findall(r"`([^`]+)`", sentence)
     assert names
     assert [name for name in names if codec.split(name) is not None] == []
 
 
 def test_the_example_of_a_claim_names_client_cycle_and_number() -> None:
-    claimed = re.search(r"^\S+~@\S+$", section(page("file-names"), "## Claims"), re.MULTILINE)
-    assert claimed is not None
-    name, tag = split_tag(claimed.group())
+    name, tag = split_tag(found(r"^(\S+~@\S+)$", section(page("file-names"), "## Claims")))
     assert codec.split(name) is not None
     assert tag is not None
     assert (tag.owner.cycle, tag.owner.sequence) == (100, 51)
 
 
 def test_the_letters_of_property_types_are_those_of_the_codec() -> None:
-    line = re.search(r"^Type letters: (.*)$", page("file-names"), re.MULTILINE)
-    assert line is not None
-    described = {kind: letter for letter, kind in re.findall(r"`(\w)` (\w+)", line.group(1))}
+    line = found(r"^Type letters: (.*)$", page("file-names"))
+    described = {kind: letter for letter, kind in re.findall(r"`(\w)` (\w+)", line)}
     assert described == codec.TYPE_LETTERS
 
 
@@ -101,21 +119,19 @@ def test_the_page_of_names_has_the_property_of_what_is_sent() -> None:
 
 
 def test_the_example_of_a_commit_record_is_one() -> None:
-    example = re.search(r"^```text record\n(.*?)^```$", page("files"), re.MULTILINE | re.DOTALL)
-    assert example is not None
-    moves = parse_record(example.group(1).encode())
+    example = found(r"^```text record\n(.*?)^```$", page("files"), re.MULTILINE | re.DOTALL)
+    moves = parse_record(example.encode())
     assert [move.kind for move in moves] == ["sent", "received"]
     assert moves[1].published == "queue://orders|ID:o1"
-    assert format_record(moves).decode() == example.group(1)
+    assert format_record(moves).decode() == example
 
 
 def test_the_tree_of_files_names_every_folder_that_a_root_has(tmp_path: Path) -> None:
     layout = RootLayout(tmp_path)
     layout.prepare()
     made = {path.name for path in (tmp_path / "dropboxmq").rglob("*") if path.is_dir()} | set(FOLDERS)
-    tree = re.search(r"^```text\n(<root>/.*?)^```$", page("files"), re.MULTILINE | re.DOTALL)
-    assert tree is not None
-    assert {folder for folder in made if f"{folder}/" not in tree.group(1)} == set()
+    tree = found(r"^```text\n(<root>/.*?)^```$", page("files"), re.MULTILINE | re.DOTALL)
+    assert {folder for folder in made if f"{folder}/" not in tree} == set()
 
 
 def test_the_page_of_formats_has_every_option_of_every_shipped_handler_with_its_default(
@@ -123,11 +139,8 @@ def test_the_page_of_formats_has_every_option_of_every_shipped_handler_with_its_
 ) -> None:
     text = page("data-formats")
     for handler in discover(tmp_path).handlers:
-        heading = next(
-            line
-            for line in text.splitlines()
-            if line.startswith("## ") and f"`{handler.mime_types[0]}`" in line
-        )
+        headings = re.findall("^## .*$", text, re.MULTILINE)
+        heading = next(one for one in headings if f"`{handler.mime_types[0]}`" in one)
         described = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", section(text, heading), re.MULTILINE))
         described = {name: default.strip("`") for name, default in described.items()}
         assert described == {option.name: _shown(option.default) for option in handler.options or ()}, heading
@@ -144,10 +157,7 @@ def _shown(default: object) -> str:
 
 def cells(heading: str, pattern: str) -> list[tuple[str, str]]:
     """The cells of two columns of the page of requests, under a heading."""
-    part = re.split(r"^#+ ", page("requests").partition(f"\n{heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[
-        0
-    ]
-    return re.findall(rf"^\| {pattern} \|", part, re.MULTILINE)
+    return re.findall(rf"^\| {pattern} \|", section(page("requests"), heading), re.MULTILINE)
 
 
 def test_the_table_of_properties_of_requests_is_that_of_the_readers() -> None:
@@ -187,10 +197,8 @@ def test_the_page_has_every_call_of_operators() -> None:
 
 def test_every_status_that_is_described_has_its_row() -> None:
     operation = describe_requests(DEFINITIONS, True)["paths"]["/requests/Order/Create"]["post"]
-    rows = set(re.findall(r"^\| (\d{3}) \|", HTTP, re.MULTILINE)) | {
-        str(status.value) for status in STATUS.values()
-    }
-    assert rows == set(operation["responses"])
+    described = set(re.findall(r"^\| (\d{3}) \|", HTTP, re.MULTILINE))
+    assert described | {str(status.value) for status in STATUS.values()} == set(operation["responses"])
 
 
 def test_the_limits_are_those_of_the_server() -> None:
@@ -202,3 +210,200 @@ def test_the_limits_are_those_of_the_server() -> None:
     kept = inspect.signature(KeptAnswers).parameters["most_bytes"].default
     assert f"{kept >> 20} MiB" in HTTP
     assert f"nesting beyond {MAX_DEPTH})" in HTTP
+
+
+# -- the log -----------------------------------------------------------------------------------------
+
+LEVELS = ("info", "warning", "error", "exception", "log")
+LOGS = ("_log", "log", "self._log", "self._lines", "self._working.lines")
+
+
+@functools.cache
+def _nodes_of_the_product() -> list[tuple[str, ast.Call | ast.Constant]]:
+    """The calls and the constants of the product, each with its place."""
+    return [
+        (f"{path.name}:{node.lineno}", node)
+        for path in sorted((ROOT / "connector").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call | ast.Constant)
+    ]
+
+
+def _texts() -> Iterator[tuple[str, ast.expr]]:
+    """Where a line is logged, and the expression that is its text."""
+    for where, call in _nodes_of_the_product():
+        if not isinstance(call, ast.Call):
+            continue
+        if isinstance(call.func, ast.Attribute) and call.func.attr in LEVELS:
+            if ast.unparse(call.func.value) in LOGS:
+                text, *others = call.args[1:] if call.func.attr == "log" else call.args
+                assert others == [], f"{where}: values are fields, in extra="
+                yield where, text
+        else:
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            if name == "log_failure" or name.endswith("trace"):
+                yield where, call.args[1]
+
+
+def _constants() -> set[str]:
+    constants = (node for _, node in _nodes_of_the_product() if isinstance(node, ast.Constant))
+    return {node.value for node in constants if isinstance(node.value, str)}
+
+
+def _documented() -> set[str]:
+    lines = page("log").partition("## Events")[2].splitlines()
+    rows = [line.split("|") for line in lines if line.startswith("| ")]
+    cells = [row[2] if row[1].strip().isdecimal() else row[1] for row in rows]
+    return {text for cell in cells for text in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_every_text_is_constant_and_on_the_page() -> None:
+    texts, documented = list(_texts()), _documented()
+    assert len(texts) > 60
+    for where, text in texts:
+        if isinstance(text, ast.Constant):
+            assert text.value in documented, where
+        else:
+            assert isinstance(text, ast.Name | ast.Attribute), f"{where}: a text is constant"
+
+
+def test_the_page_has_no_text_that_nobody_logs() -> None:
+    assert _documented() - _constants() == set()
+
+
+# -- metrics, alerts and the dashboard ---------------------------------------------------------------
+
+_NAME = re.compile(r"\bconnector_\w+")
+_SELECTOR = re.compile(r"(connector_\w+)(?:\{([^}]*)\})?")
+
+
+def _families() -> dict[str, tuple[str, set[str]]]:
+    """Each metric by its name on the page: type and labels."""
+    activity = Activity()
+    activity.count_outcome("queue://a", "failed", 1, "refused", "no shelf")
+    activity.count_batch(0.1, 1)
+    activity.conversions.add("Order", 0.1)
+    activity.deliveries.add("store", 0.1)
+    activity.add_request("Customer", "SUCCEED", 0.1)
+    gauges = Gauges(
+        version="1",
+        application="shop",
+        inputs={"queue://a": (1, 1.0)},
+        error_waiting=1,
+        paused=["queue://a"],
+        resting=["store"],
+        databases={"shop": True},
+        disk_free=1,
+        disk_wanted=1,
+        last_good_poll=1.0,
+    )
+    text, _ = InstanceMetrics(activity, lambda: gauges).text("")
+    found = {}
+    for family in parser.text_string_to_metric_families(text.decode()):
+        assert family.samples, family.name
+        assert family.documentation, family.name
+        labels = set().union(*(sample.labels for sample in family.samples)) - {"le"}
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        found[name] = family.type, labels
+    return found
+
+
+def test_the_page_has_each_metric_with_its_type_and_labels() -> None:
+    shown = {}
+    kind = ""
+    for line in (REFERENCE / "metrics.md").read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0] in ("counter", "histogram", "gauge"):
+            kind = cells[0]
+        elif cells[0].startswith("`connector_"):
+            shown[cells[0].strip("`")] = kind, set(re.findall(r"`(\w+)`", cells[1]))
+    assert shown == _families()
+
+
+def _expressions() -> list[str]:
+    rules = yaml.safe_load((REFERENCE / "monitoring/alerts.yaml").read_text("utf-8"))
+    dashboard: dict[str, Any] = json.loads((REFERENCE / "monitoring/dashboard.json").read_text("utf-8"))
+    alerts = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    panels = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(alerts) > 8
+    assert len(panels) > 20
+    return alerts + panels
+
+
+def test_alerts_and_dashboard_ask_only_for_metrics_and_labels_that_there_are() -> None:
+    families = _families()
+    for expression in _expressions():
+        assert expression.count("(") == expression.count(")"), expression
+        for name, selector in _SELECTOR.findall(expression):
+            base = re.sub(r"_(bucket|sum|count)$", "", name)
+            assert name in families or families.get(base, ("",))[0] == "histogram", expression
+            labels = families.get(name, families.get(base, ("", set())))[1]
+            for label in re.findall(r"(\w+)\s*=", selector):
+                assert label in labels | {"job", "instance"}, expression
+        for names in re.findall(r"by \(([^)]*)\)", expression):
+            metric = _NAME.search(expression[expression.index(f"by ({names})") :])
+            assert metric is not None
+            base = re.sub(r"_(bucket|sum|count)$", "", metric[0])
+            labels = families.get(metric[0], families.get(base, ("", set())))[1]
+            assert set(names.split(", ")) <= labels | {"job", "instance", "le"}, expression
+
+
+def test_the_panels_of_the_dashboard_lie_side_by_side() -> None:
+    dashboard = json.loads((REFERENCE / "monitoring/dashboard.json").read_text("utf-8"))
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert max(x for x, _ in cells) < 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+# -- names of Python ---------------------------------------------------------------------------------
+
+PYTHON = page("python")
+GUIDES = [
+    ROOT / "README.md",
+    *sorted(ROOT.glob("docs/how-to/*.md")),
+    *sorted(ROOT.glob("docs/tutorial/*.md")),
+]
+PLUG_INS = {"connector.datahandlers", "connector.sinks", "connector.providers"}
+"""Groups of entry points."""
+QUALIFIED = sorted(set(re.findall(r"`(connector\.[a-z_.]+(?:\.[A-Z]\w+)?)`", PYTHON)) - PLUG_INS)
+
+
+def names_under(heading: str) -> set[str]:
+    """The names in the first column of the table under a heading."""
+    section = PYTHON.partition(f"\n## `{heading}`\n")[2].partition("\n## ")[0]
+    columns = re.findall(r"^\| (`[^|]*`) \|", section, re.MULTILINE)
+    return {name for column in columns for name in re.findall(r"`(\w+)`", column)}
+
+
+@rows("module", [connector, connector.messaging])
+def test_the_page_has_the_names_that_a_package_exports(module: ModuleType) -> None:
+    assert names_under(module.__name__) == set(module.__all__)
+
+
+@rows("name", QUALIFIED)
+def test_a_name_on_the_page_is_there(name: str) -> None:
+    pkgutil.resolve_name(name)
+
+
+@rows("guide", GUIDES)
+def test_a_guide_imports_public_names_alone(guide: Path) -> None:
+    public = tuple(QUALIFIED)
+    for block in re.findall(
+        r"^```python[^\n]*\n(.*?)^```$", guide.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "connector":
+                for one in node.names:
+                    name = f"{node.module}.{one.name}"
+                    assert name.removeprefix("connector.") in connector.__all__ or name.startswith(public), (
+                        name
+                    )

@@ -155,11 +155,8 @@ def test_an_answer_is_shown_and_the_form_can_be_sent_again(http: httpx.Client, s
     page = send(http, sent, timeout="250")
     assert page.status_code == HTTPStatus.OK
     assert re.match(r"200 OK: VALCHANGE\s+In [0-9.]+ m?s\.", answer_of(page))
-    assert document_of(page) == {
-        "status": "VALCHANGE",
-        "object": {"CustomerId": "7", "Price": Decimal("12.50")},
-        "message": None,
-    }
+    bo = {"CustomerId": "7", "Price": Decimal("12.50")}
+    assert document_of(page) == {"status": "VALCHANGE", "object": bo, "message": None}
     assert "12.50" in answer_of(page), "all digits are shown"
     assert body_of(page) == sent.replace("\r\n", "\n")
     assert 'value="250"' in page.text
@@ -167,20 +164,11 @@ def test_an_answer_is_shown_and_the_form_can_be_sent_again(http: httpx.Client, s
     assert 'aria-current="page">Requests' in page.text
 
 
-@rows(
-    "code, words",
-    [
-        (ReturnCode.FAIL, "502 Bad Gateway: FAIL"),
-        (ReturnCode.APPRESPONSETIMEOUT, "504 Gateway Timeout: APPRESPONSETIMEOUT"),
-        (ReturnCode.VALDUPES, "409 Conflict: VALDUPES"),
-    ],
-)
-def test_an_answer_that_is_no_success_is_shown_as_such(
-    http: httpx.Client, script: Script, code: ReturnCode, words: str
-) -> None:
-    script.answer = lambda bo: RequestResult(code, bo, "no shelf")
+def test_an_answer_that_is_no_success_is_shown_as_such(http: httpx.Client, script: Script) -> None:
+    script.answer = lambda bo: RequestResult(ReturnCode.APPRESPONSETIMEOUT, bo, "no shelf")
     page = send(http)
-    assert (page.status_code, answer_of(page).startswith(words)) == (HTTPStatus.OK, True)
+    assert page.status_code == HTTPStatus.OK
+    assert answer_of(page).startswith("504 Gateway Timeout: APPRESPONSETIMEOUT")
     assert 'class="well bad"' in page.text
     assert document_of(page)["message"] == "no shelf"
 
@@ -189,16 +177,11 @@ def test_an_answer_that_is_no_success_is_shown_as_such(
     "changes, status, words",
     [
         ({"body": "{not json"}, 400, "expected"),
-        ({"body": '{"CustomerId": "1", "CustomerId": "2"}'}, 400, "CustomerId"),
-        ({"body": ""}, 400, "expected"),
-        ({"body": '{"CustomerId": 7}'}, 422, "CustomerId"),
         ({"body": '{"Nmae": "x"}'}, 422, "did you mean 'Name'"),
         ({"body": json.dumps({"Name": "x" * 20_001})}, 413, "http.max_body"),
         ({"timeout": "soon"}, 400, "expected milliseconds"),
         ({"timeout": "1001"}, 422, "http.max_timeout"),
-        ({"body": '{"Meta": {"ResponseTimeout": 1001}}'}, 422, "http.max_timeout"),
         ({"key": "é"}, 400, "Idempotency-Key"),
-        ({"key": "x" * 256}, 400, "Idempotency-Key"),
     ],
 )
 def test_a_mistake_is_shown_beside_the_form(
@@ -219,7 +202,6 @@ def test_a_mistake_is_shown_beside_the_form(
     [
         ("Custmer", "Create", "did you mean 'Customer'?"),
         ("Customer", "Creat", "did you mean 'Create'?"),
-        ("Address", "Create", "it has no verbs"),
         ("<b>", "", "no business object '<b>'"),
         ("", "", "no business object ''"),
     ],
@@ -244,9 +226,8 @@ def test_hostile_text_is_only_shown(http: httpx.Client, script: Script) -> None:
         assert "{{ 7*7 }}" in page.text
         assert body_of(page) == body
     for field in ("object", "verb"):
-        assert (
-            "<script>alert" not in http.get("/console/requests", params={"object": "x", field: HOSTILE}).text
-        )
+        page = http.get("/console/requests", params={"object": "x", field: HOSTILE})
+        assert "<script>alert" not in page.text
 
 
 def test_a_repeated_key_gets_the_first_answer(server: Server, http: httpx.Client, script: Script) -> None:

@@ -36,6 +36,7 @@ from connector.service.observer import Observer
 from connector.testing.deployment import InProcessAdapter
 from tests.http.shop import ADAPTER, CALLER, OPERATOR, READER, TOKENS, deploy, on_database, send, service
 from tests.http.world import DEFINITIONS, TOKEN, Script, client, settings
+from tests.tables import Table
 from tests.waiting import wait_for
 
 
@@ -55,21 +56,27 @@ def health(server: Server, page: str) -> tuple[int, str, list[str]]:
         return answer.status_code, document["status"], document["reasons"]
 
 
+def becomes(server: Server, page: str, status: int, what: str) -> list[str]:
+    """Waits until a page of health has a status, and returns its reasons."""
+    wait_for(lambda: health(server, page)[0] == status, what=what)
+    _, word, reasons = health(server, page)
+    assert (word, reasons == []) == (("ok", True) if status == HTTPStatus.OK else ("failed", False))
+    return reasons
+
+
 def test_a_storm_of_failures_makes_it_unwell_and_not_unready(tmp_path: Path, on_provider: str) -> None:
     with service(tmp_path, on_provider) as (deployment, _, server):
-        wait_for(lambda: health(server, "ready")[0] == 200, what="the adapter is ready")
-        assert health(server, "well") == (200, "ok", [])
+        becomes(server, "ready", 200, "the adapter is ready")
+        becomes(server, "well", 200, "the adapter is well")
         send(deployment, *(f"bad{number}" for number in range(20)))
-        wait_for(lambda: health(server, "well")[0] == 503, what="the storm is seen")
-        _, status, (reason,) = health(server, "well")
-        assert status == "failed"
+        (reason,) = becomes(server, "well", 503, "the storm is seen")
         assert re.match(r"host-a: (\d+) of \1 events failed in 5 minutes", reason), reason
         assert "secret" not in reason
         assert health(server, "ready")[0] == health(server, "live")[0] == 200
         with client(server) as http:
             assert http.post("/requests/Order/Create", json={"Id": "7"}).json()["status"] == "SUCCEED"
         send(deployment, *(f"good{number}" for number in range(30)))
-        wait_for(lambda: health(server, "well") == (200, "ok", []), what="the adapter is well again")
+        becomes(server, "well", 200, "the adapter is well again")
 
 
 def test_looks_leave_no_connection_behind(tmp_path: Path, database: str) -> None:
@@ -91,32 +98,29 @@ def test_looks_leave_no_connection_behind(tmp_path: Path, database: str) -> None
 def test_a_full_disk_makes_it_unwell_and_not_unready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 1 << 30
     with service(tmp_path) as (_, _, server):
-        wait_for(lambda: health(server, "well")[0] == 200, what="the adapter is well")
+        becomes(server, "well", 200, "the adapter is well")
         monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 30, (1 << 30) - free, free))
         free = 0
-        wait_for(lambda: health(server, "well")[0] == 503, what="the disk is seen")
-        (reason,) = health(server, "well")[2]
+        (reason,) = becomes(server, "well", 503, "the disk is seen")
         assert reason.startswith("nothing is claimed: 0.0 MiB are free")
         assert health(server, "ready")[0] == health(server, "live")[0] == 200
         assert metrics(server)["connector_disk_free_bytes"] == 0
         free = 1 << 30
-        wait_for(lambda: health(server, "well") == (200, "ok", []), what="the adapter is well again")
+        becomes(server, "well", 200, "the adapter is well again")
 
 
 def test_a_provider_that_is_away_makes_it_unready_and_not_dead(tmp_path: Path) -> None:
-    text = ADAPTER.replace(
-        "  PollQuantity", "  RestartRetryCount: 1000\n  RestartRetryInterval: 0\n  PollQuantity"
-    )
-    with service(tmp_path, text) as (_, _, server):
-        wait_for(lambda: health(server, "ready")[0] == 200, what="the adapter is ready")
+    retries = "  RestartRetryCount: 1000\n  RestartRetryInterval: 0\n  PollQuantity"
+    with service(tmp_path, ADAPTER.replace("  PollQuantity", retries)) as (_, _, server):
+        becomes(server, "ready", 200, "the adapter is ready")
         (tmp_path / "data").rename(tmp_path / "aside")
-        wait_for(lambda: health(server, "ready")[0] == 503, what="the root is missed")
-        wait_for(lambda: health(server, "well")[0] == 503, what="the status is read again")
-        assert health(server, "well")[2][0].startswith("the provider cannot be used: ")
+        becomes(server, "ready", 503, "the root is missed")
+        reasons = becomes(server, "well", 503, "the status is read again")
+        assert reasons[0].startswith("the provider cannot be used: ")
         assert health(server, "live") == (200, "ok", [])
         assert metrics(server)["connector_provider_up"] == 0
         (tmp_path / "aside").rename(tmp_path / "data")
-        wait_for(lambda: health(server, "ready")[0] == 200, what="the adapter is ready again")
+        becomes(server, "ready", 200, "the adapter is ready again")
 
 
 def test_an_adapter_that_starts_or_stops_is_not_ready(tmp_path: Path) -> None:
@@ -190,24 +194,19 @@ def test_changed_limits_count_from_the_next_look(tmp_path: Path) -> None:
         assert "health.instances" in observer.status()["reasons"][0]
 
 
-def _families(text: str) -> Iterable[Metric]:
-    """The metrics in a text, as a client of Prometheus reads them."""
-    return parser.text_string_to_metric_families(text)
-
-
-def metrics(server: Server, token: str = TOKEN) -> dict[str, float]:
+def metrics(server: Server) -> dict[str, float]:
     """The values by name and labels, as a client of Prometheus reads them."""
-    with client(server, token) as http:
+    with client(server) as http:
         answer = http.get("/metrics")
     assert answer.status_code == HTTPStatus.OK
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     found = {}
-    for family in _families(answer.text):
-        for sample in family.samples:
-            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
-            name = f"{sample.name}{{{labels}}}" if labels else sample.name
-            assert name not in found, name
-            found[name] = sample.value
+    families: Iterable[Metric] = parser.text_string_to_metric_families(answer.text)
+    for sample in (sample for family in families for sample in family.samples):
+        labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+        name = f"{sample.name}{{{labels}}}" if labels else sample.name
+        assert name not in found, name
+        found[name] = sample.value
     return found
 
 
@@ -223,50 +222,51 @@ def test_the_metrics_count_each_event_and_each_request_once(tmp_path: Path) -> N
     assert sum(events.values()) == 10
     assert events["connector_events_total{destination=queue://orders,kind=,outcome=published}"] == 7
     assert sum(value for name, value in events.items() if "outcome=failed" in name) == 3
-    assert found["connector_event_seconds_count"] == 10
-    assert found["connector_conversion_seconds_count{object=Order}"] == 10
-    assert found["connector_delivery_seconds_count{subscription=store}"] == 10
-    assert found["connector_requests_total{object=Order,status=SUCCEED}"] == 1
-    assert found["connector_request_seconds_count"] == 1
-    assert found["connector_waiting{destination=queue://orders}"] == 0
-    assert found["connector_oldest_waiting_seconds{destination=queue://orders}"] == 0
-    assert found["connector_in_progress"] == found["connector_delayed"] == 0
+    expected = {
+        "event_seconds_count": 10,
+        "conversion_seconds_count{object=Order}": 10,
+        "delivery_seconds_count{subscription=store}": 10,
+        "request_seconds_count": 1,
+        "requests_total{object=Order,status=SUCCEED}": 1,
+        "waiting{destination=queue://orders}": 0,
+        "oldest_waiting_seconds{destination=queue://orders}": 0,
+        "in_progress": 0,
+        "delayed": 0,
+        "well": 1,
+        "ready": 1,
+        "provider_up": 1,
+    }
+    assert {name: found[f"connector_{name}"] for name in expected} == expected
     assert found["connector_batches_total"] >= 1
     assert found["connector_job_seconds_total"] >= found["connector_spark_seconds_total"] >= 0
     assert abs(found["connector_last_good_poll_timestamp_seconds"] - time.time()) < 60
-    assert found["connector_well"] == found["connector_ready"] == found["connector_provider_up"] == 1
 
 
 def test_the_metrics_can_be_read_as_open_metrics(tmp_path: Path) -> None:
     with service(tmp_path) as (_, _, server), client(server) as http:
         answer = http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
-        names = {one.name for one in openmetrics.text_string_to_metric_families(answer.text)}  # type: ignore[no-untyped-call]
+        families = openmetrics.text_string_to_metric_families(answer.text)  # type: ignore[no-untyped-call]
+        names = {one.name for one in families}
     assert {"connector_events", "connector_batches", "connector_event_seconds", "connector_info"} <= names
 
 
 def test_health_needs_no_token_and_all_else_a_token_with_the_role(tmp_path: Path) -> None:
-    with service(tmp_path, tokens=TOKENS) as (_, _, server):
+    calls = (
+        (READ, "GET", "/metrics"),
+        (READ, "GET", "/control/status"),
+        (REQUEST, "POST", "/requests/Order/Create"),
+    )
+    roles = {READER: READ, OPERATOR: OPERATE, CALLER: REQUEST, TOKEN: "", "wrong-0123456789abc": ""}
+    with service(tmp_path, tokens=TOKENS) as (_, _, server), client(server, None) as http:
         assert health(server, "live")[0] == 200
-        calls: dict[str, Callable[[httpx.Client], httpx.Response]] = {
-            READ: lambda http: http.get("/metrics"),
-            f"{READ} status": lambda http: http.get("/control/status"),
-            REQUEST: lambda http: http.post("/requests/Order/Create", json={"Id": "7"}),
-        }
-        allowed = {READER: READ, OPERATOR: OPERATE, CALLER: REQUEST}
-        for role, call in calls.items():
-            for token, has in allowed.items():
-                with client(server, token) as http:
-                    answer = call(http)
-                if has == role.partition(" ")[0]:
-                    assert answer.status_code == HTTPStatus.OK
-                else:
-                    assert answer.status_code == HTTPStatus.FORBIDDEN
+        for role, method, path in calls:
+            for token, has in roles.items():
+                json = {"Id": "7"} if method == "POST" else None
+                answer = http.request(method, path, json=json, headers={"Authorization": f"Bearer {token}"})
+                assert answer.status_code == (200 if has == role else 403 if has else 401)
+                if answer.status_code == 403:
                     assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
                     assert token not in answer.text
-            with client(server) as http:
-                assert call(http).status_code == HTTPStatus.UNAUTHORIZED
-            with client(server, "wrong-0123456789abc") as http:
-                assert call(http).status_code == HTTPStatus.UNAUTHORIZED
 
 
 def test_the_status_is_the_document_of_the_command(
@@ -289,12 +289,8 @@ def test_the_status_is_the_document_of_the_command(
 
 
 def _echo(call: ControlCall) -> Any:
-    return {
-        "caller": call.caller,
-        "path": dict(call.path),
-        "query": dict(call.query),
-        "body": dict(call.body),
-    }
+    parts = {"path": dict(call.path), "query": dict(call.query), "body": dict(call.body)}
+    return {"caller": call.caller, **parts}
 
 
 def _raise(call: ControlCall) -> Any:
@@ -367,21 +363,19 @@ def test_each_action_of_an_operator_is_logged_with_the_name_of_the_token(
     ]
 
 
-def test_an_action_that_cannot_be_done_is_a_problem(tmp_path: Path) -> None:
-    with controlled(tmp_path) as call:
-        for what, status in (("problem", 404), ("provider", 503), ("other", 422)):
-            answer = call("POST", f"/control/raise/{what}", OPERATOR)
-            found = (answer.status_code, answer.headers["content-type"])
-            assert found == (status, "application/problem+json"), what
-
-
-def test_an_action_from_a_page_of_another_server_is_refused(tmp_path: Path) -> None:
-    with controlled(tmp_path) as call:
-        hostile = {"Origin": "http://evil.example"}
-        assert call("POST", "/control/thing/7", OPERATOR, headers=hostile).status_code == HTTPStatus.FORBIDDEN
-        other = {"Host": "evil.example"}
-        answer = call("POST", "/control/thing/7", OPERATOR, headers=other)
-        assert answer.status_code == HTTPStatus.MISDIRECTED_REQUEST
-        text = {"Content-Type": "text/plain"}
-        answer = call("POST", "/control/thing/7", OPERATOR, content=b"{}", headers=text)
-        assert answer.status_code == HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+def test_an_action_that_cannot_be_done_or_comes_from_another_page_is_a_problem(tmp_path: Path) -> None:
+    thing: dict[str, Any] = {"path": "/control/thing/7", "content": b"{}"}
+    calls: tuple[tuple[dict[str, Any], int], ...] = (
+        ({"path": "/control/raise/problem"}, 404),
+        ({"path": "/control/raise/provider"}, 503),
+        ({"path": "/control/raise/other"}, 422),
+        ({**thing, "headers": {"Origin": "http://evil.example"}}, 403),
+        ({**thing, "headers": {"Host": "evil.example"}}, 421),
+        ({**thing, "headers": {"Content-Type": "text/plain"}}, 415),
+    )
+    with controlled(tmp_path) as call, Table() as table:
+        for asked, status in calls:
+            with table.row(asked, status):
+                answer = call("POST", asked.pop("path"), OPERATOR, **asked)
+                found = (answer.status_code, answer.headers["content-type"])
+                assert found == (status, "application/problem+json")

@@ -11,6 +11,8 @@ from tests.http.world import PATIENCE, client, in_thread, serving
 from tests.requests.world import World, definitions
 from tests.waiting import wait_for
 
+PATH = "/requests/Customer/Retrieve"
+
 
 def test_a_hundred_callers_each_have_the_answer_to_their_own_request(world: World) -> None:
     world.application()
@@ -22,7 +24,7 @@ def test_a_hundred_callers_each_have_the_answer_to_their_own_request(world: Worl
     ):
 
         def ask(number: int) -> tuple[int, str]:
-            answer = http.post("/requests/Customer/Retrieve", json={"CustomerId": str(number)})
+            answer = http.post(PATH, json={"CustomerId": str(number)})
             return answer.status_code, answer.json()["object"]["Name"]
 
         answers = list(many.map(ask, range(100)))
@@ -32,12 +34,10 @@ def test_a_hundred_callers_each_have_the_answer_to_their_own_request(world: Worl
 def test_what_nobody_answers_is_504_and_what_wants_no_answer_200(world: World) -> None:
     with serving(world.client(), definitions=definitions()) as server, client(server) as http:
         lives = {"CustomerId": "1", "Meta": {"TimeToLive": "60000"}}  # a broker drops what has expired
-        unanswered = http.post("/requests/Customer/Retrieve?timeout=50", json=lives)
-        sent = http.post("/requests/Customer/Retrieve?timeout=-1", json={"CustomerId": "2"})
-        refused = http.post(
-            "/requests/Customer/Create",
-            json={"CustomerId": "3", "Meta": {"OutputDestination": "queue://../x"}},
-        )
+        unanswered = http.post(f"{PATH}?timeout=50", json=lives)
+        sent = http.post(f"{PATH}?timeout=-1", json={"CustomerId": "2"})
+        wrong = {"CustomerId": "3", "Meta": {"OutputDestination": "queue://../x"}}
+        refused = http.post("/requests/Customer/Create", json=wrong)
     assert (unanswered.status_code, unanswered.json()["status"]) == (504, "APPRESPONSETIMEOUT")
     assert (sent.status_code, sent.json()["status"]) == (200, "SUCCEED")
     assert (refused.status_code, refused.json()["status"]) == (422, "FAIL")
@@ -48,28 +48,21 @@ def test_the_traceparent_of_a_call_is_that_of_its_request(world: World) -> None:
     traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     with serving(world.client(), definitions=definitions()) as server, client(server) as http:
         for value in (traceparent, "nonsense"):
-            answer = http.post(
-                "/requests/Customer/Retrieve?timeout=-1",
-                json={"CustomerId": "1"},
-                headers={"traceparent": value},
-            )
-            assert answer.status_code == 200
-    sent = world.requests_on_queue(2)
-    assert [one.properties.get("traceparent") for one in sent] == [traceparent, None]
+            headers = {"traceparent": value}
+            sent = http.post(f"{PATH}?timeout=-1", json={"CustomerId": "1"}, headers=headers)
+            assert sent.status_code == 200
+    found = [one.properties.get("traceparent") for one in world.requests_on_queue(2)]
+    assert found == [traceparent, None]
 
 
 def test_stopping_the_client_of_requests_answers_the_calls_in_flight(world: World) -> None:
     requests = world.client()
-    with (
-        serving(requests, definitions=definitions()) as server,
-        client(server) as http,
-        ThreadPoolExecutor(1) as one,
-    ):
-        waiting = one.submit(http.post, "/requests/Customer/Retrieve", json={"CustomerId": "1"})
+    with serving(requests, definitions=definitions()) as server, client(server) as http:
+        waiting = in_thread(lambda: http.post(PATH, json={"CustomerId": "1"}))
         world.request_on_queue()
         requests.stop()
-        answer = waiting.result()
-        after = http.post("/requests/Customer/Retrieve", json={"CustomerId": "2"})
+        answer = waiting()
+        after = http.post(PATH, json={"CustomerId": "2"})
     assert answer.status_code in (502, 504)
     assert answer.json()["message"]
     assert (after.status_code, after.headers["retry-after"]) == (503, "1")
@@ -87,8 +80,7 @@ def test_at_a_stop_those_that_wait_for_their_turn_are_told_at_once_that_nothing_
     ):
 
         def ask(number: int) -> httpx.Response:
-            path = "/requests/Customer/Retrieve?timeout=60000"
-            return http.post(path, json={"CustomerId": str(number)})
+            return http.post(f"{PATH}?timeout=60000", json={"CustomerId": str(number)})
 
         first = many.submit(ask, 0)
         world.request_on_queue()

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.metadata import MAX_TIMEOUT
-from connector.formats.plan import MAX_DEPTH
 from connector.http.bodies import parse
 from connector.http.problems import HttpProblem
 from connector.http.server import Server
@@ -60,36 +59,30 @@ def test_what_there_is_not_is_404(http: httpx.Client, script: Script, path: str,
     assert script.calls == []
 
 
-@rows("method", ["GET", "PUT", "DELETE", "OPTIONS", "PATCH"])
-def test_only_post_makes_requests(http: httpx.Client, method: str) -> None:
-    answer = http.request(method, PATH)
+@rows(
+    "path, method, allowed",
+    [
+        *((PATH, method, "POST") for method in ("GET", "PUT", "DELETE", "OPTIONS", "PATCH")),
+        ("/openapi.json", "POST", "GET, HEAD"),
+    ],
+)
+def test_only_post_makes_requests_and_pages_are_only_read(
+    http: httpx.Client, path: str, method: str, allowed: str
+) -> None:
+    answer = http.request(method, path)
     assert is_problem(answer, 405, method)
-    assert answer.headers["allow"] == "POST"
-
-
-def test_pages_are_only_read(http: httpx.Client) -> None:
-    answer = http.post("/openapi.json", json={})
-    assert is_problem(answer, 405)
-    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD"}
+    assert sorted(answer.headers["allow"].split(", ")) == allowed.split(", ")
 
 
 @rows(
     "body, words",
     [
-        (b"", "the body is empty"),
         (b" \n", "the body is empty"),
-        (b"{", "the body is no JSON: "),
         (b'{"CustomerId": "7",\n "Name": }', "line 2 column 10"),
-        (b'{"CustomerId": "7"} x', "the body is no JSON: "),
         (b'{"Limit": NaN}', "the body is no JSON: "),
-        (b'{"Limit": Infinity}', "the body is no JSON: "),
         (b'{"Name": "\xe6"}', "the body is not UTF-8: byte 10, line 1"),
-        (b'{"Name": "\\ud800"}', "the body is no JSON: "),
         (b"[]", "the body is a list, expected a JSON object"),
-        (b'"7"', "the body is the text '7', expected a JSON object"),
         (b'{"Name": "a", "Name": "b"}', "the key 'Name' stands twice"),
-        (b'{"Name": "a", "Address": [{"City": "a", "\\u0043ity": "b"}]}', "the key 'City' stands twice"),
-        (b'{"Name": ' + b"[" * 200 + b"]" * 200 + b"}", "nested deeper than 200 levels"),
         (b'{"Name": ' + b"[" * 9000 + b"]" * 9000 + b"}", "the body is"),
     ],
 )
@@ -98,51 +91,36 @@ def test_json_that_cannot_be_read_is_400(http: httpx.Client, script: Script, bod
     assert script.calls == []
 
 
+ORDER = {"Express": True, "Weight": 1, "Currency": "EUR", "Line": [{}], "To": {}}
+
+
 @rows(
-    "data, words",
+    "name, data, words",
     [
-        ({"CustmerId": "7"}, "CustmerId: no such attribute in Customer, did you mean 'CustomerId'?"),
-        ({"CustomerId": 7}, "Customer: CustomerId: found the number 7, expected a text"),
-        ({"CustomerId": "7" * 21}, "found a text of 21 characters, expected at most 20"),
-        ({"Rating": 1.5}, "Customer: Rating: "),
-        ({"Rating": 2**31}, "expected an integer of 32 bits"),
-        ({"Address": [{"City": "Kiel"}, {"City": 1}]}, "Customer: Address[1].City: found the number 1"),
-        ({"Address": {"City": "Kiel"}}, "Customer: Address: found an object, expected a list"),
-        ({"Since": "2024-02-30"}, "Customer: Since: "),
-        ({"Active": "yes"}, "Customer: Active: "),
-        ({"Meta": {"Priority": "high"}}, "Customer: Meta.Priority: "),
-        ({"Meta": {"ResponseTimeout": 300_001}}, "Customer: Meta.ResponseTimeout: found 300001 ms"),
+        ("Customer", {"CustmerId": "7"}, "CustmerId: no such attribute in Customer, did you mean "),
+        ("Customer", {"CustomerId": "7" * 21}, "found a text of 21 characters, expected at most 20"),
+        ("Customer", {"Address": [{}, {"City": 1}]}, "Customer: Address[1].City: found the number 1"),
+        ("Customer", {"Meta": {"Priority": "high"}}, "Customer: Meta.Priority: "),
+        ("Customer", {"Price": True}, "Customer: Price: "),
+        ("Order", ORDER, "Order: OrderId: required, but not set"),
+        ("Order", {**ORDER, "OrderId": "7"}, "Order: Line[0].Item: required, but not set"),
     ],
 )
 def test_data_that_do_not_fit_are_422_naming_the_attribute(
-    http: httpx.Client, data: dict[str, Any], words: str
+    http: httpx.Client, name: str, data: dict[str, Any], words: str
 ) -> None:
-    assert is_problem(http.post(PATH, json=data), 422, words)
+    assert is_problem(http.post(f"/requests/{name}/Create", json=data), 422, words)
 
 
-def test_a_missing_attribute_is_422_naming_it(http: httpx.Client) -> None:
-    order = {"Express": True, "Weight": 1, "Currency": "EUR", "Line": [{}], "To": {}}
-    answer = http.post("/requests/Order/Create", json=order)
-    assert is_problem(answer, 422, "Order: OrderId: required, but not set")
-    answer = http.post("/requests/Order/Create", json={**order, "OrderId": "7"})
-    assert is_problem(answer, 422, "Order: Line[0].Item: required, but not set")
+FORM = "application/x-www-form-urlencoded"
 
 
-@rows(
-    "headers",
-    [
-        {},
-        {"Content-Type": "text/plain"},
-        {"Content-Type": "application/x-www-form-urlencoded"},
-        {"Content-Type": "application/json; charset=latin-1"},
-        {"Content-Type": "application/json", "Content-Encoding": "gzip"},
-    ],
-)
-def test_only_plain_json_in_utf_8_is_read(
-    http: httpx.Client, script: Script, headers: dict[str, str]
-) -> None:
-    answer = http.post(PATH, content=b"{}", headers=headers)
-    assert is_problem(answer, 415)
+@rows("kind", [None, "text/plain", FORM, "application/json; charset=latin-1", "application/json"])
+def test_only_plain_json_in_utf_8_is_read(http: httpx.Client, script: Script, kind: str | None) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+    if kind == "application/json":
+        headers["Content-Encoding"] = "gzip"
+    assert is_problem(http.post(PATH, content=b"{}", headers=headers), 415)
     assert script.calls == []
 
 
@@ -195,11 +173,10 @@ def test_a_bound_is_no_longer_than_what_a_response_timeout_can_say() -> None:
 
 
 def test_a_body_of_two_kinds_is_400(http: httpx.Client, script: Script) -> None:
-    both = [("Content-Type", "application/json"), ("Content-Type", "text/plain")]
+    both = [*JSON.items(), ("Content-Type", "text/plain")]
     assert is_problem(http.post(PATH, content=b"{}", headers=both), 400, "Content-Type")
     assert script.calls == []
-    twice = [("Content-Type", "application/json")] * 2
-    assert http.post(PATH, content=b"{}", headers=twice).status_code == 200
+    assert http.post(PATH, content=b"{}", headers=[*JSON.items()] * 2).status_code == 200
 
 
 # -- who calls, and from where -----------------------------------------------------------------------
@@ -209,10 +186,9 @@ def test_any_of_the_tokens_lets_a_caller_in() -> None:
     with serving(tokens=(TOKEN, OTHER_TOKEN)) as server:
         for token in (TOKEN, OTHER_TOKEN):
             with client(server, token) as http:
-                assert http.post(PATH, json={}).status_code == 200
-        with client(server) as http:
-            lower = {"Authorization": f"bearer {TOKEN}"}
-            assert http.post(PATH, json={}, headers=lower).status_code == 200
+                for scheme in ("Bearer", "bearer"):
+                    headers = {"Authorization": f"{scheme} {token}"}
+                    assert http.post(PATH, json={}, headers=headers).status_code == 200
 
 
 def test_without_the_token_nobody_learns_or_does_anything() -> None:
@@ -234,46 +210,35 @@ def test_without_the_token_nobody_learns_or_does_anything() -> None:
     assert script.calls == []
 
 
-@rows(
-    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "[", "0.0.0.0", "a@b:c"]
-)
-def test_a_name_that_was_made_to_point_here_is_no_name_of_this_server(http: httpx.Client, host: str) -> None:
-    assert is_problem(http.get("/docs", headers={"Host": host}), 421, "http.hosts")
+STRANGERS = ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "[", "0.0.0.0", "a@b:c")
 
 
-@rows("host", ["localhost", "LOCALHOST:99", "127.0.0.1", "127.9.9.9:1", "[::1]:8080"])
-def test_names_of_loopback_are(http: httpx.Client, host: str) -> None:
-    assert http.get("/docs", headers={"Host": host}).status_code == 200
-
-
-def test_names_that_are_configured_are_too() -> None:
-    with serving(hosts=("orders.example.com",)) as server, client(server) as http:
-        assert http.get("/docs", headers={"Host": "Orders.Example.com"}).status_code == 200
-        assert http.get("/docs", headers={"Host": "other.example.com"}).status_code == 421
+def test_the_names_of_this_server_are_those_of_loopback_and_those_that_are_configured(
+    http: httpx.Client,
+) -> None:
+    for host in STRANGERS:  # names that were made to point here
+        assert is_problem(http.get("/docs", headers={"Host": host}), 421, "http.hosts")
+    for host in ("localhost", "LOCALHOST:99", "127.0.0.1", "127.9.9.9:1", "[::1]:8080"):
+        assert http.get("/docs", headers={"Host": host}).status_code == 200
+    with serving(hosts=("orders.example.com",)) as server, client(server) as other:
+        assert other.get("/docs", headers={"Host": "Orders.Example.com"}).status_code == 200
+        assert other.get("/docs", headers={"Host": "other.example.com"}).status_code == 421
 
 
 def test_a_page_of_a_configured_host_makes_requests_though_a_proxy_changes_the_host() -> None:
     with serving(hosts=("orders.example.com",)) as server, client(server) as http:
         for origin in ("https://orders.example.com", "https://Orders.Example.com:8443"):
             assert http.post(PATH, json={}, headers={"Origin": origin}).status_code == 200
-        for origin in (
-            "https://x.example.com",
-            "https://orders.example.com.evil",
-            "null",
-            "http://[",
-            "http://",
-        ):
+        stranger = "https://x.example.com https://orders.example.com.evil null http://[ http://"
+        for origin in stranger.split():
             answer = http.post(PATH, json={}, headers={"Origin": origin})
             assert is_problem(answer, 403, "http.hosts")
 
 
-@rows("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://["])
-def test_a_page_of_a_stranger_makes_no_requests(http: httpx.Client, script: Script, origin: str) -> None:
-    assert is_problem(http.post(PATH, json={}, headers={"Origin": origin}), 403)
+def test_only_the_servers_own_page_makes_requests(http: httpx.Client, server: Server, script: Script) -> None:
+    for origin in ("http://evil.example", "null", "https://127.0.0.1", "http://["):
+        assert is_problem(http.post(PATH, json={}, headers={"Origin": origin}), 403)
     assert script.calls == []
-
-
-def test_the_servers_own_page_does(http: httpx.Client, server: Server) -> None:
     assert http.post(PATH, json={}, headers={"Origin": server.url}).status_code == 200
 
 
@@ -307,8 +272,3 @@ def test_what_is_written_as_json_is_read_as_it_was(document: dict[str, Any]) -> 
     except UnicodeEncodeError:  # half a surrogate pair cannot be sent
         return
     assert parse(body) == document
-
-
-def test_nesting_up_to_the_limit_is_read() -> None:
-    deep = "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)
-    assert list(parse(f'{{"a": {deep}}}'.encode())) == ["a"]

@@ -18,27 +18,23 @@ NAMES = st.sampled_from(
     ["A", "B", "A_B", "Default", "A_Create", "text_xml", "ClassName", "ObjectEventId", "Meta"]
 )
 TYPES = st.sampled_from(["String", "string", "Integer", "Double", "Date", "A", "B", "A_B", "", "Gone"])
-INFO = st.lists(
-    st.sampled_from(
-        [
-            "InputFormat=x",
-            "InputDestination=queue://q",
-            "InputDestination=a/b",
-            "OutputDestination=topic://t",
-            "DataHandlerMimeType=text/xml",
-            "DataHandlerMimeType=no/such",
-            "DataHandlerConfigMO=A",
-            "DataHandlerClassName=com.acme.X",
-            "Priority=99",
-            "cw_mo_conn=Meta",
-            "response_selector=JMSType = '{1}':A",
-            "response_selector={",
-            "elem_name=a b",
-            "loose",
-        ]
-    ),
-    max_size=3,
-).map(";".join)
+_INFO = """\
+InputFormat=x
+InputDestination=queue://q
+InputDestination=a/b
+OutputDestination=topic://t
+DataHandlerMimeType=text/xml
+DataHandlerMimeType=no/such
+DataHandlerConfigMO=A
+DataHandlerClassName=com.acme.X
+Priority=99
+cw_mo_conn=Meta
+response_selector=JMSType = '{1}':A
+response_selector={
+elem_name=a b
+loose
+"""
+INFO = st.lists(st.sampled_from(_INFO.splitlines()), max_size=3).map(";".join)
 
 
 @st.composite

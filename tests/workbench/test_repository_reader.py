@@ -38,31 +38,23 @@ def test_sections_values_and_their_lines_are_kept() -> None:
     found, warnings = read(ORDER)
     assert warnings == []
     order = found["Order"]
-    assert (order.place("Name").line, order.place("Version").line) == (2, 1)
-    assert order.attributes["Id"].get("Type") == "String"
-    assert order.attributes["Id"].get("IsKey") == ""
-    assert order.verbs == {}
-
-
-def test_white_space_case_comments_and_empty_lines_do_not_count() -> None:
+    assert (order.place("Name").line, order.place("Version").line, order.verbs) == (2, 1, {})
+    assert [order.attributes["Id"].get(name) for name in ("Type", "IsKey")] == ["String", ""]
+    # white space, case, comments and empty lines do not count
     text = (
         "# c\n; c\n\n  [ BUSINESSOBJECTDEFINITION ] \r\tname=Order\r\n\n[attribute]\nNAME =Id\n[ end]\n[END]"
     )
     found, warnings = read(text)
     assert warnings == []
-    assert list(found["Order"].attributes) == ["Id"]
-    assert found["Order"].place("Name").line == 5
-
-
-def test_a_value_goes_from_the_first_equals_sign_to_the_end_of_the_line() -> None:
+    assert (list(found["Order"].attributes), found["Order"].place("Name").line) == (["Id"], 5)
+    # a value goes from the first equals sign to the end of the line
     found, _ = read("[BusinessObjectDefinition]\nName = A\nAppSpecificInfo =  a=b;c = [End] # d \n[End]")
     assert found["A"].get("AppSpecificInfo") == "a=b;c = [End] # d"
 
 
 def test_unknown_sections_are_passed_over_with_everything_in_them() -> None:
-    found, warnings = read(
-        f"[ReposCopy]\nfree text\n[x]\n[y]\n= =\n[End]\n[End]\n[End]\n[Map]\n{{ }}\n[End]\n{ORDER}"
-    )
+    unknown = "[ReposCopy]\nfree text\n[x]\n[y]\n= =\n[End]\n[End]\n[End]\n[Map]\n{ }\n[End]\n"
+    found, warnings = read(unknown + ORDER)
     assert list(found) == ["Order"]
     assert warnings == ["f:9: the section [Map] has no counterpart and is left out (warning)"]
 
@@ -104,9 +96,8 @@ def test_what_breaks_the_format_is_an_error_with_its_line(text: str | bytes, err
 def test_a_named_character_set_counts_and_a_mark_does_otherwise() -> None:
     assert list(read(ORDER.encode("utf-16"))[0]) == ["Order"]
     assert list(read(ORDER.encode("utf-16-be"), "utf-16-be")[0]) == ["Order"]
-    assert (
-        refused(b"\xff", "ascii") == "f:1: is not ascii: byte 0 is 0xFF, expected text in this character set"
-    )
+    said = "f:1: is not ascii: byte 0 is 0xFF, expected text in this character set"
+    assert refused(b"\xff", "ascii") == said
 
 
 def test_many_warnings_and_many_sections_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,23 +130,21 @@ def test_hostile_files_take_little_time_and_memory(content: bytes) -> None:
     assert peak < 5 * len(content) + 1_000_000
 
 
-LINES = st.sampled_from(
-    [
-        "[BusinessObjectDefinition]",
-        "[Attribute]",
-        "[Verb]",
-        "[ReposCopy]",
-        "[Map]",
-        "[End]",
-        "Name = A",
-        "Name = B",
-        "Type = String",
-        "Type = A",
-        "Cardinality = n",
-        "AppSpecificInfo = InputFormat=x;y",
-        "",
-    ]
-)
+_LINES = """\
+[BusinessObjectDefinition]
+[Attribute]
+[Verb]
+[ReposCopy]
+[Map]
+[End]
+Name = A
+Name = B
+Type = String
+Type = A
+Cardinality = n
+AppSpecificInfo = InputFormat=x;y
+"""
+LINES = st.sampled_from(["", *_LINES.splitlines()])
 
 
 @given(

@@ -19,7 +19,7 @@ from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
 from connector.workbench.drafting.draft import clean
-from connector.workbench.drafting.samples import FORMATS, format_of, read_sample
+from connector.workbench.drafting.samples import FORMATS, draft_of, format_of, read_sample
 from tests.tables import rows
 from tests.workbench.drafting.drafts import defaults, definitions, draft, keys, shapes
 
@@ -131,9 +131,7 @@ def test_what_xml_no_attribute_can_hold_is_left_out(tmp_path: Path) -> None:
         '<Order id="1"><t>1</t><t>2</t><p currency="EUR">5</p>so<m>a<b/>c</m><id>x</id><x y="1"/></Order>',
         "xml",
     )
-    assert made.left_out == [
-        "Order.text: text between elements",
-    ]
+    assert made.left_out == ["Order.text: text between elements"]
     assert shapes(made) == {
         "Order": {
             "id": "Integer type=attribute",
@@ -199,75 +197,69 @@ def test_names_that_are_no_names_of_attributes_are_kept_in_a_tag(tmp_path: Path)
 @rows(
     "values, type_name",
     [
-        (["1", "2"], "Integer"),
-        (["2147483647", "-2147483648"], "Integer"),
-        (["2147483648"], "Decimal"),
-        (["9007199254740993"], "Decimal"),
-        (["123456789012345678901234567890"], "Decimal"),
-        (["1", "2.5"], "Decimal"),
-        (["1.50"], "Decimal"),
-        (["1e3"], "Double"),
-        (["1e3", "1.5"], "Double"),
-        (["1e3", "9007199254740993"], "Decimal"),
-        (["1e400"], "Decimal"),
-        (["0.12345678901234567890"], "Decimal"),
-        (["true", "false", "null"], "Boolean"),
-        (['"2024-05-31"', '"2024-05-31T08:00:00Z"', '""'], "Date"),
-        (['"2024-05-31"', '"soon"'], "String"),
-        (['"2024-02-30"'], "String"),
-        (['"20240531"'], "String"),
-        (['"7"'], "String"),
-        (["null"], "String"),
-        (['""'], "String"),
-        (["true", "1"], None),
-        (["1", '"2024-05-31"'], None),
-        (["1", '""'], "Integer"),
+        *(((value,), "Decimal") for value in ("2147483648", "9007199254740993", "1.50", "1e400")),
+        *(((value,), "Decimal") for value in ("123456789012345678901234567890", "0.12345678901234567890")),
+        *(((value,), "String") for value in ('"2024-02-30"', '"20240531"', '"7"', "null", '""')),
+        (("1", "2"), "Integer"),
+        (("2147483647", "-2147483648"), "Integer"),
+        (("1", "2.5"), "Decimal"),
+        (("1e3",), "Double"),
+        (("1e3", "1.5"), "Double"),
+        (("1e3", "9007199254740993"), "Decimal"),
+        (("true", "false", "null"), "Boolean"),
+        (('"2024-05-31"', '"2024-05-31T08:00:00Z"', '""'), "Date"),
+        (('"2024-05-31"', '"soon"'), "String"),
+        (("true", "1"), None),
+        (("1", '"2024-05-31"'), None),
+        (("1", '""'), "Integer"),
     ],
 )
-def test_the_type_of_json_values(values: list[str], type_name: str | None) -> None:
-    made = draft(f'{{"rows": [{", ".join(f"""{{"v": {value}}}""" for value in values)}]}}', "json")
-    assert shapes(made)["Order_rows"].get("v") == type_name
+def test_the_type_of_json_values(values: tuple[str, ...], type_name: str | None) -> None:
+    rows = ", ".join(f'{{"v": {value}}}' for value in values)
+    assert shapes(draft(f'{{"rows": [{rows}]}}', "json"))["Order_rows"].get("v") == type_name
 
 
 @rows(
     "values, type_name",
     [
-        (["1", "-2"], "Integer"),
-        (["007"], "String"),
-        (["+1"], "String"),
-        (["1", ""], "Integer"),
-        (["2147483648"], "Decimal"),
-        (["1.50", "2"], "Decimal"),
-        (["1.2345678901234567"], "Decimal"),
-        (["1e3", "1.5"], "Double"),
-        (["1e3", "2147483648"], "Decimal"),
-        (["1e400"], "String"),
-        (["true", "false"], "Boolean"),
-        (["true", "1"], "String"),
-        (["2024-05-31", ""], "Date"),
-        (["2024-05-31", "1"], "String"),
-        (["20240531"], "Integer"),
-        (["", ""], "String"),
+        ("1 -2", "Integer"),
+        ("007", "String"),
+        ("+1", "String"),
+        ("1 -", "Integer"),
+        ("2147483648", "Decimal"),
+        ("1.50 2", "Decimal"),
+        ("1.2345678901234567", "Decimal"),
+        ("1e3 1.5", "Double"),
+        ("1e3 2147483648", "Decimal"),
+        ("1e400", "String"),
+        ("true false", "Boolean"),
+        ("true 1", "String"),
+        ("2024-05-31 -", "Date"),
+        ("2024-05-31 1", "String"),
+        ("20240531", "Integer"),
+        ("- -", "String"),
     ],
 )
-def test_the_type_of_texts(values: list[str], type_name: str) -> None:
-    made = draft("v,w\n" + "".join(f"{value},x\n" for value in values), "csv")
-    assert shapes(made)["Order"]["v"] == type_name
+def test_the_type_of_texts(values: str, type_name: str) -> None:
+    """A lone ``-`` stands for an empty text."""
+    records = "".join(f"{'' if value == '-' else value},x\n" for value in values.split())
+    assert shapes(draft(f"v,w\n{records}", "csv"))["Order"]["v"] == type_name
 
 
 def test_the_key_is_the_most_likely_attribute() -> None:
-    assert keys(draft('{"CustomerId": 1, "order_id": 2, "id": 3}', "json"))["Order"] == ["order_id"]
-    assert keys(draft('{"CustomerId": 1, "ID": 3}', "json"))["Order"] == ["ID"]
-    assert keys(draft('{"paid": 1, "customer_id": 3}', "json"))["Order"] == ["customer_id"]
-    assert keys(draft('{"c": {"a": 1}, "paid": 1, "grid": 3}', "json"))["Order"] == ["paid"]
+    for sample, key in (
+        ('{"CustomerId": 1, "order_id": 2, "id": 3}', "order_id"),
+        ('{"CustomerId": 1, "ID": 3}', "ID"),
+        ('{"paid": 1, "customer_id": 3}', "customer_id"),
+        ('{"c": {"a": 1}, "paid": 1, "grid": 3}', "paid"),
+    ):
+        assert keys(draft(sample, "json"))["Order"] == [key]
     line = draft('{"Line": [{"OrderId": 1, "LineId": 2}]}', "json")
     assert keys(line)["Order_Line"] == ["LineId"]
     assert "Order_Line: is LineId its key?" in line.checks
 
 
 def test_children_get_names_that_are_free() -> None:
-    from connector.workbench.drafting.samples import draft_of
-
     made = draft_of("Order", Path("s"), b'{"Line": {"x": 1}, "Line_2": {"y": 1}}', "json", {"Order_Line"})
     assert list(shapes(made)) == ["Order", "Order_Line_2", "Order_Line_2_2"]
     deep: dict[str, Any] = {"x": 1}
@@ -320,40 +312,19 @@ def test_a_delimited_sample_has_a_name_a_verb_and_values_without_names(tmp_path:
     assert bo.as_dict() == {"Attribute1": "O~1", "Attribute2": 7, "Attribute4": "2024-05-31"}
 
 
-NAMES_AND_VALUES = """\
-BusinessObject=Order
-Verb=Create
-AttributeCount=4
-OrderId=O-1
-Line=2
-BusinessObject=Order_Line
-Verb=
-Article=a=b
-Price=1.5
-Part=0
-ObjectEventId=1
-BusinessObject=Order_Line
-Verb=
-Article=c
-Price=2
-Part=1
-BusinessObject=Order_Line
-Article=d
-ObjectEventId=
-ObjectEventID=2
-None=CxIgnore
-Zero=0
-ShipTo=1
-BusinessObject=Address
-City=Ulm
-ObjectEventId=3
-Total=3.5
-ObjectEventId=4
+NAMES_AND_VALUES = """
+    BusinessObject=Order Verb=Create AttributeCount=4 OrderId=O-1 Line=2
+    BusinessObject=Order_Line Verb= Article=a=b Price=1.5 Part=0 ObjectEventId=1
+    BusinessObject=Order_Line Verb= Article=c Price=2 Part=1
+    BusinessObject=Order_Line Article=d ObjectEventId= ObjectEventID=2
+    None=CxIgnore Zero=0 ShipTo=1 BusinessObject=Address City=Ulm ObjectEventId=3 Total=3.5 ObjectEventId=4
 """
+"""A body, whose lines stand beside each other here."""
 
 
 def test_names_and_values_with_children(tmp_path: Path) -> None:
-    made = draft(NAMES_AND_VALUES, "namevalue")
+    lines = NAMES_AND_VALUES.split()
+    made = draft("\n".join(lines), "namevalue")
     assert shapes(made) == {
         "Order": {
             "OrderId": "String",
@@ -368,22 +339,18 @@ def test_names_and_values_with_children(tmp_path: Path) -> None:
     }
     known = definitions(made, tmp_path)
     assert "the sample has AttributeCount: the data handler needs ValidateAttrCount: true" in made.checks
-    body = NAMES_AND_VALUES.replace("AttributeCount=4\n", "")
+    body = "\n".join(line for line in lines if line != "AttributeCount=4")
     bo = NameValueHandler(defaults(NameValueHandler), known).to_business_object(body, None)
     finish(bo)
-    assert bo["Line"][0]["Article"] == "a=b"
-    assert bo["Line"][1]["Part"]["Article"] == "d"
-    assert bo["ShipTo"]["City"] == "Ulm"
+    found = (bo["Line"][0]["Article"], bo["Line"][1]["Part"]["Article"], bo["ShipTo"]["City"])
+    assert found == ("a=b", "d", "Ulm")
 
 
 def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
     line = "BusinessObject=Order.Line\nA=%s\nObjectEventId=\n"
     body = f"BusinessObject=Order\nX=1\n{line % 1}Y=1\n{line % 'x'}"
     made = draft(body, "namevalue")
-    assert shapes(made) == {
-        "Order": {"X": "Order_X", "Y": "Order_X"},
-        "Order_X": {"A": "String"},
-    }
+    assert shapes(made) == {"Order": {"X": "Order_X", "Y": "Order_X"}, "Order_X": {"A": "String"}}
     assert "the sample says 'Order.Line', expected Order_X: change one of them" in made.checks
 
 
@@ -461,15 +428,13 @@ def test_xml_in_another_encoding_is_xml() -> None:
 
 
 def test_a_sample_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(MalformedData, match="cannot be read: No such file"):
-        read_sample(tmp_path / "gone")
     (tmp_path / "empty").write_text(" \n")
-    with pytest.raises(MalformedData, match="is empty"):
-        read_sample(tmp_path / "empty")
     with open(tmp_path / "huge", "wb") as file:
         file.truncate((16 << 20) + 1)
-    with pytest.raises(MalformedData, match="is larger than 16 MiB"):
-        read_sample(tmp_path / "huge")
+    reasons = {"gone": "cannot be read: No such file", "empty": "is empty", "huge": "is larger than 16 MiB"}
+    for name, reason in reasons.items():
+        with pytest.raises(MalformedData, match=reason):
+            read_sample(tmp_path / name)
 
 
 # --- any sample ------------------------------------------------------------------------------
