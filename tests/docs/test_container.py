@@ -65,14 +65,8 @@ def test_the_first_stage_makes_the_wheel_and_the_versions_from_what_it_copies(tm
     subprocess.run(["sh", "-euc", command], cwd=source, env={**os.environ, **offline}, check=True)
     assert [path.suffix for path in sorted(wheel.iterdir())] == [".txt", ".whl"]
     locked = {line.partition("==")[0] for line in (wheel / "constraints.txt").read_text().splitlines()}
-    wanted = [
-        *PROJECT["dependencies"],
-        *(
-            one
-            for extra in ("jms", "postgresql", "webhook")
-            for one in PROJECT["optional-dependencies"][extra]
-        ),
-    ]
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *extras["jms"], *extras["postgresql"], *extras["webhook"]]
     assert {re.split(r"[\[<>=]", requirement)[0].lower() for requirement in wanted} <= locked
 
 
@@ -95,8 +89,7 @@ def test_the_example_mounts_a_deployment_and_the_root_of_its_messages(tmp_path: 
     settings = yaml.safe_load((tmp_path / "adapter.yaml").read_text("utf-8"))
     root = PurePosixPath(settings["provider"]["root"])
     assert mounted == {str(PurePosixPath(directory) / root): f"./{root}"}
-    assert (
-        float(service["stop_grace_period"].removesuffix("s")) > Connector.model_fields["stop_timeout"].default
-    )
+    grace = float(service["stop_grace_period"].removesuffix("s"))
+    assert grace > Connector.model_fields["stop_timeout"].default
     commands = [command for block in blocks(PAGE) for command, _ in block.commands()]
     assert any(f"--tag {service['image']} " in command for command in commands)

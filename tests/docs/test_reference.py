@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import json
 import pkgutil
 import re
@@ -53,6 +54,9 @@ def page(name: str) -> str:
     return (REFERENCE / f"{name}.md").read_text("utf-8")
 
 
+HTTP = page("http")
+
+
 def found(pattern: str, text: str, flags: re.RegexFlag = re.MULTILINE) -> str:
     """The first group of a pattern that must be in a text."""
     match = re.search(pattern, text, flags)
@@ -76,8 +80,39 @@ def test_the_page_of_commands_names_every_option_of_a_verb_and_no_other(verb: st
     assert described == options - COMMON
 
 
-def test_the_page_of_commands_has_every_verb() -> None:
-    assert set(re.findall(r"^## `connector (\S+)`$", page("commands"), re.MULTILINE)) == set(VERBS)
+def listed(text: str, pattern: str) -> list[Any]:
+    """What stands in the first columns of the rows of a table."""
+    return re.findall(rf"^\| {pattern}", text, re.MULTILINE)
+
+
+def lists() -> Iterator[tuple[str, object, object]]:
+    """What pages list and what there is, under a name."""
+    yield "verbs", set(re.findall(r"^## `connector (\S+)`$", page("commands"), re.MULTILINE)), set(VERBS)
+    letters = re.findall(r"`(\w)` (\w+)", found(r"^Type letters: (.*)$", page("file-names")))
+    yield "letters of property types", {kind: letter for letter, kind in letters}, codec.TYPE_LETTERS
+    copies = section(page("file-names"), "## Properties of copies")
+    yield "properties of copies", tuple(listed(copies, r"`(\w+)` \|")), HISTORY
+    headings = ("Properties", "Replies", "Return codes")
+    parts = {name: section(page("requests"), f"## {name}") for name in headings}
+    yield "properties of requests", sorted(listed(parts["Properties"], r"`(\w+)` \|")), sorted(READERS)
+    replies = [(name, code.name) for name, code in RESULTS.items()]
+    yield "replies", listed(parts["Replies"], r"`(\w+)` \| `(\w+)` \|"), replies
+    numbers = {code.name: str(code.value) for code in RESULTS.values()}
+    yield "return codes", dict(listed(parts["Return codes"], r"`(\w+)` \| (-?\d+) \|")), numbers
+    well = {code for code in RESULTS.values() if code.value >= 0} - {ReturnCode.VALDUPES}
+    yield "codes that are not negative, which went well but VALDUPES", well, GOOD
+    statuses = {code.name: str(status.value) for code, status in STATUS.items()}
+    yield "codes of the server", dict(listed(HTTP, r"`([A-Z_]+)` \| (\d+) \|")), statuses
+    operation = describe_requests(DEFINITIONS, True)["paths"]["/requests/Order/Create"]["post"]
+    described = {*listed(HTTP, r"(\d{3}) \|"), *statuses.values()}
+    yield "statuses that are described", described, set(operation["responses"])
+    calls = {f"{one.method} {one.path.replace(':path', '')}" for one in ACTIONS}
+    yield "calls of operators", set(listed(HTTP, r"`([A-Z]+ /control/[^?`]+)[^|]*\|")), calls
+
+
+@rows("name, described, there", lists())
+def test_a_page_lists_what_there_is_and_nothing_else(name: str, described: object, there: object) -> None:
+    assert described == there
 
 
 def test_every_file_name_in_the_examples_is_structured_and_survives_a_round_trip() -> None:
@@ -101,17 +136,6 @@ def test_the_example_of_a_claim_names_client_cycle_and_number() -> None:
     assert codec.split(name) is not None
     assert tag is not None
     assert (tag.owner.cycle, tag.owner.sequence) == (100, 51)
-
-
-def test_the_letters_of_property_types_are_those_of_the_codec() -> None:
-    line = found(r"^Type letters: (.*)$", page("file-names"))
-    described = {kind: letter for letter, kind in re.findall(r"`(\w)` (\w+)", line)}
-    assert described == codec.TYPE_LETTERS
-
-
-def test_the_properties_of_copies_are_those_that_a_settlement_gives() -> None:
-    table = section(page("file-names"), "## Properties of copies")
-    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == HISTORY
 
 
 def test_the_page_of_names_has_the_property_of_what_is_sent() -> None:
@@ -152,64 +176,16 @@ def _shown(default: object) -> str:
     return str(default).lower() if isinstance(default, bool) else str(default) or "empty"
 
 
-# -- requests -----------------------------------------------------------------------------------------
-
-
-def cells(heading: str, pattern: str) -> list[tuple[str, str]]:
-    """The cells of two columns of the page of requests, under a heading."""
-    return re.findall(rf"^\| {pattern} \|", section(page("requests"), heading), re.MULTILINE)
-
-
-def test_the_table_of_properties_of_requests_is_that_of_the_readers() -> None:
-    assert sorted(name for name, _ in cells("## Properties", r"`(\w+)`()")) == sorted(READERS)
-
-
-def test_the_table_of_replies_is_that_of_the_results() -> None:
-    described = cells("## Replies", r"`(\w+)` \| `(\w+)`")
-    assert described == [(name, code.name) for name, code in RESULTS.items()]
-
-
-def test_the_numbers_of_return_codes_are_those_that_requests_answer() -> None:
-    described = dict(cells("## Return codes", r"`(\w+)` \| (-?\d+)"))
-    assert described == {code.name: str(code.value) for code in RESULTS.values()}
-
-
-def test_what_is_not_negative_went_well_but_valdupes() -> None:
-    well = {code for code in RESULTS.values() if code.value >= 0} - {ReturnCode.VALDUPES}
-    assert well == GOOD
-
-
-# -- the HTTP server ----------------------------------------------------------------------------------
-
-
-HTTP = page("http")
-
-
-def test_the_table_of_return_codes_is_that_of_the_server() -> None:
-    rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", HTTP, re.MULTILINE))
-    assert rows == {code.name: str(status.value) for code, status in STATUS.items()}
-
-
-def test_the_page_has_every_call_of_operators() -> None:
-    rows = set(re.findall(r"^\| `([A-Z]+ /control/[^?`]+)[^|]*\|", HTTP, re.MULTILINE))
-    assert rows == {f"{one.method} {one.path.replace(':path', '')}" for one in ACTIONS}
-
-
-def test_every_status_that_is_described_has_its_row() -> None:
-    operation = describe_requests(DEFINITIONS, True)["paths"]["/requests/Order/Create"]["post"]
-    described = set(re.findall(r"^\| (\d{3}) \|", HTTP, re.MULTILINE))
-    assert described | {str(status.value) for status in STATUS.values()} == set(operation["responses"])
-
-
 def test_the_limits_are_those_of_the_server() -> None:
-    assert f"and {ServerLimits().body_seconds:g} s |" in HTTP
-    assert f"and {ServerLimits().head_seconds:g} s |" in HTTP
-    assert f"| idle connection | {connections.KEEP_ALIVE_SECONDS} s |" in HTTP
-    assert f"| head | {connections.HEAD_BYTES >> 10} KiB, and" in HTTP
-    assert f"every {throttled_log.SECONDS:g} s at most" in HTTP
     kept = inspect.signature(KeptAnswers).parameters["most_bytes"].default
-    assert f"{kept >> 20} MiB" in HTTP
-    assert f"nesting beyond {MAX_DEPTH})" in HTTP
+    for limit in (
+        *(f"and {ServerLimits().body_seconds:g} s |", f"and {ServerLimits().head_seconds:g} s |"),
+        f"| idle connection | {connections.KEEP_ALIVE_SECONDS} s |",
+        f"| head | {connections.HEAD_BYTES >> 10} KiB, and",
+        f"every {throttled_log.SECONDS:g} s at most",
+        *(f"{kept >> 20} MiB", f"nesting beyond {MAX_DEPTH})"),
+    ):
+        assert limit in HTTP
 
 
 # -- the log -----------------------------------------------------------------------------------------
@@ -353,11 +329,8 @@ def test_the_panels_of_the_dashboard_lie_side_by_side() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in dashboard["panels"]:
         place = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        }
+        columns, lines = (range(place[at], place[at] + place[size]) for at, size in ("xw", "yh"))
+        cells = set(itertools.product(columns, lines))
         assert max(x for x, _ in cells) < 24
         assert not cells & taken, panel["title"]
         taken |= cells
@@ -397,13 +370,10 @@ def test_a_name_on_the_page_is_there(name: str) -> None:
 @rows("guide", GUIDES)
 def test_a_guide_imports_public_names_alone(guide: Path) -> None:
     public = tuple(QUALIFIED)
-    for block in re.findall(
-        r"^```python[^\n]*\n(.*?)^```$", guide.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    ):
-        for node in ast.walk(ast.parse(block)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "connector":
-                for one in node.names:
-                    name = f"{node.module}.{one.name}"
-                    assert name.removeprefix("connector.") in connector.__all__ or name.startswith(public), (
-                        name
-                    )
+    blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", guide.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    for node in (node for block in blocks for node in ast.walk(ast.parse(block))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "connector":
+            for one in node.names:
+                name = f"{node.module}.{one.name}"
+                exported = name.removeprefix("connector.") in connector.__all__
+                assert exported or name.startswith(public), name

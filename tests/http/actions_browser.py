@@ -1,4 +1,4 @@
-"""Every action of the console, by the controls that a person uses."""
+"""Every action of the console in a real browser, by the controls that a person uses."""
 
 from __future__ import annotations
 
@@ -37,57 +37,59 @@ def agree(window: Browser, question: str) -> None:
     window.click("main form button")
 
 
+def ask_for_replay(window: Browser) -> None:
+    window.click("[class=group] details:last-of-type summary")
+    window.click("[action='/console/replay'] button")
+    wait_for(lambda: "Replay 2 messages?" in shown(window, "h1"))
+
+
+def fail(world: World, *identities: str) -> None:
+    """Sends orders that fail, and waits for that."""
+    send(world.deployment, *identities)
+    wait_for(lambda: counts(world.adapter) == (len(identities), 0))
+
+
 def message_page(world: World, queue: str) -> str:
     (one,) = world.deployment.messages(queue)
     return f"/message?{urlencode({'queue': f'queue://{queue}', 'id': one.message_id or ''})}"
 
 
 def test_an_input_and_a_subscription_are_paused_and_resumed(world: World, window: Browser) -> None:
-    deployment, adapter, _ = world
+    def steer(button: str, action: str, what: str) -> None:
+        window.click(button)
+        agree(window, f"{action.title()} {what}?")
+        done(window, f"{action}: {what}")
+
     look(window, world.server, "")
-    window.click(".card .steer button")
-    agree(window, "Pause queue://orders?")
-    done(window, "pause: queue://orders")
+    steer(".card .steer button", "pause", "queue://orders")
     assert shown(window, ".card .mark") == "paused"
     assert "Paused by eva" in shown(window, ".card .hint")
-    send(deployment, "waits")
-    window.click("#steer-store")
-    agree(window, "Pause store?")
-    done(window, "pause: store")
+    send(world.deployment, "waits")
+    steer("#steer-store", "pause", "store")
     assert "paused by eva" in shown(window, "#subscriptions td:nth-of-type(4)")
-    window.click(".card .steer button")
-    agree(window, "Resume queue://orders?")
-    done(window, "resume: queue://orders")
-    window.click("#steer-store")
-    agree(window, "Resume store?")
-    done(window, "resume: store")
+    steer(".card .steer button", "resume", "queue://orders")
+    steer("#steer-store", "resume", "store")
     assert window.find(".mark") == []
-    wait_for(lambda: counts(adapter) == (0, 1), what="what has waited is published")
+    wait_for(lambda: counts(world.adapter) == (0, 1), what="what has waited is published")
 
 
 def test_the_configuration_is_read_again_and_a_group_replayed(world: World, window: Browser) -> None:
-    deployment, adapter, _ = world
-    send(deployment, "bad1", "bad2")
-    wait_for(lambda: counts(adapter) == (2, 0))
-    deployment.write(
-        "adapter.yaml", with_archive().replace('process: "processes:store"', "destination: queue://shelf")
-    )
+    deployment = world.deployment
+    fail(world, "bad1", "bad2")
+    text = with_archive().replace('process: "processes:store"', "destination: queue://shelf")
+    deployment.write("adapter.yaml", text)
     look(window, world.server, "")
     window.click("#reload")
     agree(window, "Reload?")
     done(window, "reload: ")
     look(window, world.server, "/errors")
     assert shown(window, ".count") == "2", "the groups of the errors"
-    window.click("[class=group] details:last-of-type summary")
-    window.click("[action='/console/replay'] button")
-    wait_for(lambda: "Replay 2 messages?" in shown(window, "h1"))
+    ask_for_replay(window)
     assert "to queue://orders2" in shown(window, "main table")
     window.click("a.button")
     wait_for(lambda: shown(window, "h1") == "Errors")
     assert len(deployment.messages("error")) == 2, "they were left"
-    window.click("[class=group] details:last-of-type summary")
-    window.click("[action='/console/replay'] button")
-    wait_for(lambda: "Replay 2 messages?" in shown(window, "h1"))
+    ask_for_replay(window)
     window.click("main form button")
     done(window, "replay: 2 of 2 messages")
     assert "Nothing is in queue://error" in shown(window, ".empty")
@@ -95,9 +97,8 @@ def test_the_configuration_is_read_again_and_a_group_replayed(world: World, wind
 
 
 def test_some_are_moved_and_one_discarded(world: World, window: Browser) -> None:
-    deployment, adapter, _ = world
-    send(deployment, "bad1", "bad2", "bad3")
-    wait_for(lambda: counts(adapter) == (3, 0))
+    deployment = world.deployment
+    fail(world, "bad1", "bad2", "bad3")
     look(window, world.server, "/errors")
     window.click("[class=group] details:last-of-type summary")
     form = "[action='/console/move']"
@@ -106,15 +107,13 @@ def test_some_are_moved_and_one_discarded(world: World, window: Browser) -> None
     window.write(f"{form} [name=to]", "queue://later")
     window.write(f"{form} [name=limit]", "2")
     window.click(f"{form} button")
-    wait_for(lambda: "Move 2 messages?" in shown(window, "h1"))
-    window.click("main form button")
+    agree(window, "Move 2 messages?")
     done(window, "move: 2 of 2 messages")
     assert len(deployment.messages("later")) == 2
     look(window, world.server, message_page(world, "error"))
     window.write("[action='/console/discard'] [name=why]", "no such <order>")
     window.click("[action='/console/discard'] button")
-    wait_for(lambda: "Discard 1 message?" in shown(window, "h1"))
-    window.click("main form button")
+    agree(window, "Discard 1 message?")
     done(window, "discard: 1 of 1 messages")
     (kept,) = deployment.messages("archive")
     assert "no such <order>" in kept.properties.values()
@@ -123,15 +122,13 @@ def test_some_are_moved_and_one_discarded(world: World, window: Browser) -> None
 
 
 def test_a_message_is_corrected_by_typing(world: World, window: Browser) -> None:
-    deployment, adapter, _ = world
-    send(deployment, "bad1")
-    wait_for(lambda: counts(adapter) == (1, 0))
+    fail(world, "bad1")
     look(window, world.server, message_page(world, "error"))
     window.write("#body", '{"Id": "good"}')
     window.click("[action='/console/correct'] button")
     agree(window, "Correct?")
     done(window, "the corrected message is in queue://orders")
-    wait_for(lambda: counts(adapter) == (1, 1), what="it is published")
+    wait_for(lambda: counts(world.adapter) == (1, 1), what="it is published")
 
 
 def test_a_test_message_is_sent(world: World, window: Browser) -> None:
@@ -157,9 +154,7 @@ def test_a_session_ends_with_sign_out(world: World, window: Browser) -> None:
 
 
 def test_a_reader_sees_no_control(world: World, window: Browser) -> None:
-    deployment, adapter, _ = world
-    send(deployment, "bad1")
-    wait_for(lambda: counts(adapter) == (1, 0))
+    fail(world, "bad1")
     pages = (
         *("", "/queues", "/errors", "/messages?queue=queue://error", message_page(world, "error")),
         *("/messages?queue=queue://error&selector=JMSPriority>0", "/history?since=1h", "/configuration"),
@@ -185,4 +180,24 @@ def test_a_reader_sees_no_control(world: World, window: Browser) -> None:
           body: new URLSearchParams(given)}).then((answer) => answer.status)));
     """)
     assert statuses == [403] * 8
-    assert len(deployment.messages("error")) == 1
+    assert len(world.deployment.messages("error")) == 1
+
+
+def test_numbers_change_without_a_new_page(world: World, window: Browser) -> None:
+    look(window, world.server, "")
+    window.run("window.isSamePage = true; scrollTo(0, 50)")
+    before = shown(window, "main dd")
+    send(world.deployment, "good")
+    wait_for(lambda: shown(window, "main dd") != before, what="the number of published events changes")
+    assert window.run("return window.isSamePage")
+    assert "UTC" not in shown(window, "time")
+    assert not shown(window, "time").endswith("Z")
+
+
+def test_a_page_in_a_frame_of_another_server_shows_nothing(
+    world: World, window: Browser, tmp_path: Path
+) -> None:
+    page = tmp_path / "evil.html"
+    page.write_text(f'<iframe src="{world.server.url}/console"></iframe>')
+    window.open(page.as_uri())
+    wait_for(lambda: any("frame-ancestors" in one or "X-Frame" in one for one in complaints(window)))

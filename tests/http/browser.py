@@ -46,12 +46,12 @@ def test_the_attributes_and_the_answers_are_explained(page: Browser) -> None:
     page.click(f"{CREATE} > summary")
     page.wait(f"{CREATE} table")
     text = page.text(f"{CREATE} .inside")
-    assert "CustomerId text, at most 20 characters Key." in text
-    assert "Address list of Address" in text
-    assert "Since date Date or date-time of ISO 8601." in text
-    assert "CustomerMeta" in text
-    assert "Priority integer, 0 to 9" in text
-    assert "ResponseTimeout integer, at most 300000" in text
+    for words in (
+        *("CustomerId text, at most 20 characters Key.", "Since date Date or date-time of ISO 8601."),
+        *("Address list of Address", "CustomerMeta", "Priority integer, 0 to 9"),
+        "ResponseTimeout integer, at most 300000",
+    ):
+        assert words in text
     page.click("[id='Order.Create'] > summary")
     page.wait("[id='Order.Create'] table")
     text = page.text("[id='Order.Create'] .inside")

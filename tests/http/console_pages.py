@@ -1,9 +1,22 @@
-"""The pages of the console in a browser: signing in, and what can be asked of each page."""
+"""The pages of the console in a browser: signing in, and what can be asked of each page.
+
+axe-core finds what is wrong with a page for people who see little, or use a keyboard or a screen reader.
+"""
 
 from __future__ import annotations
 
+from importlib.resources import files
+from typing import Final
+
 from connector.http.server import Server
 from tests.http.webdriver import Browser
+
+_SOURCE: Final = (files("axe_core_python") / "axe.min.js").read_text("utf-8")
+_RUN: Final = """
+    return axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations
+      .filter((it) => it.impact === "serious" || it.impact === "critical")
+      .flatMap((it) => it.nodes.map((node) => `${it.id}: ${node.html.slice(0, 200)} ${node.failureSummary}`)))
+"""
 
 
 def sign_in(
@@ -45,3 +58,10 @@ def brightness(window: Browser) -> float:
         "return getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(0, 3).map(Number)"
     )
     return float(red + green + blue) / 3
+
+
+def findings(window: Browser) -> list[str]:
+    """What axe-core finds that is serious or critical, each with the element."""
+    if not window.run("return typeof axe === 'object'"):
+        window.run(_SOURCE)
+    return list(window.run(_RUN))

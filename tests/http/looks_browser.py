@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from connector.config.http_model import OPERATE, READ, REQUEST
-from tests.http.axe import findings
-from tests.http.console_pages import brightness, complaints, fits, look, shown, sign_in
+from tests.http.console_pages import brightness, complaints, findings, fits, look, shown, sign_in
 from tests.http.shop import World, counts, named, send, service, with_archive
 from tests.http.webdriver import ENTER, TAB, Browser
 from tests.waiting import wait_for
@@ -75,39 +74,29 @@ def wait_until(selector: str, words: str) -> Callable[[Browser], None]:
 def test_axe_finds_nothing_serious(world: World, window: Browser, width: int, scheme: str) -> None:
     life = f"/history?{failed(world).rpartition('&')[2]}"
     trial = urlencode({"destination": "queue://orders", "body": '{"Id": "7"}'})
-    pages: dict[str, Callable[[Browser], None] | None] = {
-        "": None,
+    acted: dict[str, Callable[[Browser], None]] = {
         "?": press_submit(".card .steer button", "a.button"),
-        "/queues": None,
-        "/messages?queue=queue://notes": None,
-        "/messages?queue=queue://error&selector=JMSPriority+%3E+1": None,
-        "/messages?queue=queue://error&selector=JMSPriority+%3E+8": None,
         failed(world): wait_until("#explanation", "It would be"),
         f"{failed(world)}&": press_submit("[action='/console/discard'] button", "a.button"),
-        "/errors": None,
         "/errors?": press_submit("[action='/console/replay'] button", "a.button"),
-        "/errors?destination=queue://none": None,
-        "/history": None,
-        "/history?since=1h": None,
-        life: None,
-        "/configuration": None,
-        f"/explain?{trial}": None,
-        "/requests": None,
-        "/requests?object=Order&verb=Create": None,
         "/requests?object=Order&verb=Create&": press_submit(".request button", "#answer .well"),
-        "/message?queue=queue://error&id=gone": None,
-        "?said=pause:+done": None,
-        "/sign-in": None,
         "/sign-in?": press_submit("main button", "main"),
     }
+    priority = "/messages?queue=queue://error&selector=JMSPriority+%3E+"
+    pages = (
+        *("", "/queues", "/messages?queue=queue://notes", f"{priority}1", f"{priority}8", "/errors"),
+        *("/errors?destination=queue://none", "/history", "/history?since=1h", life, "/configuration"),
+        *(f"/explain?{trial}", "/requests", "/requests?object=Order&verb=Create"),
+        *("/message?queue=queue://error&id=gone", "?said=pause:+done", "/sign-in", *acted),
+    )
     window.emulate(width=width, scheme=scheme)
     found = []
-    for page, act in pages.items():
+    for page in pages:
         look(window, world.server, page)
         if page == "/sign-in?":
             window.write("#token", "no token of this server")
-        if act is not None:
-            act(window)
+        if page in acted:
+            acted[page](window)
         window.run("for (const one of document.querySelectorAll('details')) one.open = true")
         assert fits(window), page
         assert (brightness(window) > 128) == (scheme == "light")
@@ -151,6 +140,13 @@ def tab_to(window: Browser, words: str) -> list[str]:
     return reached
 
 
+def agree_by_key(window: Browser, question: str) -> None:
+    """Presses Enter on a button, and again on that of the question, which has the focus."""
+    for selector, words in (("h1", f"{question}?"), (".said", question.lower().replace(" ", ": "))):
+        window.press(ENTER)
+        wait_for(lambda selector=selector, words=words: words in shown(window, selector))  # type: ignore[misc]
+
+
 def test_an_input_is_paused_by_keyboard(world: World, window: Browser) -> None:
     window.open(f"{world.server.url}/console")
     window.wait("#live")
@@ -158,20 +154,14 @@ def test_an_input_is_paused_by_keyboard(world: World, window: Browser) -> None:
     before = tab_to(window, "Pause queue://orders")
     assert before[:3] == ["Skip to the content", "shop", "Overview"]
     assert {"Queues", "Errors", "History", "Configuration", "Requests", "Sign out"} < set(before)
-    window.press(ENTER)
-    wait_for(lambda: "Pause queue://orders?" in shown(window, "h1"))
-    window.press(ENTER)  # the button has the focus
-    wait_for(lambda: "pause: queue://orders" in shown(window, ".said"))
+    agree_by_key(window, "Pause queue://orders")
     assert shown(window, ".card .mark") == "paused"
     window.open(f"{world.server.url}/console")
     window.press(TAB)
     window.press(ENTER)
     tab_to(window, "queue://orders")
     tab_to(window, "Resume queue://orders")
-    window.press(ENTER)
-    wait_for(lambda: "Resume queue://orders?" in shown(window, "h1"))
-    window.press(ENTER)
-    wait_for(lambda: "resume: queue://orders" in shown(window, ".said"))
+    agree_by_key(window, "Resume queue://orders")
 
 
 @pytest.mark.parametrize("part", ["[id^=steer-queue]", "[id^=input-]", "#steer-store", "#reload"])

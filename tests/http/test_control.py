@@ -92,6 +92,8 @@ def test_a_reload_answers_with_what_each_instance_has_done(tmp_path: Path) -> No
 def test_a_wrong_call_is_refused_with_its_mistake(tmp_path: Path) -> None:
     calls: tuple[tuple[str, dict[str, Any], str], ...] = (
         ("replay", {"kind": "malfomed"}, "did you mean malformed"),
+        ("replay", {"destination": "topic://prices"}, "expected a queue"),
+        ("replay", {"selector": "a = = b"}, "selector"),
         ("replay", {"limit": "many"}, "limit: expected a number"),
         ("replay", {"yes": "yes"}, "yes: expected true or false"),
         ("replay", {"ids": [7]}, "ids: expected a text, or a list of texts"),
@@ -99,6 +101,7 @@ def test_a_wrong_call_is_refused_with_its_mistake(tmp_path: Path) -> None:
         ("replay", {"destination": "orders", "expect": 5}, "expected 5, found 0"),
         ("move", {"destination": "error"}, "destination"),
         ("pause", {}, "what: expected a text"),
+        ("discard", {"destination": "archive"}, "is the archive itself"),
     )
     headers = {"Authorization": f"Bearer {OPERATOR}"}
     made = service(tmp_path, WITH_ARCHIVE, tokens=TOKENS)

@@ -125,11 +125,9 @@ def threads_that_take(number: int, pid: int) -> list[int]:
     """The threads of a process that a signal may reach, beside the main one."""
     found = []
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        text = status.read_text("ascii")
-        blocked = int(re.search(r"SigBlk:\t([0-9a-f]+)", text)[1], 16)  # type: ignore[index]
-        thread = int(status.parent.name)
-        if thread != pid and not blocked >> (number - 1) & 1:
-            found.append(thread)
+        (blocked,) = re.findall(r"SigBlk:\t([0-9a-f]+)", status.read_text("ascii"))
+        if int(status.parent.name) != pid and not int(blocked, 16) >> (number - 1) & 1:
+            found.append(int(status.parent.name))
     return found
 
 

@@ -30,59 +30,48 @@ PATIENCE: Final = 60.0
 
 
 def _define(name: str, info: str, verbs: str, *attributes: Attribute) -> Definition:
-    return Definition(
-        name,
-        "1.0.0",
-        info,
-        {attribute.name: attribute for attribute in attributes},
-        {verb: Verb(verb) for verb in verbs.split()},
-    )
+    known = {attribute.name: attribute for attribute in attributes}
+    return Definition(name, "1.0.0", info, known, {verb: Verb(verb) for verb in verbs.split()})
 
 
+_CUSTOMER: Final = (
+    Attribute("CustomerId", "String", is_key=True, max_length=20),
+    Attribute("Name", "String"),
+    Attribute("Limit", "Double", default=0.0),
+    Attribute("Rating", "Integer"),
+    Attribute("Weight", "Float"),
+    Attribute("Active", "Boolean"),
+    Attribute("Since", "Date"),
+    Attribute("Notes", "LongText", max_length=1000),
+    Attribute("Tag", "String", cardinality="n", max_length=10),
+    Attribute("Price", "Decimal", default=Decimal("0.00")),
+    Attribute("Rate", "Decimal", cardinality="n"),
+    Attribute("Score", "Integer", cardinality="n"),
+    Attribute("Seen", "Date", cardinality="n"),
+    Attribute("Address", "Address", cardinality="n"),
+    Attribute("Parent", "Customer"),
+    Attribute("Meta", "CustomerMeta"),
+)
+_META: Final = (
+    Attribute("Priority", "Integer"),
+    Attribute("ResponseTimeout", "Integer"),
+    Attribute("CorrelationID", "String", is_required=True),
+)
+_ORDER: Final = (
+    Attribute("OrderId", "String", is_key=True, is_required=True),
+    Attribute("Express", "Boolean", is_required=True),
+    Attribute("Weight", "Float", is_required=True),
+    Attribute("Currency", "String", is_required=True, default="EUR"),
+    Attribute("Line", "Line", is_required=True, cardinality="n"),
+    Attribute("To", "Address", is_required=True),
+    Attribute("ObjectEventId", "String", is_required=True),
+)
 DEFINITIONS: Final = Definitions(
     {
-        "Customer": _define(
-            "Customer",
-            "cw_mo_conn=Meta",
-            "Create Retrieve",
-            Attribute("CustomerId", "String", is_key=True, max_length=20),
-            Attribute("Name", "String"),
-            Attribute("Limit", "Double", default=0.0),
-            Attribute("Rating", "Integer"),
-            Attribute("Weight", "Float"),
-            Attribute("Active", "Boolean"),
-            Attribute("Since", "Date"),
-            Attribute("Notes", "LongText", max_length=1000),
-            Attribute("Tag", "String", cardinality="n", max_length=10),
-            Attribute("Price", "Decimal", default=Decimal("0.00")),
-            Attribute("Rate", "Decimal", cardinality="n"),
-            Attribute("Score", "Integer", cardinality="n"),
-            Attribute("Seen", "Date", cardinality="n"),
-            Attribute("Address", "Address", cardinality="n"),
-            Attribute("Parent", "Customer"),
-            Attribute("Meta", "CustomerMeta"),
-        ),
+        "Customer": _define("Customer", "cw_mo_conn=Meta", "Create Retrieve", *_CUSTOMER),
         "Address": _define("Address", "", "", Attribute("City", "String"), Attribute("Zip", "String")),
-        "CustomerMeta": _define(
-            "CustomerMeta",
-            "",
-            "",
-            Attribute("Priority", "Integer"),
-            Attribute("ResponseTimeout", "Integer"),
-            Attribute("CorrelationID", "String", is_required=True),
-        ),
-        "Order": _define(
-            "Order",
-            "",
-            "Create",
-            Attribute("OrderId", "String", is_key=True, is_required=True),
-            Attribute("Express", "Boolean", is_required=True),
-            Attribute("Weight", "Float", is_required=True),
-            Attribute("Currency", "String", is_required=True, default="EUR"),
-            Attribute("Line", "Line", is_required=True, cardinality="n"),
-            Attribute("To", "Address", is_required=True),
-            Attribute("ObjectEventId", "String", is_required=True),
-        ),
+        "CustomerMeta": _define("CustomerMeta", "", "", *_META),
+        "Order": _define("Order", "", "Create", *_ORDER),
         "Line": _define("Line", "", "", Attribute("Item", "String", is_required=True)),
     }
 )

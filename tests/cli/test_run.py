@@ -1,12 +1,15 @@
-"""What a run says while it runs: its log for people and for programs, and what a service manager is told."""
+"""``connector run``: its log for people and programs, what a service manager is told, and runs that end."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,10 +19,13 @@ import pytest
 
 from connector.cli.notify import ServiceManager
 from connector.status import VERSION
+from tests.cli.in_process import Commands
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, deployments
-from tests.runs import Run
+from tests.runs import REPOSITORY, Run
 from tests.waiting import wait_for
+
+pytestmark = pytest.mark.process
 
 _MORE_PROCESSES = """
 import warnings
@@ -38,6 +44,12 @@ def loud(customer, event):
 def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploy]:
     with deployments(tmp_path_factory.mktemp("log")) as make:
         yield make
+
+
+@pytest.fixture
+def quick(deploy: Deploy) -> Deploy:
+    """Makes deployments that run without Spark, which has no part in most of what a run says."""
+    return functools.partial(deploy, java=False)
 
 
 def with_logging(deployment: CrashDeployment, text: str) -> CrashDeployment:
@@ -126,10 +138,9 @@ def test_the_trace_of_workers_and_of_the_driver_is_in_the_log(drained: tuple[Run
     assert {line["trace_level"] for line in traced} == {1, 2}
 
 
-@pytest.mark.process
-def test_with_debug_the_log_of_workers_has_all_frames_and_people_can_read_it(deploy: Deploy) -> None:
+def test_with_debug_the_log_of_workers_has_all_frames_and_people_can_read_it(quick: Deploy) -> None:
     """Without Spark: workers get this setting beside the format, which the tests above show."""
-    deployment = deploy(java=False)
+    deployment = quick()
     deployment.fill("in", ["raise:no such street"])
     run = deployment.start("--debug", "--drain")
     assert run.wait() == 0, run.errors
@@ -141,9 +152,8 @@ def test_with_debug_the_log_of_workers_has_all_frames_and_people_can_read_it(dep
     assert run.errors.count("Traceback") == 1
 
 
-@pytest.mark.process
-def test_the_last_line_of_a_failed_run_is_json_when_its_log_is(deploy: Deploy) -> None:
-    deployment = with_logging(deploy(java=False), "{format: json}")
+def test_the_last_line_of_a_failed_run_is_json_when_its_log_is(quick: Deploy) -> None:
+    deployment = with_logging(quick(), "{format: json}")
     deployment.folder("in").parent.parent.mkdir(parents=True)
     deployment.folder("in").parent.write_text("a file where a directory is to be")
     run = deployment.start("--once")
@@ -205,11 +215,10 @@ def start_watched(
     return manager, run
 
 
-@pytest.mark.process
 def test_a_service_manager_is_told_ready_alive_and_stopping(
-    deploy: Deploy, listen: Callable[..., Manager], tmp_path: Path
+    quick: Deploy, listen: Callable[..., Manager], tmp_path: Path
 ) -> None:
-    deployment = deploy(connector={"PollStartTime": "00:00", "PollEndTime": "23:59"}, java=False)
+    deployment = quick(connector={"PollStartTime": "00:00", "PollEndTime": "23:59"})
     manager, run = start_watched(deployment, listen, tmp_path)
     manager.await_statuses(3, alive=True)  # an idle service is alive
     assert "STOPPING=1" not in manager.lines
@@ -218,11 +227,10 @@ def test_a_service_manager_is_told_ready_alive_and_stopping(
     assert run.wait(120) == 0, run.errors
 
 
-@pytest.mark.process
 def test_a_poll_that_hangs_stops_the_signs_of_life(
-    deploy: Deploy, listen: Callable[..., Manager], tmp_path: Path
+    quick: Deploy, listen: Callable[..., Manager], tmp_path: Path
 ) -> None:
-    deployment = deploy(connector={"stop_timeout": "1s"}, java=False)
+    deployment = quick(connector={"stop_timeout": "1s"})
     manager, run = start_watched(deployment, listen, tmp_path)
     manager.await_statuses(1, alive=True)
     deployment.fill("in", ["gate:1"])
@@ -233,11 +241,10 @@ def test_a_poll_that_hangs_stops_the_signs_of_life(
     run.stop()
 
 
-@pytest.mark.process
 def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
-    deploy: Deploy, listen: Callable[..., Manager], tmp_path: Path
+    quick: Deploy, listen: Callable[..., Manager], tmp_path: Path
 ) -> None:
-    deployment = deploy(connector={"RestartRetryInterval": 1}, java=False)
+    deployment = quick(connector={"RestartRetryInterval": 1})
     manager, run = start_watched(deployment, listen, tmp_path)
     away = deployment.root.rename(deployment.root.with_name(f"{deployment.root.name}-away"))
     try:
@@ -249,12 +256,11 @@ def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
         away.rename(deployment.root)
 
 
-@pytest.mark.process
 def test_a_start_that_waits_for_its_provider_asks_for_more_time(
-    deploy: Deploy, listen: Callable[..., Manager], tmp_path: Path
+    quick: Deploy, listen: Callable[..., Manager], tmp_path: Path
 ) -> None:
     database = f"sqlite:///{tmp_path}/m.db"
-    deployment = deploy(connector={"RestartRetryInterval": 60}, java=False, database=database)
+    deployment = quick(connector={"RestartRetryInterval": 60}, database=database)
     deployment.provider_keys = {"url": "postgresql+psycopg://nobody:no@127.0.0.1:1/nothing"}
     deployment.configure()
     manager = listen()
@@ -277,3 +283,124 @@ def test_a_name_in_the_kernel_is_an_address_too(listen: Callable[..., Manager]) 
 def test_a_watchdog_of_another_process_is_left_alone() -> None:
     for pid, seconds in (("1", 0.0), (str(os.getpid()), 0.5), ("", 0.5)):
         assert ServiceManager({"WATCHDOG_USEC": "500000", "WATCHDOG_PID": pid}).watchdog == seconds
+
+
+# --- once and drain ------------------------------------------------------------------------------
+
+
+OUTCOMES = ("published", "unsubscribed", "failed", "duplicates", "in_doubt", "later")
+KEYS = {"claimed", *OUTCOMES, "expired", "discarded"}
+
+
+def test_once_is_one_round_robin_cycle_and_leaves_the_rest(quick: Deploy) -> None:
+    """The example of WBI Adapter for JMS: PollQuantity 2; A has 2, B has 1, C has 5."""
+    deployment = quick(inputs=("A", "B", "C"), connector={"PollQuantity": 2})
+    sent = {queue: deployment.fill(queue, [""] * number) for queue, number in (("A", 2), ("B", 1), ("C", 5))}
+    run = deployment.start("--once", "--json")
+    assert run.wait() == 0, run.errors
+    taken = [(event["destination"], event["id"]) for event in run.summary["events"]]
+    turns = (("A", 0), ("B", 0), ("C", 0), ("A", 1), ("C", 1))
+    assert taken == [(f"queue://{queue}", sent[queue][number]) for queue, number in turns]
+    assert run.summary["destinations"]["queue://C"]["published"] == 2
+    assert sorted(deployment.ids("C")) == sent["C"][2:]
+    assert deployment.names("A") == deployment.names("B") == []
+
+
+def test_the_summary_is_one_document_whose_numbers_add_up(quick: Deploy) -> None:
+    """Every outcome in two queues; processes print, and stdout has the document all the same."""
+    deployment = quick(inputs=("a", "b"), connector={"DuplicateEventElimination": True})
+    good = deployment.fill("a", ["", "print:3", ""])
+    failed = deployment.fill("b", ["raise:no such street"])
+    deployment.drop("b", '{"BusinessObject": "Nobody", "Verb": "Create"}', "4.1700000000000000-t-90.T")
+    deployment.drop("b", "{ no json", "4.1700000000000000-t-91.T")
+    deployment.drop("b", "too late", "4.1700000000000000-t-92.T.1")
+    body = '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}'
+    deployment.drop("b", body, "4.1700000000000000-t-93.T")
+    deployment.drop("b", body, "5.1700000000000000-t-93.T")
+    run = deployment.drain()
+
+    assert run.output.count("\n") == 1, "one line"
+    summary = run.summary
+    assert set(summary) == KEYS | {"destinations", "events"}
+    expected = {"claimed": 8, "published": 4, "unsubscribed": 1, "failed": 2, "duplicates": 1, "expired": 1}
+    assert {name: summary[name] for name in KEYS} == {**dict.fromkeys(KEYS, 0), **expected}
+    assert set(summary["destinations"]) == {"queue://a", "queue://b"}
+    for counts in (summary, *summary["destinations"].values()):
+        assert counts["claimed"] == sum(counts[name] for name in OUTCOMES)
+    for name in KEYS:
+        assert sum(counts[name] for counts in summary["destinations"].values()) == summary[name]
+    events = {event["id"]: event for event in summary["events"]}
+    place = {"id": good[0], "destination": "queue://a", "object": "Customer", "verb": "Create"}
+    assert events[good[0]] == {**place, "outcome": "published", "reason": None}
+    assert events[failed[0]]["outcome"] == "failed"
+    assert "no such street" in events[failed[0]]["reason"]
+    assert events["ID:1700000000000000-t-90"]["outcome"] == "unsubscribed"
+    assert len(deployment.names("b", "expired")) == 1
+
+
+def test_without_destinations_for_copies_messages_are_counted_as_discarded(quick: Deploy) -> None:
+    copies = ("ArchiveDestination", "ErrorDestination", "UnsubscribedDestination")
+    deployment = quick(connector=dict.fromkeys(copies))
+    deployment.fill("in", ["", "raise:bad"])
+    run = deployment.drain()
+    assert run.summary["discarded"] == run.summary["claimed"] == 2
+    assert len(deployment.names("in", "processed")) == 2
+    assert deployment.leftovers() == []
+
+
+def test_a_drain_that_settles_nothing_ends_with_status_1_and_the_message_stays(quick: Deploy) -> None:
+    """A process that is not active: APPRESPONSETIMEOUT; later ones of the queue wait behind it."""
+    deployment = quick()
+    (deployment.directory / "closed").touch()
+    ids = deployment.fill("in", ["inactive:closed", "", ""])
+    run = deployment.drain(status=1)
+    assert "APPRESPONSETIMEOUT" in run.errors
+    assert "store: NotActive: the flag is up" in run.errors
+    assert run.summary["claimed"] == 0
+    assert [name for name in deployment.names("in") if "JMSXDeliveryCount" in name] == []
+    assert sorted(deployment.ids("in")) == ids
+    assert deployment.begun() == {ids[0]: 1}
+    (deployment.directory / "closed").unlink()
+    deployment.drain()
+    assert [d.count for d in deployment.deliveries() if d.word == "begin"] == [1, 1, 1, 1]
+    assert sorted(deployment.ids("archive")) == ids
+    assert deployment.leftovers() == []
+
+
+def test_an_empty_drain_and_messages_in_error_are_no_failure_of_the_command(quick: Deploy) -> None:
+    deployment = quick()
+    assert deployment.drain().summary["claimed"] == 0
+    deployment.fill("in", ["raise:bad"])
+    run = deployment.start("--drain")
+    assert run.wait() == 0
+    assert "bad" in run.output, "the table shows why"
+    assert "queue://in" in run.output
+
+
+def test_a_wrong_call_or_configuration_ends_with_status_2_and_an_empty_stdout(quick: Deploy) -> None:
+    deployment = quick()
+    run = Commands(deployment.directory, "run")
+    assert "exclude each other" in run("--once", "--drain").refusal()
+    deployment.configure(PollQuantity="many")
+    assert "connector.PollQuantity" in run("--once", "--json").refusal()
+    assert not deployment.root.exists(), "nothing was made"
+    deployment.root.write_text("a file where a directory has to be")
+    deployment.root /= "below"
+    deployment.configure(PollQuantity=1)
+    assert f"provider.root: {deployment.root.parent} is not a directory" in run("--drain", "--json").refusal()
+
+
+def test_too_few_open_files_are_named_and_not_left_to_java(quick: Deploy) -> None:
+    run = subprocess.run(
+        ["sh", "-c", 'ulimit -n 64; exec "$0" -m connector.cli run --once', sys.executable],
+        cwd=quick().directory,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 1, run.stderr
+    assert "this process may open 64 files at a time, and Spark needs 512" in run.stderr
+    assert "ulimit -n 4096" in run.stderr
+    assert "at org.apache" not in run.stderr
