@@ -217,12 +217,17 @@ def _read(stream: IO[str]) -> str:
 
 
 def run(
-    arguments: Sequence[str], *, cwd: Path, text: str = "", timeout: float = 60.0
+    arguments: Sequence[object],
+    *,
+    cwd: Path,
+    text: str = "",
+    timeout: float = 60.0,
+    script: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command to its end."""
-    with PipedProcess(*arguments, cwd=cwd) as process:
+    """Runs a command or a script to its end."""
+    with PipedProcess(*arguments, cwd=cwd, script=script) as process:
         texts = process.communicate(text, timeout)
-    return subprocess.CompletedProcess(list(arguments), process.wait(), *texts)
+    return subprocess.CompletedProcess(list(map(str, arguments)), process.wait(), *texts)
 
 
 class _Server:

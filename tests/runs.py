@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from connector.service.status_document import StatusReader
 from connector.testing.deployment import Deployment
 from tests import forked_command
 from tests.spark.warm_java import WarmJava
@@ -82,16 +83,10 @@ class ServiceDeployment(Deployment):
         """Whether a process is a client of the provider."""
         return any(note.pid == pid for note in self.provider.clients())
 
-    def await_recovery(self) -> None:
-        """Waits until a service has taken over from two dead clients. Between them it could have polled."""
-        for _ in range(2):
-            client = self.provider.connect()
-            client.abandon()
-
-            def is_gone(lost: str = client.client_id) -> bool:
-                return lost not in {one.client_id for one in self.provider.clients()}
-
-            wait_for(is_gone)
+    def instances(self) -> list[dict[str, Any]]:
+        """The instances, as the status shows them."""
+        instances: list[dict[str, Any]] = StatusReader(self.configuration, self.provider).read()["instances"]
+        return instances
 
     def close(self) -> None:
         """Ends whatever a failed test has left."""
@@ -241,13 +236,17 @@ class Run:
             self.kill_everything()
         else:
             self.signal_driver()
-            self.go_on()
             self.await_gone()
 
     def await_gone(self, timeout: float = 120.0) -> None:
-        """Waits until no process of the run is left."""
+        """Waits until no process of the run is left. What comes to a named place meanwhile goes on."""
+
+        def is_gone() -> bool:
+            self.go_on()
+            return not self.members()
+
         try:
-            wait_for(lambda: not self.members(), timeout)
+            wait_for(is_gone, timeout)
         except AssertionError:
             raise AssertionError(f"left behind: {[_command(pid) for pid in self.members()]}") from None
 
@@ -261,8 +260,7 @@ class Run:
         """Waits until its first poll is over, before which it looks for dead clients."""
 
         def has_polled() -> bool:
-            status = forked_command.run(["status", "--json"], cwd=self._deployment.directory)
-            instances = json.loads(status.stdout)["instances"]
+            instances = self._deployment.instances()
             return any(one["pid"] == self.pid and one["last_good_poll"] for one in instances)
 
         wait_for(has_polled, 120, "a good poll")

@@ -25,11 +25,11 @@ def wait_for(
     """Waits until a condition is true, and returns its value.
 
     Args:
-        condition: asked about every 10 ms.
+        condition: asked after 10 ms, and then less and less often, down to every 50 ms.
         seconds: the test fails after this time.
         what: the awaited event, for the text of the failure. Or returns it, when the wait has failed.
     """
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, 0.01
     while True:
         value = condition()
         if value:
@@ -37,7 +37,8 @@ def wait_for(
         if time.monotonic() >= deadline:
             awaited = what() if callable(what) else what
             raise AssertionError(f"not within {seconds:g} s: {awaited or condition}")
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(1.1 * pause, 0.05)
 
 
 def now_ms() -> int:

@@ -15,9 +15,7 @@ from tests.quick_folder import quick_folder
 _HERE: Final = Path(__file__).parent
 Deploy = Callable[..., CrashDeployment]
 
-
-DATABASES = ("sqlite", "postgresql")
-EVERY_PROVIDER = ("dropbox", *DATABASES)
+EVERY_PROVIDER = ("dropbox", "sqlite", "postgresql")
 
 
 @pytest.fixture
@@ -37,16 +35,15 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
 def deploy(tmp_path: Path, request: pytest.FixtureRequest, provider_type: str) -> Iterator[Deploy]:
     """Makes deployments; ends their processes and removes their roots afterwards.
 
-    Those of a module with ``JAVA = False`` run without Spark. So do those with a database: that Spark reaches
-    the workers is shown with a dropbox.
+    They run without Spark, unless a test says ``java=True``: a start of Spark costs more than all the rest of
+    most tests. Spark has a part in all that tests/crash/tables shows, so there it is the other way round.
     """
-    java, database = getattr(request.module, "JAVA", True), ""
-    if provider_type in DATABASES:
-        java = False
-        is_sqlite = provider_type == "sqlite"
-        database = "sqlite:///{root}/messages.db" if is_sqlite else request.getfixturevalue("database")
+    databases = {"sqlite": "sqlite:///{root}/messages.db"}
+    if provider_type == "postgresql":
+        databases["postgresql"] = request.getfixturevalue("database")
+    java = request.path.parent != _HERE
     with deployments(tmp_path) as make:
-        yield functools.partial(make, java=java, database=database)
+        yield functools.partial(make, java=java, database=databases.get(provider_type, ""))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from sqlalchemy import NullPool, create_engine
-
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.stores.sql.database import Settings
-from connector.stores.sql.messages import add_messages
 from connector.stores.sql.provider import SqlProvider
-from connector.stores.sql.schema import reference as references
 from tests.crash.leftovers import database_leftovers
 from tests.database_page import move
 
@@ -33,15 +29,6 @@ class DatabaseQueues:
         """Sends messages, and returns their ids."""
         with closing(self.provider.connect()) as connection:
             return connection.send(parse_destination(queue), sent)
-
-    def insert(self, queue: str, sent: Sequence[Message]) -> None:
-        """Sends messages with ids of their own, as another program does."""
-        self.provider.connect().close()  # makes the tables
-        engine = create_engine(Settings(self.url).parsed, poolclass=NullPool)
-        with engine.begin() as connection:
-            for number, one in zip(add_messages(connection, sent), sent, strict=True):
-                row = {"message": number, "channel": f"queue://{queue}", "priority": one.priority}
-                connection.execute(references.insert(), row)
 
     def messages(self, queue: str) -> list[Message]:
         """The messages of a queue, those that are claimed among them."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,9 +34,11 @@ from tests.waiting import wait_for
 
 _PROCESSES = """
 import ctypes, os, signal, sys, threading, time
-from connector import NotActive, TemporaryFailure, Unsubscribed
+from connector import NotActive
 
 HERE = {here!r}
+RAISED = {{"raise": ValueError, "interrupt": KeyboardInterrupt}}
+WHILE_THE_FLAG_IS_UP = {{"flag": ValueError, "away": ConnectionRefusedError, "inactive": NotActive}}
 
 def _write(word, customer, event, name):
     meta, message = customer["Meta"], event.message
@@ -58,23 +61,15 @@ def _gate(name):
 
 def _behave(what):
     word, _, value = what.partition(":")
-    if word == "raise":
-        raise ValueError(value)
-    elif word == "flag":  # fails as long as the flag is there
+    if word in RAISED:
+        raise RAISED[word](value)
+    elif word in WHILE_THE_FLAG_IS_UP:
         if os.path.exists(os.path.join(HERE, value)):
-            raise ValueError("the flag is up")
-    elif word == "away":  # as long as the flag is there
-        if os.path.exists(os.path.join(HERE, value)):
-            raise ConnectionRefusedError("the flag is up")
-    elif word == "inactive":
-        if os.path.exists(os.path.join(HERE, value)):
-            raise NotActive("the flag is up")
+            raise WHILE_THE_FLAG_IS_UP[word]("the flag is up")
     elif word == "exit":
         os._exit(int(value))
     elif word == "sysexit":
         sys.exit(int(value))
-    elif word == "interrupt":
-        raise KeyboardInterrupt(value)
     elif word == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif word == "segv":
@@ -309,24 +304,6 @@ class CrashDeployment(ServiceDeployment):
             ids.append(f"ID:{identity}")
         return ids
 
-    def send_copies(
-        self, queue: str, numbers: Sequence[int], *, priority: int = 4, name: str = ""
-    ) -> list[str]:
-        """Sends customers as another program does, in messages with ids of their numbers; returns the ids."""
-        identities = [f"{1700000000000000 + number}-t-{number}" for number in numbers]
-        bodies = [customer(number, name) for number in numbers]
-        ids = [f"ID:{identity}" for identity in identities]
-        if self.queues is None:
-            for identity, body in zip(identities, bodies, strict=True):
-                self.drop(queue, json.dumps(body), f"{priority}.{identity}.T")
-        else:
-            copies = zip(ids, bodies, strict=True)
-            self.queues.insert(
-                queue,
-                [Message(json.dumps(body).encode(), message_id=i, priority=priority) for i, body in copies],
-            )
-        return ids
-
     def names(self, queue: str, folder: str = "target") -> list[str]:
         """File names of a folder, sorted."""
         try:
@@ -410,6 +387,23 @@ class CrashDeployment(ServiceDeployment):
     def open(self, name: str) -> None:
         """Opens a gate, for all and for ever."""
         (self.directory / f"open.{name}").touch()
+
+    def await_archived(self, ids: Iterable[str]) -> None:
+        """Waits until all these messages are archived."""
+        wanted = set(ids)
+        wait_for(lambda: wanted <= set(self.ids("archive")), 120, lambda: self.runs[-1].errors)
+
+    def kill_driver_at(self, fault: str) -> None:
+        """Drains until the driver ends by SIGKILL at a place: ``place:nth``."""
+        run = self.start("--drain", fault=f"{fault}=kill")
+        assert run.wait() == -signal.SIGKILL, run.errors
+        run.await_gone()
+
+    def kill_while_paused_at(self, fault: str, *, whole_group: bool = True) -> None:
+        """Drains until a process waits at a place, and kills everything or the driver alone there."""
+        run = self.start("--drain", fault=f"{fault}=pause")
+        run.await_pause(fault.partition(":")[0])
+        run.kill_while_paused(whole_group=whole_group)
 
 
 def on(cluster: StandaloneCluster) -> dict[str, Any]:

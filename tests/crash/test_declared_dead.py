@@ -13,8 +13,6 @@ from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.runs import Run
 from tests.waiting import wait_for
 
-JAVA = False
-
 
 def takeover(deployment: CrashDeployment, *arguments: str) -> subprocess.CompletedProcess[str]:
     return forked_command.run(["takeover", *arguments], cwd=deployment.directory)
@@ -27,26 +25,27 @@ def client_of(deployment: CrashDeployment, run: Run) -> str:
     return found
 
 
-def stop(run: Run, *, whole_group: bool) -> None:
-    if whole_group:
-        run.signal_all(signal.SIGSTOP)
-    else:
-        run.signal_driver(signal.SIGSTOP)
+def hang(deploy: Deploy, **connector: object) -> tuple[CrashDeployment, Run, list[str]]:
+    """A service that is at work on the first of six events."""
+    deployment = deploy(connector={"stop_timeout": "1s", "DuplicateEventElimination": True, **connector})
+    ids = deployment.fill("in", ["gate:stop", *[""] * 5])
+    run = deployment.start()
+    deployment.await_gate(run, "stop", 1)
+    return deployment, run, ids
 
 
 @pytest.mark.parametrize(
     ("provider_type", "whole_group"),
-    [("dropbox", True), ("dropbox", False), ("sqlite", False), ("postgresql", True)],
-    ids=["dropbox host", "dropbox driver", "sqlite driver", "postgresql host"],
+    [("dropbox", False), ("sqlite", False), ("postgresql", True)],
 )
 def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it_late(
     deploy: Deploy, whole_group: bool
 ) -> None:
-    deployment = deploy(connector={"stop_timeout": "1s", "DuplicateEventElimination": True})
-    ids = deployment.fill("in", ["gate:stop", *[""] * 5])
-    hung = deployment.start()
-    wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
-    stop(hung, whole_group=whole_group)
+    deployment, hung, ids = hang(deploy)
+    if whole_group:
+        hung.signal_all(signal.SIGSTOP)
+    else:
+        hung.signal_driver(signal.SIGSTOP)
     client = client_of(deployment, hung)
 
     refused = takeover(deployment, client)
@@ -68,17 +67,15 @@ def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it
     hung.signal_all(signal.SIGCONT)
     wait_for(lambda: "connected again" in hung.errors, 120, "a new connection")
     assert "its messages are redelivered, to this client or another: connect anew" in hung.errors
-    wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, "the messages since then")
+    deployment.await_archived(ids)
     hung.stop()
     assert_settled_once(deployment, ids, kills=1)
+    assert takeover(deployment).stderr == "no clients\n"
 
 
 def test_an_adapter_that_may_not_restart_ends_with_status_1(deploy: Deploy) -> None:
-    deployment = deploy(connector={"stop_timeout": "1s", "RestartRetryCount": 0})
-    ids = deployment.fill("in", ["gate:stop", *[""] * 5])
-    hung = deployment.start()
-    wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
-    stop(hung, whole_group=True)
+    deployment, hung, ids = hang(deploy, RestartRetryCount=0)
+    hung.signal_all(signal.SIGSTOP)
     assert takeover(deployment, client_of(deployment, hung), "--it-is-dead").returncode == 0
     deployment.open("stop")
     deployment.drain()
@@ -90,38 +87,16 @@ def test_an_adapter_that_may_not_restart_ends_with_status_1(deploy: Deploy) -> N
 
 
 def test_a_running_instance_takes_over_from_a_client_that_is_declared_dead(deploy: Deploy) -> None:
-    deployment = deploy(connector={"stop_timeout": "1s"})
-    ids = deployment.fill("in", ["gate:stop", *[""] * 5])
-    hung = deployment.start()
-    wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
+    deployment, hung, ids = hang(deploy)
     heir = deployment.start()
     heir.await_start()
-    stop(hung, whole_group=True)
+    hung.signal_all(signal.SIGSTOP)
     deployment.open("stop")
     assert takeover(deployment, client_of(deployment, hung), "--it-is-dead").returncode == 0
-    wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, "the messages of the hung client")
+    deployment.await_archived(ids)
     hung.signal_all(signal.SIGCONT)
     wait_for(lambda: "connected again" in hung.errors, 120, "a new connection")
     for run in (hung, heir):
         run.stop()
     deployment.drain()
     assert_settled_once(deployment, ids, kills=1)
-
-
-def test_a_client_whose_lock_is_free_is_left_to_the_ordinary_takeover(deploy: Deploy) -> None:
-    deployment = deploy()
-    ids = deployment.fill("in", ["gate:stop", *[""] * 3])
-    killed = deployment.start()
-    wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
-    client = client_of(deployment, killed)
-    killed.kill_everything()
-    refused = takeover(deployment, client, "--it-is-dead")
-    assert refused.returncode == 1
-    assert "its lock is free" in refused.stderr
-    deployment.open("stop")
-    deployment.drain()
-    assert_settled_once(deployment, ids, kills=1)
-    assert takeover(deployment).stderr == "no clients\n"
-    unknown = takeover(deployment, client, "--it-is-dead")
-    assert unknown.returncode == 2
-    assert f"there is no client {client!r}" in unknown.stderr

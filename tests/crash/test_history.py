@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
 from connector.operate.history import Life, read_all, read_life
 from tests.crash.conftest import EVERY_PROVIDER, Deploy
 from tests.crash.harness import CrashDeployment, assert_settled_once
 
-JAVA = False
-
-IN_THE_DRIVER = ("history", "settle.record", "settle.committing", "settle.finished")
-OF_TABLES = ("history",)
+PLACES = {
+    "dropbox": ("history", "settle.record", "settle.committing", "settle.finished"),
+    "postgresql": ("history",),
+}
 
 
 def lives(deployment: CrashDeployment, ids: list[str]) -> list[Life]:
@@ -21,15 +19,12 @@ def lives(deployment: CrashDeployment, ids: list[str]) -> list[Life]:
     return [read_life(history, identity) for identity in ids]
 
 
-@pytest.mark.parametrize("provider_type", ["dropbox", "postgresql"])
+@pytest.mark.parametrize("provider_type", PLACES)
 def test_a_driver_killed_around_its_rows_leaves_each_life_true(deploy: Deploy, provider_type: str) -> None:
     deployment = deploy(inputs=("a",), connector={"PollQuantity": 20})
     ids = deployment.fill("a", [""] * 40 + ["raise:no"] * 3)
-    places = IN_THE_DRIVER if provider_type == "dropbox" else OF_TABLES
-    for place in places:
-        run = deployment.start("--drain", fault=f"{place}:1=kill")
-        assert run.wait() == -signal.SIGKILL, run.errors
-        run.await_gone()
+    for place in PLACES[provider_type]:
+        deployment.kill_driver_at(place)
         ids += deployment.fill("a", [""] * 10)
     deployment.drain()
     good = [identity for identity in ids if identity in deployment.ids("archive")]
@@ -49,9 +44,7 @@ def test_an_event_that_runs_again_is_told_to_have_been_given_back(deploy: Deploy
     copy = {"object": "Customer", "name": "copy", "destination": "queue://copies"}
     deployment = deploy(inputs=("a",), only=[copy])
     (identity,) = deployment.fill("a", [""])
-    run = deployment.start("--drain", fault="history:1=kill")
-    assert run.wait() == -signal.SIGKILL, run.errors
-    run.await_gone()
+    deployment.kill_driver_at("history")
     (life,) = lives(deployment, [identity])
     assert [one.row.what for one in life.events] == ["published"]
     deployment.drain()

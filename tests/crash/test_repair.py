@@ -1,176 +1,124 @@
-"""Messages that an operator moves back with a command or with `mv`, and names that come again."""
+"""Commands and the console move messages of operators: kills lose nothing, and the next call goes on."""
 
 from __future__ import annotations
 
 import json
 import signal
-import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Final
 
 import pytest
 
 from connector.messaging.destination import parse_destination
-from connector.messaging.message import Message, PropertyValue
-from connector.stores.dropbox.provider import DropboxProvider
-from tests.crash.conftest import EVERY_PROVIDER, Deploy
+from connector.messaging.message import Message
+from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment
+from tests.forked_command import PipedProcess
 
-JAVA = False
-
-
-def _move(deployment: CrashDeployment, source: str, target: str) -> None:
-    for name in deployment.names(source):
-        deployment.folder(source).joinpath(name).rename(deployment.folder(target) / name)
-
-
-def _properties(deployment: CrashDeployment, queue: str) -> dict[str, PropertyValue]:
-    """The properties of the one message of a queue, however long its name is."""
-    (message,) = DropboxProvider(deployment.root).existing().browse(parse_destination(queue))
-    return message.properties
+OF_FILES: Final = ("claim:7", "settle.record", "settle.committing", "settle.finished", "settle.move:3")
+OF_TABLES: Final = ("claim:7", "claim.uncommitted:2", "settle.record", "settle.committing", "settle.finished")
+"""Places and counts. A commit is of 500 messages, and the command that dies has begun the first one."""
+NUMBER: Final = 1400
+"""Of messages. Six of seven are meant, so that some are left for the last place."""
 
 
-def test_a_repaired_message_goes_only_to_those_who_had_not_confirmed(deploy: Deploy) -> None:
-    """Three subscribers: one confirmed, one failed, one is a queue that is sent to when all is well."""
-    deployment = deploy(
-        subscriptions=[
-            {"object": "Customer", "name": "second", "process": "processes:second"},
-            {"object": "Customer", "name": "copy", "destination": "queue://copies"},
-        ],
-        connector={"DuplicateEventElimination": True},
-    )
-    (deployment.directory / "broken").touch()
-    ids = deployment.fill("in", [""], second="flag:broken")
-    deployment.drain()
-    assert deployment.ids("error") == {ids[0]: 1}
-    assert deployment.names("copies") == [], "what a failed event prepared is not sent"
-    _move(deployment, "error", "in")
-    deployment.drain()
-    assert deployment.begun("store") == {ids[0]: 1}
-    assert [d.count for d in deployment.deliveries() if d.subscription == "second" and d.word == "begin"] == [
-        1,
-        2,
-    ]
-    properties = _properties(deployment, "error")
-    assert properties["connector_attempts"] == 2
-    assert str(properties["connector_reason"]).startswith("second: ValueError: the flag is up (processes.py:")
-    (deployment.directory / "broken").unlink()
-    _move(deployment, "error", "in")
-    deployment.drain()
-    assert deployment.begun("store") == {ids[0]: 1}
-    assert deployment.begun("second") == {ids[0]: 3}
-    assert deployment.ids("archive") == {ids[0]: 1}
-    properties = _properties(deployment, "archive")
-    assert (properties["connector_attempts"], properties["connector_outcome"]) == (3, "published")
-    assert "connector_reason" not in properties
-    assert len(deployment.names("copies")) == 1
-    assert deployment.leftovers() == []
-
-
-def test_an_archived_message_moved_back_is_a_duplicate_and_a_bare_name_that_comes_again_is_not(
-    deploy: Deploy,
-) -> None:
-    """The same file is the same message wherever it has been; a new file of the same name is another."""
-    deployment = deploy(connector={"DuplicateEventElimination": True})
-    body = '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}'
-    structured = deployment.fill("in", [""])
-    deployment.drop("in", body, "report.json")
-    deployment.drain()
-    assert deployment.begun() == {structured[0]: 1, "report.json": 1}
-
-    _move(deployment, "archive", "in")
-    run = deployment.drain()
-    assert run.summary["duplicates"] == 2
-    assert run.summary["published"] == 0
-    assert all("connector_outcomeS=duplicate" in name for name in deployment.names("archive"))
-    assert set(deployment.begun().values()) == {1}
-
-    time.sleep(0.01)  # clocks of file systems are coarse
-    deployment.drop("in", body, "report.json")  # next day
-    run = deployment.drain()
-    assert run.summary["published"] == 1
-    assert deployment.begun()["report.json"] == 2
-    assert len(deployment.names("archive")) == 3
-    assert deployment.leftovers() == []
-
-
-def test_two_copies_in_one_cycle_without_elimination_both_reach_a_queue(deploy: Deploy) -> None:
-    """What each of them sends is prepared for itself, although their ids are equal."""
-    deployment = deploy(
-        subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}]
-    )
-    body = '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}'
-    deployment.drop("in", body, "4.1700000000000000-t-1.T")
-    deployment.drop("in", body, "5.1700000000000000-t-1.T")
-    deployment.drain()
-    assert deployment.begun() == {"ID:1700000000000000-t-1": 2}
-    assert len(deployment.names("copies")) == 2
-    assert deployment.leftovers() == []
-
-
-STEPS = (
-    "claim:7",
-    "claim:550",
-    "claim.uncommitted:2",
-    "settle.record",
-    "settle.record:2",
-    "settle.committing",
-    "settle.committing:2",
-    "settle.move:3",
-    "settle.move:550",
-    "settle.finished",
-    "settle.finished:2",
-)
-"""Places and counts, for two commits of 500 and 100 messages. Not every provider has every place."""
-NUMBER = 700
-
-
-def _steps() -> list[tuple[str, str]]:
-    """Each provider with the places that its settlement has."""
-    missing = {
-        "dropbox": ("claim.uncommitted",),
-        **dict.fromkeys(("sqlite", "postgresql"), ("settle.move",)),
-    }
-    return [
-        (provider, step)
-        for provider in EVERY_PROVIDER
-        for step in STEPS
-        if step.partition(":")[0] not in missing[provider]
-    ]
-
-
-def _commands() -> list[tuple[str, str, str]]:
-    """A replay with each place, and the other commands with one place of their second commit."""
-    replays = [(provider, step, "replay") for provider, step in _steps()]
-    others = [
-        (provider, "settle.committing:2", what) for provider in EVERY_PROVIDER for what in ("move", "discard")
-    ]
-    return replays + others
-
-
-@pytest.mark.parametrize(("provider_type", "step", "what"), _commands())
-def test_a_command_that_is_killed_loses_nothing_and_goes_on(deploy: Deploy, step: str, what: str) -> None:
-    deployment = deploy()
-    deployment.drain()  # makes the root
-    error = parse_destination("queue://error")
-    sent = [Message(b"body") for _ in range(NUMBER)]
-    for number, message in enumerate(sent):
+def _fail(messages: Sequence[Message]) -> None:
+    """Makes them what an adapter has put into its error destination."""
+    for number, message in enumerate(messages):
         message.set_property("connector_outcome", "failed")
         message.set_property("connector_kind", "refused" if number % 7 else "timeout")
         message.set_property("connector_origin_destination", "queue://back")
-    connection = deployment.provider.connect()
-    ids = connection.send(error, sent)
-    connection.close()
-    meant = [identity for number, identity in enumerate(ids) if number % 7]
-    arguments = {"replay": [], "move": ["error", "back"], "discard": ["error"]}[what]
-    target = "archive" if what == "discard" else "back"
-    arguments += ["--kind", "refused", "--yes", "--json"]
 
-    run = deployment.start(*arguments, verb=what, fault=f"{step}=kill", java=False)
-    assert run.wait() == -signal.SIGKILL, run.errors
-    run.await_gone()
-    run = deployment.start(*arguments, verb=what, java=False)
+
+def _send(deployment: CrashDeployment, queue: str, messages: Sequence[Message]) -> list[str]:
+    with closing(deployment.provider.connect()) as connection:
+        return connection.send(parse_destination(queue), messages)
+
+
+@pytest.mark.parametrize(
+    ("provider_type", "verb", "arguments", "places"),
+    [
+        ("dropbox", "replay", [], OF_FILES),
+        ("sqlite", "move", ["error", "back"], OF_TABLES),
+        ("postgresql", "discard", ["error"], OF_TABLES),
+    ],
+)
+def test_a_command_that_is_killed_loses_nothing_and_goes_on(
+    deploy: Deploy, verb: str, arguments: Sequence[str], places: Sequence[str]
+) -> None:
+    """One command after the other over the same messages. Each first takes over from the one before."""
+    deployment = deploy()
+    deployment.drain()  # makes the root
+    sent = [Message(b"body") for _ in range(NUMBER)]
+    _fail(sent)
+    ids = _send(deployment, "queue://error", sent)
+    meant = [identity for number, identity in enumerate(ids) if number % 7]
+    arguments = [*arguments, "--kind", "refused", "--yes", "--json"]
+    for place in places:
+        run = deployment.start(*arguments, verb=verb, fault=f"{place}=kill")
+        assert run.wait() == -signal.SIGKILL, run.errors
+        run.await_gone()
+    run = deployment.start(*arguments, verb=verb)
     assert run.wait() == 0, run.errors
     done = json.loads(run.output)
     assert done["moved"] == done["matched"]
-    assert deployment.ids(target) == dict.fromkeys(meant, 1)
+    assert deployment.ids("archive" if verb == "discard" else "back") == dict.fromkeys(meant, 1)
     assert deployment.ids("error") == dict.fromkeys(set(ids) - set(meant), 1)
     assert [path for path in deployment.leftovers() if "error" not in path] == []
+
+
+CORRECT: Final = """
+import sys
+from connector.config.loading import load
+from connector.messaging.destination import parse_destination
+from connector.service.orders import correct_message
+
+identity = sys.argv[1]
+correct_message(load("adapter.yaml"), parse_destination("queue://error"), identity, b"corrected", by="eva")
+"""
+"""What the console calls, in a process of its own."""
+
+
+def _correct(deployment: CrashDeployment, identity: str, fault: str = "") -> tuple[int, str]:
+    """Returns the exit status and the errors."""
+    directory = deployment.directory
+    with PipedProcess(identity, script=CORRECT, cwd=directory, CONNECTOR_FAULT=fault) as process:
+        _, errors = process.communicate()
+        return process.wait(), errors
+
+
+def _bodies(deployment: CrashDeployment, queue: str) -> list[bytes]:
+    with closing(deployment.provider.existing()) as connection:
+        return sorted(one.body for one in connection.browse(parse_destination(queue)))
+
+
+@pytest.mark.parametrize(
+    ("provider_type", "before", "after"),
+    [
+        ("dropbox", ["claim"], ["settle.record", "settle.committing", "settle.move", "settle.move:2"]),
+        ("sqlite", ["claim", "claim.uncommitted"], ["settle.record", "settle.committing"]),
+    ],
+)
+def test_a_correction_that_is_killed_is_made_once_or_not_at_all(
+    deploy: Deploy, before: list[str], after: list[str]
+) -> None:
+    """PostgreSQL has the places of SQLite."""
+    deployment = deploy()
+    deployment.drain()  # makes the root
+    places = [*before, *after, "settle.finished"]
+    messages = [Message(place.encode()) for place in places]
+    _fail(messages)
+    ids = _send(deployment, "queue://error", messages)
+    _send(deployment, "queue://back", [Message(b"waits")])
+    for place, identity in zip(places, ids, strict=True):
+        status, errors = _correct(deployment, identity, f"{place}=kill")
+        assert status == -signal.SIGKILL, errors
+        status, errors = _correct(deployment, identity)
+        if status:  # the kill came after the commit
+            assert f"{identity} is not in queue://error any more" in errors
+            assert place not in before
+    assert _bodies(deployment, "back") == [*[b"corrected"] * len(places), b"waits"]
+    assert _bodies(deployment, "archive") == sorted(place.encode() for place in places)
+    assert deployment.ids("error") == {}
+    assert deployment.leftovers() == []

@@ -7,50 +7,26 @@ from collections import Counter
 
 from connector.stores.dropbox import codec
 from tests.crash.conftest import Deploy
-from tests.crash.harness import CrashDeployment
 from tests.waiting import wait_for
-
-JAVA = False
-
-OTHER = {"object": "Customer", "name": "second", "process": "processes:second"}
-SERVED, REFUSED = "", "raise:no stock"
 
 
 def test_workers_that_are_killed_again_and_again_answer_each_request_once(deploy: Deploy) -> None:
-    deployment = deploy(store={"reply": True}, subscriptions=[OTHER], connector={"max_attempts": 50})
-    sent = _ask(deployment, 8)
-    assert deployment.start("--drain", fault="deliver:7=kill,done:5=kill").wait() == 0
-    _assert_answered_once(deployment, sent)
-    assert len({delivery.pid for delivery in deployment.deliveries()}) > 4
-
-
-def _ask(deployment: CrashDeployment, count: int) -> dict[str, str]:
-    """Requests that are answered so or so, and that another subscriber takes or refuses, ``count`` of each.
-
-    Returns the status that each is to be answered with.
-    """
+    """Requests that are answered so or so, and that another subscriber takes or refuses."""
+    other = {"object": "Customer", "name": "second", "process": "processes:second"}
+    deployment = deploy(store={"reply": True}, subscriptions=[other], connector={"max_attempts": 50})
     sent: dict[str, str] = {}
-    for name, status in ((SERVED, "SUCCESS"), (REFUSED, "FAIL")):
+    for name, status in (("", "SUCCESS"), ("raise:no stock", "FAIL")):
         for second in ("", "raise:of another subscriber"):
-            ids = deployment.fill("in", [name] * count, second=second, reply_to="replies")
+            ids = deployment.fill("in", [name] * 8, second=second, reply_to="replies")
             sent.update(dict.fromkeys(ids, status))
-    return sent
-
-
-def _assert_answered_once(deployment: CrashDeployment, sent: dict[str, str]) -> None:
+    run = deployment.start("--drain", fault="deliver:7=kill,done:5=kill")
+    assert run.wait() == 0, run.errors
+    replies = [codec.decode(name)[0] for name in deployment.names("replies")]
+    told = [(str(one.correlation_id), str(one.properties["ResponseResult"])) for one in replies]
+    assert Counter(told) == Counter(sent.items())
     assert deployment.ids("archive") + deployment.ids("error") == Counter(list(sent))
-    assert Counter(_replies(deployment)) == Counter(sent.items())
-    assert deployment.leftovers() == []
-    assert deployment.names("replies", "working") == []
-
-
-def _replies(deployment: CrashDeployment) -> list[tuple[str, str]]:
-    """The requests that have been answered, and how."""
-    found = []
-    for name in deployment.names("replies"):
-        reply, _ = codec.decode(name)
-        found.append((reply.correlation_id or "", str(reply.properties["ResponseResult"])))
-    return found
+    assert deployment.leftovers() == deployment.names("replies", "working") == []
+    assert len({delivery.pid for delivery in deployment.deliveries()}) > 4
 
 
 OBJECTS = """

@@ -18,7 +18,7 @@ _RETRIES = {"RestartRetryCount": 300, "RestartRetryInterval": 0.01}
 
 
 def await_text(run: Run, text: str, times: int = 1) -> None:
-    wait_for(lambda: run.errors.count(text) >= times, 120, what=text)
+    wait_for(lambda: run.errors.count(text) >= times, 120, what=lambda: f"{text}: {run.errors}")
 
 
 def stop(run: Run) -> None:
@@ -26,104 +26,63 @@ def stop(run: Run) -> None:
     run.await_gone()
 
 
+@pytest.mark.parametrize("java", [False, True])
 def test_a_service_waits_for_a_database_that_is_away_at_the_start(
-    own_postgres: PostgresServer, deploy: Deploy
+    own_postgres: PostgresServer, deploy: Deploy, java: bool
 ) -> None:
-    deployment = deploy(java=False, database=own_postgres.url(), connector=_RETRIES)
+    """With Spark the database is lost while Java starts, so that the service has seen the database."""
+    deployment = deploy(java=java, database=own_postgres.url(), connector=_RETRIES)
     ids = deployment.fill("in", ["", ""])
-    own_postgres.stop()
+    if not java:
+        own_postgres.stop()
     run = deployment.start()
-    await_text(run, "restarting the connection failed", 2)
+    if java:
+        wait_for(run.java, 120, what=lambda: run.errors)
+        own_postgres.kill()
+    await_text(run, "restarting the connection", 2)
     assert " ready [" not in run.errors
     own_postgres.start()
-    wait_for(lambda: len(deployment.begun()) == len(ids), 120, what=run.errors)
-    assert "connected again" in run.errors
-    stop(run)
-    assert deployment.begun() == dict.fromkeys(ids, 1)
-
-
-def test_a_service_starts_although_its_database_is_lost_before_it_is_ready(
-    own_postgres: PostgresServer, deploy: Deploy
-) -> None:
-    deployment = deploy(java=True, database=own_postgres.url(), connector=_RETRIES)
-    ids = deployment.fill("in", ["", ""])
-    run = deployment.start()
-    wait_for(lambda: run.java() is not None, 120, what=run.errors)
-    own_postgres.kill()
-    await_text(run, "restarting the connection")
-    assert " ready [" not in run.errors
-    own_postgres.start()
-    wait_for(lambda: len(deployment.begun()) == len(ids), 120, what=run.errors)
+    wait_for(lambda: len(deployment.begun()) == len(ids), 120, what=lambda: run.errors)
     stop(run)
     assert run.errors.count(" ready [") == 1
     assert deployment.begun() == dict.fromkeys(ids, 1)
 
 
-@pytest.mark.parametrize("arguments", [("--once",), ("--drain",)])
-def test_one_run_does_not_wait_for_a_database(
-    own_postgres: PostgresServer, deploy: Deploy, arguments: tuple[str, ...]
+def test_one_run_does_not_wait_for_a_database_and_a_signal_ends_the_wait_of_a_service(
+    own_postgres: PostgresServer, deploy: Deploy
 ) -> None:
-    deployment = deploy(java=False, database=own_postgres.url(), connector=_RETRIES)
+    patience = {"RestartRetryCount": 9, "RestartRetryInterval": 60}
+    deployment = deploy(database=own_postgres.url(), connector=patience)
     own_postgres.stop()
-    run = deployment.start(*arguments)
-    assert run.wait(60) == 1
-    assert "restarting" not in run.errors
-    assert "connector: cannot use postgresql+psycopg://" in run.errors
-
-
-@pytest.mark.parametrize("wrong", ["password", "database", "user"])
-def test_a_service_does_not_wait_until_a_mistake_is_right(
-    own_postgres: PostgresServer, deploy: Deploy, wrong: str
-) -> None:
-    right = {"password": own_postgres.password, "database": "/postgres", "user": "//connector:"}[wrong]
-    changed = {"password": "guess", "database": "/nobodys", "user": "//nobody:"}[wrong]
-    url = own_postgres.url().replace(right, changed)
-    deployment = deploy(
-        java=True, database=own_postgres.url(), connector=_RETRIES, provider_keys={"url": url}
-    )
-    run = deployment.start()
-    assert run.wait(60) == 1
-    assert "restarting" not in run.errors
-    assert "correct the" in run.errors
-    assert run.java() is None
-    assert "guess" not in run.errors
-
-
-def test_a_signal_ends_the_wait_for_a_database(own_postgres: PostgresServer, deploy: Deploy) -> None:
-    deployment = deploy(
-        java=False,
-        database=own_postgres.url(),
-        connector={"RestartRetryCount": 9, "RestartRetryInterval": 60},
-    )
-    own_postgres.stop()
+    for argument in ("--once", "--drain"):
+        run = deployment.start(argument)
+        assert run.wait(60) == 1
+        assert "restarting" not in run.errors
+        assert "connector: cannot use postgresql+psycopg://" in run.errors
     run = deployment.start()
     await_text(run, "restarting the connection failed")
     stop(run)
     assert "connected again" not in run.errors
 
 
-def test_the_last_line_says_that_a_database_stayed_away(own_postgres: PostgresServer, deploy: Deploy) -> None:
-    deployment = deploy(
-        java=False,
-        database=own_postgres.url(),
-        connector={"RestartRetryCount": 2, "RestartRetryInterval": 0},
-    )
-    own_postgres.stop()
-    run = deployment.start()
+def test_a_service_does_not_wait_until_a_mistake_is_right(postgres: PostgresServer, deploy: Deploy) -> None:
+    """Other mistakes of a URL: tests/stores/sql. Java has started meanwhile, and ends."""
+    url = postgres.url().replace(postgres.password, "guess")
+    run = deploy(java=True, database=url, connector=_RETRIES).start()
     assert run.wait(60) == 1
-    last = run.errors.splitlines()[-1]
-    assert last.startswith("connector: cannot use postgresql+psycopg://")
-    assert "; 2 restarts of the connection failed (RestartRetryCount), the last one with: " in last
+    assert "restarting" not in run.errors
+    assert "correct the" in run.errors
+    assert "guess" not in run.errors
+    run.await_gone()
 
 
 def test_a_service_starts_although_java_is_killed_before_it_is_ready(deploy: Deploy) -> None:
     deployment = deploy(java=True, connector=_RETRIES)
     ids = deployment.fill("in", ["", ""])
     run = deployment.start()
-    java = wait_for(run.java, 120, what=run.errors)
-    assert java is not None
+    java = wait_for(run.java, 120, what=lambda: run.errors)
     run.signal_one(java, signal.SIGKILL)
-    wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 120, what=run.errors)
+    deployment.await_archived(ids)
     assert "was ended by signal 9" in run.errors
     stop(run)
     assert deployment.leftovers() == []
@@ -131,8 +90,7 @@ def test_a_service_starts_although_java_is_killed_before_it_is_ready(deploy: Dep
 
 def test_java_that_cannot_start_ends_a_service_at_once(deploy: Deploy) -> None:
     options = {"conf": {"spark.driver.extraJavaOptions": "-javaagent:/no/such.jar"}}
-    deployment = deploy(java=True, connector=_RETRIES, spark=options)
-    run = deployment.start()
+    run = deploy(java=True, connector=_RETRIES, spark=options).start()
     assert run.wait(60) == 1
     assert "restarting" not in run.errors
 
@@ -145,10 +103,10 @@ def test_a_service_starts_although_its_workers_are_killed_before_it_is_ready(dep
     def workers() -> list[int]:
         return [pid for pid in run.members() if _runs(pid, "connector.spark.daemon")]
 
-    for pid in wait_for(workers, 120, what=run.errors):
+    for pid in wait_for(workers, 120, what=lambda: run.errors):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 120, what=run.errors)
+    deployment.await_archived(ids)
     stop(run)
     assert deployment.leftovers() == []
 

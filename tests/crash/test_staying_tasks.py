@@ -1,4 +1,4 @@
-"""Tasks that stay, in the adapter's own Spark: whatever dies, stands still or is cancelled, nothing is lost.
+"""Tasks of Spark that take events: whatever dies, stands still or is cancelled, nothing is lost.
 
 One run bears many kills where it can, because a start of Spark costs seconds.
 """
@@ -8,102 +8,68 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from connector.java import find_java
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, assert_settled_once
-from tests.runs import REPOSITORY, Run
+from tests.runs import REPOSITORY, Run, parent_of
 from tests.spark.standalone import executor_options, java_home_for_executors
 from tests.waiting import is_running, wait_for
 
 QUEUES = ("a", "b")
 
 
-def _archived(deployment: CrashDeployment, ids: list[str]) -> Callable[[], bool]:
-    return lambda: set(ids) <= set(deployment.ids("archive"))
+def _fill(deployment: CrashDeployment, *names: str) -> list[str]:
+    """Sends messages to each queue."""
+    return [i for queue in QUEUES for i in deployment.fill(queue, names)]
 
 
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def _children(run: Run, parent: int) -> list[int]:
-    return [pid for pid in run.members() if is_running(pid) and _parent(pid) == parent]
+def _children(run: Run, parent: int | None) -> list[int]:
+    return [pid for pid in run.members() if is_running(pid) and parent_of(pid) == parent]
 
 
 def _daemon(run: Run) -> int:
     """PySpark's daemon, the child of Java."""
-    java = run.java()
-    assert java is not None
-    (daemon,) = wait_for(lambda: _children(run, java), what="a daemon")
+    (daemon,) = wait_for(lambda: _children(run, run.java()), what="a daemon")
     return daemon
 
 
-def _workers(run: Run) -> list[int]:
-    return _children(run, _daemon(run))
+def _kill(pid: int | None) -> None:
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
 
 
-def _socket_of(run: Run) -> str:
-    """The path of the socket to which the tasks connect."""
-    inodes = set()
-    for descriptor in os.listdir(f"/proc/{run.pid}/fd"):
-        try:
-            target = os.readlink(f"/proc/{run.pid}/fd/{descriptor}")
-        except FileNotFoundError:
-            continue
-        if target.startswith("socket:["):
-            inodes.add(target.removeprefix("socket:[").removesuffix("]"))
-    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
-        fields = line.split(maxsplit=7)
-        if fields[6] in inodes and len(fields) == 8 and fields[7].endswith("/tasks"):
-            return fields[7]
-    raise AssertionError("the driver has no socket for tasks")
-
-
-def test_workers_and_runners_killed_again_and_again_at_each_step_delay_two_adapters_and_no_more(
+def test_workers_and_runners_killed_again_and_again_at_each_step_delay_an_adapter_and_no_more(
     deploy: Deploy,
 ) -> None:
     """Each process counts for itself, so that each new worker and each new runner is killed in its turn."""
-    deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 6, "max_attempts": 1000})
-    ids = [i for queue in QUEUES for i in deployment.fill(queue, ["", "sleep:0.002"] * 75)]
+    deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 6, "max_attempts": 1000}, java=True)
+    ids = _fill(deployment, *["", "sleep:0.002"] * 50)
     faults = "task.taken:9=kill,task.answered:6=kill,begin:31=kill,deliver:37=kill,done:23=kill"
-    runs = [deployment.start("--drain", "--json", fault=faults) for _ in range(2)]
-    assert [run.wait(300) for run in runs] == [0, 0], [run.errors for run in runs]
-    for run in runs:
-        run.await_gone()
+    run = deployment.start("--drain", "--json", fault=faults)
+    assert run.wait(300) == 0, run.errors
+    run.await_gone()
     runners = len({delivery.pid for delivery in deployment.deliveries()})
     assert runners > 10, "nothing was killed"
     assert_settled_once(deployment, ids, kills=runners, tasks=1)
 
 
-KILLED = {
-    "task.connect": False,
-    "task.assigned:3": False,
-    "task.taken:2": False,
-    "task.answered:2": True,
-}
-"""Where the driver is killed, and whether all others are killed, too. The first assignment is a check."""
-
-
 def test_a_driver_killed_around_an_assignment_leaves_what_the_journal_says(deploy: Deploy) -> None:
-    """Each run first takes over from the one before. In the last one, nobody has read the answer."""
-    deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 20})
-    ids = []
-    for place, whole_group in KILLED.items():
-        ids += [i for queue in QUEUES for i in deployment.fill(queue, ["", "sleep:0.002"] * 6)]
-        run = deployment.start("--drain", fault=f"{place}=pause")
-        run.await_pause(place.partition(":")[0])
-        run.kill_while_paused(whole_group=whole_group)
+    """One has sent an assignment, and one has not read the answer to it.
+
+    The first assignment of a run is a check.
+    """
+    deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 20}, java=True)
+    ids = _fill(deployment, *["", "sleep:0.002"] * 6)
+    deployment.kill_while_paused_at("task.assigned:3", whole_group=False)
     deployment.java = False
     deployment.drain()
     deployment.java = True
@@ -116,7 +82,7 @@ def test_a_driver_killed_around_an_assignment_leaves_what_the_journal_says(deplo
     run.kill_while_paused(whole_group=False)
     deployment.java = False
     deployment.drain()
-    assert_settled_once(deployment, ids, kills=len(KILLED))
+    assert_settled_once(deployment, ids, kills=2)
 
 
 def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
@@ -130,10 +96,11 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
             "stop_timeout": "3s",
             "worker_events": 9,
         },
+        java=True,
     )
     run = deployment.start("--json", fault="task.connect=pause")
     paused = wait_for(lambda: len(found := run.paused("task.connect")) == 2 and found)
-    run.signal_one(paused[0], signal.SIGKILL)  # in the handshake
+    _kill(paused[0])  # in the handshake
     wait_for(lambda: set(run.paused("task.connect")) - set(paused), what="replaced")
     ids: list[str] = []
     kills = 0
@@ -145,44 +112,23 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
         """
         nonlocal kills
         kills += kill
-        for queue in QUEUES:
-            ids.extend(deployment.fill(queue, ["sleep:0.25", f"gate:{name}", "", ""]))
+        ids.extend(_fill(deployment, "sleep:0.25", f"gate:{name}", "", ""))
         happen(wait_for(lambda: deployment.reached(name), 120, f"{name}: {run.errors}"))
         deployment.open(name)
-        wait_for(_archived(deployment, ids), 120, f"{name}: {run.errors}")
+        deployment.await_archived(ids)
 
-    def come_as_strangers(runners: list[int]) -> None:
-        """Hundreds that say nothing. A killed worker is replaced nevertheless."""
-        path = _socket_of(run)
-        for number in range(200):
-            strangers.append(socket.socket(socket.AF_UNIX))
-            strangers[-1].connect(path)
-            if number % 2:
-                strangers[-1].send(b"\xff" * number)
-        run.signal_parent_of(runners[0])
-
-    def kill_java(runners: list[int]) -> None:
-        java = run.java()
-        assert java is not None
-        run.signal_one(java, signal.SIGKILL)
-
-    strangers: list[socket.socket] = []
     with _going_on(run):
-        beside("nothing", lambda runners: None, kill=False)
         beside("worker", lambda runners: run.signal_parent_of(runners[0]))
-        beside("runner", lambda runners: run.signal_one(runners[0], signal.SIGKILL))
+        beside("runner", lambda runners: _kill(runners[0]))
         beside("stopped", lambda runners: _stop_while_it_ends(deployment, runners[0], "stopped"), kill=False)
         beside("hangup", lambda runners: run.signal_one(_daemon(run), signal.SIGHUP), kill=False)
         beside("end", lambda runners: run.signal_one(_daemon(run), signal.SIGTERM))
-        beside("java", kill_java)
-        beside("strangers", come_as_strangers)
-        for worker in _workers(run):  # while they are idle
-            run.signal_one(worker, signal.SIGKILL)
-        beside("daemon", lambda runners: run.signal_one(_daemon(run), signal.SIGKILL))
-        beside("workers", lambda runners: _end_workers(run, runners))
+        beside("java", lambda runners: _kill(run.java()))
+        for worker in _children(run, _daemon(run)):  # while they are idle
+            _kill(worker)
+        beside("daemon", lambda runners: _kill(_daemon(run)))
+        beside("workers", lambda runners: list(map(run.signal_parent_of, runners)))
         beside("last", lambda runners: None, kill=False)
-    for stranger in strangers:
-        stranger.close()
     run.stop()
     run.await_gone()
     assert_settled_once(deployment, ids, kills=kills)
@@ -192,25 +138,17 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
 
 @pytest.mark.parametrize("order", ["destination", "none"])
 def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Deploy, order: str) -> None:
-    deployment = deploy(
-        connector={"worker_events": 10, "order": order}, java=False, spark={"master": "local[1]"}
-    )
+    deployment = deploy(connector={"worker_events": 10, "order": order}, spark={"master": "local[1]"})
     ids = deployment.fill("in", [""] * 95)
     run = deployment.drain()
     assert sorted(_events_of_each_runner(deployment).values()) == [5, *[10] * 9]
     assert run.errors.count("a worker is replaced after many events") == 9
-    assert deployment.begun() == dict.fromkeys(ids, 1)
     assert_settled_once(deployment, ids, kills=0)
-
-
-def _end_workers(run: Run, runners: Sequence[int]) -> None:
-    for runner in runners:
-        run.signal_parent_of(runner)
 
 
 def _stop_while_it_ends(deployment: CrashDeployment, runner: int, name: str) -> None:
     """Stops the worker of a runner at a gate, until the event of the runner has ended."""
-    worker = _parent(runner)
+    worker = parent_of(runner)
     identity = [one.id for one in deployment.deliveries() if one.pid == runner][-1]
     os.kill(worker, signal.SIGSTOP)
     deployment.open(name)
@@ -240,8 +178,8 @@ def _going_on(run: Run) -> Iterator[None]:
         thread.join()
 
 
-PROGRAM = """
-import json, pathlib, threading, time, urllib.request
+OWN_SPARK = """
+import json, pathlib, threading, urllib.request
 from connector import Adapter
 from tests.waiting import wait_for
 
@@ -284,10 +222,10 @@ def test_jobs_of_the_program_run_while_all_tasks_are_busy_and_may_cancel_all_job
         connector={"stop_timeout": "2s"},
         spark={"conf": {"spark.ui.enabled": "true", "spark.ui.port": "0"}},
     )
-    ids = [i for queue in QUEUES for i in deployment.fill(queue, ["sleep:0.2", "gate:1", "", ""])]
-    program = _Program(deployment, PROGRAM)
+    ids = _fill(deployment, "sleep:0.2", "gate:1", "", "")
+    program = _Program(deployment, OWN_SPARK)
     try:
-        program.wait_for(lambda: (deployment.directory / "cancelled").exists())
+        program.wait_for((deployment.directory / "cancelled").exists)
         program.wait_for(lambda: len(deployment.reached("1")) > 2)  # runs again
         deployment.open("1")
         said = json.loads(program.end())
@@ -310,14 +248,20 @@ from connector import Adapter
 from connector.errors import ConnectorError
 from tests.waiting import wait_for
 
-session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+session = SparkSession.builder.master("local[3]").config("spark.ui.enabled", "false").getOrCreate()
+context = session.sparkContext
 here = pathlib.Path.cwd()
 
-def cancel():
-    wait_for((here / "cancel").exists)
-    session.sparkContext.cancelAllJobs()
+def slow(number):
+    time.sleep(0.2)  # the job goes on beside the jobs of the adapter
+    return number
 
-threading.Thread(target=cancel, daemon=True).start()
+def jobs():
+    wait_for((here / "cancel").exists)
+    context.cancelAllJobs()
+    (here / "sum").write_text(str(context.parallelize(range(20), 1).map(slow).sum()))
+
+threading.Thread(target=jobs, daemon=True).start()
 while True:
     try:
         with Adapter.from_file("adapter.yaml", spark=session) as adapter:
@@ -329,8 +273,8 @@ while True:
 """
 
 
-def test_ten_kills_of_an_adapter_that_runs_a_job_for_each_batch(deploy: Deploy) -> None:
-    """A session of the user's: runners die at three steps by themselves, the rest is done to them."""
+def test_kills_of_an_adapter_in_a_session_of_the_user_that_runs_a_job_for_each_batch(deploy: Deploy) -> None:
+    """Runners die at three steps by themselves, the rest is done to them. Jobs of the program run beside."""
     deployment = deploy(
         inputs=QUEUES, connector={"PollQuantity": 5, "stop_timeout": "3s", "max_attempts": 1000}
     )
@@ -339,30 +283,33 @@ def test_ten_kills_of_an_adapter_that_runs_a_job_for_each_batch(deploy: Deploy) 
     ids = deployment.fill("a", [""] * 40)
     kills = 0
 
+    def archived() -> bool:
+        return set(ids) <= set(deployment.ids("archive"))
+
     def beside(name: str, happen: Callable[[int], object]) -> None:
         nonlocal kills
         kills += 1
-        for queue in QUEUES:
-            ids.extend(deployment.fill(queue, ["sleep:0.2", f"gate:{name}", "", ""]))
+        ids.extend(_fill(deployment, "sleep:0.2", f"gate:{name}", "", ""))
         program.wait_for(lambda: deployment.reached(name))
         happen(deployment.reached(name)[0])
         deployment.open(name)
-        program.wait_for(_archived(deployment, ids))
+        program.wait_for(archived)
 
     try:
-        program.wait_for(_archived(deployment, ids))
-        beside("runner", lambda runner: os.kill(runner, signal.SIGKILL))
-        beside("worker", lambda runner: os.kill(_parent(runner), signal.SIGKILL))
+        program.wait_for(archived)
+        beside("runner", _kill)
+        beside("worker", lambda runner: _kill(parent_of(runner)))
         beside("stopped", lambda runner: _stop_while_it_ends(deployment, runner, "stopped"))
-        beside("hangup", lambda runner: os.kill(_parent(_parent(runner)), signal.SIGHUP))
-        beside("end", lambda runner: os.kill(_parent(_parent(runner)), signal.SIGTERM))
+        beside("hangup", lambda runner: os.kill(parent_of(parent_of(runner)), signal.SIGHUP))
+        beside("end", lambda runner: os.kill(parent_of(parent_of(runner)), signal.SIGTERM))
         beside("cancel", lambda _: (deployment.directory / "cancel").touch())
+        own = deployment.directory / "sum"
+        program.wait_for(lambda: own.exists() and own.read_text() == "190")
         ids.extend(deployment.fill("a", ["sleep:0.2", "gate:driver", "", ""]))
         program.wait_for(lambda: deployment.reached("driver"))
     finally:
         program.kill()
     deployment.open("driver")
-    deployment.java = False
     deployment.drain()
     runners = len({delivery.pid for delivery in deployment.deliveries()})
     assert_settled_once(deployment, ids, kills=runners + kills, tasks=2)

@@ -1,5 +1,7 @@
 """SIGKILL while a topic is polled through a durable subscription, and a part of a queue by a selector.
 
+Kills at each step of a topic: tests/crashing and tests/crash_states.
+
 What comes in by the topic is dropped there by a foreign program, so it is also the adapter that distributes
 it: to its own subscription, and to one of somebody else, which has to get the same.
 """
@@ -17,8 +19,6 @@ from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.waiting import wait_for
 
-JAVA = False
-
 PRICES = "topic://prices"
 AUDIT = "topic://prices|audit."
 ANOTHER_S = ("parts/target/", "topic-root/prices/.subscriptions/audit./target/")
@@ -27,20 +27,6 @@ INPUTS = [
     {"destination": PRICES, "subscription": "all"},
     {"destination": "queue://parts", "selector": "JMSXGroupID = 'ours'"},
 ]
-STEPS = (
-    ("fanout.claim", 4, "driver group"),
-    ("fanout.link", 3, "driver group"),
-    ("settle.committing", 3, "driver group"),
-    ("claim", 15, "group"),
-    ("settle.record", 3, "driver"),
-    ("settle.move", 9, "group"),
-    ("settle.finished", 4, "driver"),
-    ("begin", 5, "driver"),
-    ("deliver", 9, "group"),
-    ("done", 3, "driver"),
-)
-"""A place, which time it is reached (records are those of the fan-out, too), and who is killed there: the
-driver alone, or the whole group. All of both, without a topic, are in test_steps."""
 
 
 @dataclass
@@ -65,19 +51,6 @@ class Sent:
         assert all("JMSXDeliveryCount" not in name for name in deployment.names("parts"))
 
 
-def test_a_kill_at_every_step_loses_nothing_of_a_subscription_or_of_a_part_of_a_queue(deploy: Deploy) -> None:
-    deployment, sent = _deployed(deploy), Sent()
-    sent.send(deployment, 30)
-    kills = [(place, nth, victim) for place, nth, victims in STEPS for victim in victims.split()]
-    for place, nth, victim in kills:
-        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
-        run.await_pause(place)
-        run.kill_while_paused(whole_group=victim == "group")
-        sent.send(deployment, 10)
-    deployment.drain()
-    sent.assert_settled(deployment, kills=len(kills))
-
-
 def test_an_instance_takes_over_the_subscription_of_a_killed_one_without_a_restart(deploy: Deploy) -> None:
     """Two instances of one application share a subscription that is not shared with any other."""
     deployment, sent = _deployed(deploy, PollQuantity=20), Sent()
@@ -91,7 +64,7 @@ def test_an_instance_takes_over_the_subscription_of_a_killed_one_without_a_resta
     killed.kill_everything()
     deployment.open("1")
     sent.send(deployment, 5)
-    wait_for(lambda: len(deployment.names("archive")) == len(sent.by_topic + sent.ours), 120)
+    deployment.await_archived(sent.by_topic + sent.ours)
     neighbour.stop()
     sent.assert_settled(deployment, kills=1)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +16,9 @@ from tests.crash_states.planted import PLANTS
 from tests.crash_states.runs import DISKS, Bench, Disk, cases_of
 from tests.crash_states.scenarios import SCENARIOS, Scenario
 from tests.crash_states.states import KINDS
-from tests.crash_states.world import ChildFailed, Job, import_all
+from tests.crash_states.world import ChildFailed, Job
+from tests.crashing.world import warm_up
+from tests.quick_folder import quick_folder
 
 _SHARES: Final = (0.6, 0.3, 0.1)
 """The share of states of each disk."""
@@ -34,21 +34,21 @@ def main() -> int:
     names = [one.name for one in SCENARIOS]
     parser.add_argument("--scenario", action="append", choices=names, help="only this one; may be repeated")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="side by side")
-    parser.add_argument("--plant", choices=list(PLANTS), help="a fault to be found")
+    parser.add_argument("--plant", choices=list(PLANTS), help="a fault to be found, once for each disk")
     arguments = parser.parse_args()
     chosen = [one for one in SCENARIOS if not arguments.scenario or one.name in arguments.scenario]
-    import_all()
+    warm_up()
     if arguments.plant:
         PLANTS[arguments.plant]()
     began = time.monotonic()
-    with _quick_folder() as directory:
+    with quick_folder(Path(tempfile.gettempdir())) as directory:
         bench = Bench(directory)
         for scenario in chosen:
             for disk in DISKS:
                 bench.world(scenario, disk)
         number = arguments.states / len(chosen)
         jobs = [
-            _Work(bench, scenario, disk, max(1, round(number * share)), arguments.seed)
+            _Work(bench, scenario, disk, max(1, round(number * share)), arguments.seed, bool(arguments.plant))
             for disk, share in zip(DISKS, _SHARES, strict=True)
             for scenario in chosen
         ]
@@ -65,14 +65,17 @@ def main() -> int:
 
 
 class _Work:
-    """The states of one scenario."""
+    """The states of one scenario. With ``stops`` the first failure is the last."""
 
-    def __init__(self, bench: Bench, scenario: Scenario, disk: Disk, number: int, seed: int) -> None:
+    def __init__(
+        self, bench: Bench, scenario: Scenario, disk: Disk, number: int, seed: int, stops: bool
+    ) -> None:
         self._bench = bench
         self._scenario = scenario
         self._disk = disk
         self._number = number
         self._seed = seed
+        self._stops = stops
         self.title = f"{scenario.name}, {disk.name}"
 
     def __call__(self) -> tuple[Counter[str], list[str]]:
@@ -83,6 +86,8 @@ class _Work:
             counts[case.state.kind] += 1
             if wrong := self._bench.run(case):
                 failures.append(f"{wrong}\n{case.text() if len(failures) < _MOST_TOLD else case.title}")
+                if self._stops:
+                    break
         return counts, failures
 
 
@@ -108,18 +113,6 @@ def _side_by_side(jobs: Sequence[_Work], processes: int) -> Iterator[tuple[Count
             for failure_ in failures[:_MOST_TOLD]:
                 print(f"--- seed {work._seed}: {failure_}", flush=True)
             yield counts, len(failures)
-
-
-@contextmanager
-def _quick_folder() -> Iterator[Path]:
-    """A folder in memory where there is such a place."""
-    shared = Path("/dev/shm")
-    base = shared if shared.is_dir() and os.access(shared, os.W_OK | os.X_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix="crash-states-", dir=base))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -33,41 +33,6 @@ _PLACES: Final = {"fail": "error", "unwanted": "unsubscribed"}
 Act = Callable[[World], None]
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """A run.
-
-    Args:
-        name: of the scenario.
-        setup: what is there before the record begins.
-        act: what is recorded.
-        recover: what a fresh process does after the crash.
-        check: raises AssertionError for whatever is lost, doubled or left.
-        subscriptions, connector, provider: of ``adapter.yaml``.
-        has_database: whether there is a business database.
-    """
-
-    name: str
-    setup: Act
-    act: Act
-    recover: Act
-    check: Act
-    subscriptions: Sequence[Mapping[str, Any]] = (STORE,)
-    connector: Mapping[str, Any] = field(default_factory=dict)
-    provider: Mapping[str, Any] = field(default_factory=dict)
-    has_database: bool = False
-
-    def make(self, directory: Path, durability: str) -> World:
-        """Makes the deployment."""
-        return World.make(
-            directory,
-            [dict(one) for one in self.subscriptions],
-            dict(self.connector),
-            {"durability": durability, **self.provider},
-            has_database=self.has_database,
-        )
-
-
 # -- what every message must keep ----------------------------------------------------------------------
 
 
@@ -85,9 +50,7 @@ def check_messages(world: World) -> None:
         if not is_copy(places[0]) and len(places) > 1:
             problems.append(f"{identity}, which nobody has been told was sent, is in {places}")
     problems += check_calls(world, sent)
-    problems += [f"left: {path}" for path in world.leftovers()]
-    problems += [f"headers are lost: {key}" for key in world.lost_headers()]
-    problems += [f"the body is damaged: {path}" for path in world.damaged()]
+    problems += world.remains()
     for path in world.files("data/in/incoming/target"):
         problems.append(f"left in the input: {path}")
     assert not problems, "\n".join(problems)
@@ -139,24 +102,30 @@ def check_calls(world: World, sent: Mapping[str, str]) -> list[str]:
     return problems
 
 
-def check_published(world: World, who: str = "store") -> None:
+def _archived(world: World) -> Counter[str]:
+    """Returns how often each message is in the archive."""
+    paths = (f"archive/incoming/target/{name}" for name in world.files("data/archive/incoming/target"))
+    return Counter(map(world.identity, paths))
+
+
+def _sent_to(world: World, folder: str) -> Counter[str]:
+    """Returns how many messages of each event are in a folder."""
+    return Counter(world.event_id(f"{folder}/{name}") for name in world.files(f"data/{folder}"))
+
+
+def check_published(world: World) -> None:
     """Each message in the archive has been published, and its copies are sent once."""
     check_messages(world)
-    called = {identity for _, process, identity, _ in facts_of(world, "call") if process == who}
-    archived = {world.identity(f"archive/incoming/target/{name}") for name in world.files(_target("archive"))}
-    assert archived <= {one.partition("#")[0] for one in called}, f"archived, but not published: {archived}"
+    called = {identity for _, process, identity, _ in facts_of(world, "call") if process == "store"}
+    archived = _archived(world)
+    assert set(archived) <= {one.partition("#")[0] for one in called}, f"archived, not published: {archived}"
 
 
 def check_sent(world: World) -> None:
     """Each published event has sent one message, and no other has."""
     check_published(world)
-    sent = Counter(world.event_id(f"out/incoming/target/{name}") for name in world.files(_target("out")))
-    archived = [world.identity(f"archive/incoming/target/{name}") for name in world.files(_target("archive"))]
-    assert sent == Counter(archived), f"sent: {sent}, archived: {archived}"
-
-
-def _target(queue: str) -> str:
-    return f"data/{queue}/incoming/target"
+    sent, archived = _sent_to(world, "out/incoming/target"), _archived(world)
+    assert sent == archived, f"sent: {sent}, archived: {archived}"
 
 
 def run(world: World) -> None:
@@ -199,12 +168,9 @@ def _subscribed(world: World) -> None:
 
 def _check_topic(world: World) -> None:
     check_published(world)
-    archived = Counter(
-        world.identity(f"archive/incoming/target/{one}") for one in world.files(_target("archive"))
-    )
+    archived = _archived(world)
     for name in ("first", "second"):
-        base = f"topic-root/news/.subscriptions/{name}.reader/target"
-        sent = Counter(world.event_id(f"{base}/{one}") for one in world.files(f"data/{base}"))
+        sent = _sent_to(world, f"topic-root/news/.subscriptions/{name}.reader/target")
         assert sent == archived, f"{name}: {sent}, archived: {archived}"
 
 
@@ -244,9 +210,7 @@ def _check_publish(world: World) -> None:
     for batch in ("bcd", "gh", "ij"):
         if len({name in names for name in batch}) > 1:
             problems.append(f"of the messages {batch} of one call there are {sorted(names & set(batch))}")
-    problems += [f"left: {path}" for path in world.leftovers()]
-    problems += [f"headers are lost: {key}" for key in world.lost_headers()]
-    problems += [f"the body is damaged: {path}" for path in world.damaged()]
+    problems += world.remains()
     assert not problems, "\n".join(problems)
 
 
@@ -317,7 +281,7 @@ def _check_discarded(world: World) -> None:
     left = [path for paths in world.places().values() for path in paths if not path.startswith("out/")]
     assert not left, left
     sent = {identity: name for _, identity, name in facts_of(world, "sent")}
-    out = Counter(world.event_id(f"out/incoming/target/{name}") for name in world.files(_target("out")))
+    out = _sent_to(world, "out/incoming/target")
     assert set(out) <= set(sent), out
     problems = check_calls(world, sent)
     problems += [f"{one}: {number} times" for one, number in out.items() if number != 1]
@@ -454,9 +418,7 @@ def _check_pruned(world: World) -> None:
         if not least <= len(places) <= 1 or not all(one.startswith("archive/") for one in places):
             problems.append(f"{identity} {name!r} is in {places}")
     problems += check_calls(world, {})
-    problems += [f"left: {path}" for path in world.leftovers()]
-    problems += [f"headers are lost: {key}" for key in world.lost_headers()]
-    problems += [f"the body is damaged: {path}" for path in world.damaged()]
+    problems += world.remains()
     assert not problems, "\n".join(problems)
 
 
@@ -507,88 +469,85 @@ def _check_control(world: World) -> None:
 
 # -- all -----------------------------------------------------------------------------------------------
 
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run.
+
+    Args:
+        name: of the scenario.
+        setup: what is there before the record begins.
+        check: raises AssertionError for whatever is lost, doubled or left.
+        subscriptions, connector, provider: of ``adapter.yaml``.
+        act: what is recorded.
+        recover: what a fresh process does after the crash.
+        has_database: whether there is a business database.
+    """
+
+    name: str
+    setup: Act
+    check: Act
+    subscriptions: Sequence[Mapping[str, Any]] = (STORE,)
+    connector: Mapping[str, Any] = field(default_factory=dict)
+    provider: Mapping[str, Any] = field(default_factory=dict)
+    act: Act = run
+    recover: Act = run
+    has_database: bool = False
+
+    def make(self, directory: Path, durability: str) -> World:
+        """Makes the deployment."""
+        return World.make(
+            directory,
+            [dict(one) for one in self.subscriptions],
+            dict(self.connector),
+            {"durability": durability, **self.provider},
+            has_database=self.has_database,
+        )
+
+
 _IN_PROGRESS: Final = {"InProgressDestination": "queue://in-progress"}
 _LATER: Final = {"retry_later": {"attempts": 100, "first": "1ms", "most": "1ms"}}
+_LINES: Final = {"DataHandlerMimeType": "application/jsonl"}
+_WINDOW: Final = {"DuplicateEventElimination": True, "duplicate_window": 100}
+_BESIDE: Final = {"InputDestination": "queue://none"}
+_AND_OUT: Final = (STORE, OUT)
+_AND_NEWS: Final = (STORE, {"object": "Customer", "name": "news", "destination": "topic://news"})
 
 SCENARIOS: Final = (
-    Scenario("archive", sends("a", "b", "c"), run, run, check_published),
-    Scenario("error", sends("a", "fail", "unwanted", "fail"), run, run, check_published),
-    Scenario("headers", sends("a", "fail", note=LONG), run, run, check_sent, (STORE, OUT)),
-    Scenario("in-progress", sends("a", "b", "fail"), run, run, check_published, connector=_IN_PROGRESS),
-    Scenario(
-        "in-progress headers",
-        sends("a", "fail", note=LONG),
-        run,
-        run,
-        check_published,
-        connector=_IN_PROGRESS,
-    ),
-    Scenario("destination", sends("a", "b", "fail"), run, run, check_sent, (STORE, OUT)),
+    Scenario("archive", sends("a", "b", "c"), check_published),
+    Scenario("error", sends("a", "fail", "unwanted", "fail"), check_published),
+    Scenario("headers", sends("a", "fail", note=LONG), check_sent, _AND_OUT),
+    Scenario("in-progress", sends("a", "b", "fail"), check_published, connector=_IN_PROGRESS),
+    Scenario("in-progress headers", sends("a", "fail", note=LONG), check_published, connector=_IN_PROGRESS),
+    Scenario("destination", sends("a", "b", "fail"), check_sent, _AND_OUT),
     Scenario(
         "discard",
         sends("a", "b", "c"),
-        run,
-        run,
         _check_discarded,
-        (STORE, OUT),
+        _AND_OUT,
         {"ArchiveDestination": None},
         {"keep_processed": 0},
     ),
-    Scenario(
-        "transaction", _with_shop("a", "b", "fail"), run, run, _check_booked, (BOOK,), has_database=True
-    ),
-    Scenario(
-        "retry_later",
-        sends("away", "b", "away"),
-        run,
-        run,
-        check_sent,
-        ({**STORE, **_LATER}, OUT),
-    ),
-    Scenario(
-        "split",
-        sends("a", "fail", records=3),
-        run,
-        run,
-        check_published,
-        connector={"DataHandlerMimeType": "application/jsonl"},
-    ),
-    Scenario(
-        "topic",
-        _subscribed,
-        run,
-        run,
-        _check_topic,
-        (STORE, {"object": "Customer", "name": "news", "destination": "topic://news"}),
-    ),
+    Scenario("transaction", _with_shop("a", "b", "fail"), _check_booked, (BOOK,), has_database=True),
+    Scenario("retry_later", sends("away", "b", "away"), check_sent, ({**STORE, **_LATER}, OUT)),
+    Scenario("split", sends("a", "fail", records=3), check_published, connector=_LINES),
+    Scenario("topic", _subscribed, _check_topic, _AND_NEWS),
     Scenario(
         "topic without links",
         _subscribed,
-        _without_links,
-        _without_links,
         _check_topic,
-        (STORE, {"object": "Customer", "name": "news", "destination": "topic://news"}),
+        _AND_NEWS,
+        act=_without_links,
+        recover=_without_links,
     ),
-    Scenario("send", _ready, _publish, run, _check_publish),
-    Scenario("distribute", _dropped, _distribute, _recover_distribution, _check_distributed),
-    Scenario("new root", nothing, _begin, run, check_messages),
+    Scenario("send", _ready, _check_publish, act=_publish),
+    Scenario("distribute", _dropped, _check_distributed, act=_distribute, recover=_recover_distribution),
+    Scenario("new root", nothing, check_messages, act=_begin),
+    Scenario("lots", _filled, _check_lots, connector=_BESIDE, act=_take_lots, recover=_recover_lots),
     Scenario(
-        "lots",
-        _filled,
-        _take_lots,
-        _recover_lots,
-        _check_lots,
-        connector={"InputDestination": "queue://none"},
+        "window", _copies, _check_window, connector=_WINDOW, act=_run_in_window, recover=_recover_window
     ),
-    Scenario(
-        "window",
-        _copies,
-        _run_in_window,
-        _recover_window,
-        _check_window,
-        connector={"DuplicateEventElimination": True, "duplicate_window": 100},
-    ),
-    Scenario("pruning", _aged, run, run, _check_pruned, connector={"keep_archive": "1d"}),
-    Scenario("takeover", _dead_client, run, run, check_sent, (STORE, OUT)),
-    Scenario("control", run, _pause, nothing, _check_control),
+    Scenario("pruning", _aged, _check_pruned, connector={"keep_archive": "1d"}),
+    Scenario("takeover", _dead_client, check_sent, _AND_OUT),
+    Scenario("control", run, _check_control, act=_pause, recover=nothing),
 )

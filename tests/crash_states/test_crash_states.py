@@ -5,13 +5,12 @@ The states are those of ``python -m tests.crash_states``, whose process has one 
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked_command
 from tests.crash_states.disk import Loss, disk_after
 from tests.crash_states.operations import ROOT, Kind, Node, Operation, Recording, paths
 from tests.crash_states.scenarios import SCENARIOS
@@ -27,15 +26,9 @@ A, B, FILE, OTHER = 1, 2, 3, 4
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.crash_states", "--processes", "1", *map(str, arguments)],
-        cwd=_REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(_REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    script = "import sys; from tests.crash_states.__main__ import main; sys.exit(main())"
+    everything = ("--processes", 1, *arguments)
+    return forked_command.run(everything, cwd=_REPOSITORY, script=script, timeout=900)
 
 
 @pytest.mark.process

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import importlib
 import json
 import logging
 import os
 import pickle
-import pkgutil
 import select
 import signal
 import sqlite3
@@ -50,28 +47,6 @@ _FINAL: Final = (
     OutcomeKind.FAILED,
     OutcomeKind.UNSUBSCRIBED,
     OutcomeKind.DUPLICATE,
-)
-
-_PACKAGES: Final = (
-    "connector.businessobjects",
-    "connector.core",
-    "connector.requests",
-    "connector.sinks.table",
-    "connector.state",
-    "connector.stores.dropbox",
-    "connector.stores.engine",
-)
-"""Packages of which an adapter may import every module."""
-_MODULES: Final = (
-    "connector.databases.handle",
-    "connector.databases.outcomes",
-    "connector.datahandlers.json_handler",
-    "connector.datahandlers.jsonlines_handler",
-    "connector.formats.splitting",
-    "connector.service.database_check",
-    "connector.sinks.transactional",
-    "sqlalchemy.dialects.postgresql.psycopg",
-    "sqlalchemy.dialects.sqlite",
 )
 
 Fact = tuple[Any, ...]
@@ -336,6 +311,12 @@ class World:
         found += [f"{state}/{name}" for name in self.files(f"data/{state}") if name != "lock"]
         return found
 
+    def remains(self) -> list[str]:
+        """Returns what is left, lost or damaged."""
+        found = [f"left: {path}" for path in self.leftovers()]
+        found += [f"headers are lost: {key}" for key in self.lost_headers()]
+        return found + [f"the body is damaged: {path}" for path in self.damaged()]
+
     def damaged(self) -> list[str]:
         """Returns the messages whose body is not what was written: paths relative to the root."""
         found = []
@@ -549,14 +530,3 @@ def assert_true_to_the_run(world: World, recording: Recording, rebuilt: Nodes) -
     """Checks that a record gives the same tree as the run, byte for byte."""
     differences = disks_differ(scan(world.directory, WATCHED), rebuilt)
     assert not differences, "\n".join(differences)
-
-
-def import_all() -> None:
-    """Imports what an adapter imports when it is used, so that forked processes need not."""
-    for package in _PACKAGES:
-        for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-            importlib.import_module(module.name)
-    for name in _MODULES:
-        importlib.import_module(name)
-    gc.collect()
-    gc.freeze()

@@ -7,10 +7,12 @@ A fault that only a loss of power shows is in ``tests/crash_states/planted.py``.
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from connector import faults
 from connector.brokers.engine.connection import RemoteConnection
 from connector.databases.database import Database
 from connector.events import recovery
@@ -21,8 +23,11 @@ from connector.state.journal import Journal
 from connector.state.locked_file import LockedFile
 from connector.stores.dropbox import files
 from connector.stores.dropbox.committer import Committer
+from connector.stores.dropbox.delayed import DelayedFiles
 from connector.stores.dropbox.fan_out import FanOutFiles
+from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.connection import LocalConnection
+from connector.stores.engine.recovery import LocalRecovery
 from connector.stores.sql.store import SqlStore
 from tests.crashing.scenario import Scenario
 
@@ -147,6 +152,24 @@ def _keep_pending() -> None:
 
 _BROKER: Final = Scenario("broker", order="none", sinks=("store", "copy"))
 
+
+def _forget_topic() -> None:
+    def not_distributed(self: LocalRecovery, claims: Sequence[LocalClaim]) -> Sequence[LocalClaim]:
+        return [one for one in claims if one.home.subscription or one.home.destination.is_queue]
+
+    _set(LocalRecovery, "_not_distributed", not_distributed)
+
+
+def _double_delayed() -> None:
+    def move(self: DelayedFiles, source: str, target: str) -> bool:
+        os.link(source, target)
+        faults.point("delayed.move")
+        os.unlink(source)
+        return True
+
+    _set(DelayedFiles, "_move", move)
+
+
 PLANTS: Final = {
     "drop-done": Plant("a `done` line of the journal is not written", _drop_done),
     "drop-begin": Plant("the `begin` lines of the journal are not written", _drop_begin),
@@ -178,4 +201,14 @@ PLANTS: Final = {
     ),
     "skip-marks": Plant("nobody looks which commits of a dead client have happened", _skip_marks, _BROKER),
     "keep-pending": Plant("a commit that has not happened stays pending", _keep_pending, _BROKER),
+    "forget-topic": Plant(
+        "what a dead client was about to distribute from a topic is not given back",
+        _forget_topic,
+        Scenario("dropbox", order="none", topic=True),
+    ),
+    "double-delayed": Plant(
+        "a delayed message that is due is copied to where messages wait, and then removed",
+        _double_delayed,
+        Scenario("dropbox", order="none", later=True),
+    ),
 }
