@@ -40,11 +40,11 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--servers", action="store_true", help="Also run the tests with real brokers, tests/servers."
+        "--servers", action="store_true", help="Also run the tests with real brokers and a Spark cluster, tests/servers."
     )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves the tests with brokers out, unless asked for: they fetch the brokers from Maven Central."""
+    """Leaves the tests with servers out, unless asked for: they fetch the brokers from Maven Central."""
     is_servers = collection_path == _HERE / "servers"
     return True if is_servers and not config.getoption("--servers") else None

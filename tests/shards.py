@@ -115,7 +115,7 @@ def plan(files: Iterable[str], shards: int) -> list[list[str]]:
 
 
 def files_of(folder: str) -> list[str]:
-    """Returns the test files of a folder, without those that need real brokers."""
+    """Returns the test files of a folder, without those of tests/servers."""
     found = sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("test_*.py"))
     return [name for name in found if not name.startswith(f"{SERVERS}/") or folder.startswith(SERVERS)]
 
@@ -177,7 +177,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="script/test", allow_abbrev=False)
     parser.add_argument("folder", nargs="?", help="connector/events: the tests of a room, without slow ones")
     parser.add_argument("--all", action="store_true", help="the slow tests of the folder, too")
-    parser.add_argument("--servers", action="store_true", help="also the tests with real brokers")
+    parser.add_argument("--servers", action="store_true", help="also the tests with real brokers and a Spark cluster")
     parser.add_argument("--measure", action="store_true", help="write tests/measures.txt")
     asked, others = parser.parse_known_args(arguments)
     folder = room(asked.folder) if asked.folder and Path(ROOT, asked.folder).suffix != ".py" else None

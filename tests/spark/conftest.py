@@ -1,4 +1,4 @@
-"""A pipeline on ``local[2]`` and a real cluster, each shared by the tests of this directory."""
+"""A pipeline on ``local[2]``, shared by the tests of this directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from connector.spark.pipeline import SparkPipeline
-from tests.spark.standalone import StandaloneCluster
 
 PROCESSES = """
 import fcntl
@@ -172,14 +171,3 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkPipeline]:
     yield pipeline
     _running.clear()
     pipeline.stop()
-
-
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    """A master with two workers, whose directory has a short name because sockets are made there."""
-    made = StandaloneCluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
