@@ -40,7 +40,9 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--servers", action="store_true", help="Also run the tests with real brokers and a Spark cluster, tests/servers."
+        "--servers",
+        action="store_true",
+        help="Also run tests/servers: real brokers and a Spark cluster.",
     )
 
 

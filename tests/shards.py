@@ -177,7 +177,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="script/test", allow_abbrev=False)
     parser.add_argument("folder", nargs="?", help="connector/events: the tests of a room, without slow ones")
     parser.add_argument("--all", action="store_true", help="the slow tests of the folder, too")
-    parser.add_argument("--servers", action="store_true", help="also the tests with real brokers and a Spark cluster")
+    parser.add_argument(
+        "--servers", action="store_true", help="also those with real brokers and a Spark cluster"
+    )
     parser.add_argument("--measure", action="store_true", help="write tests/measures.txt")
     asked, others = parser.parse_known_args(arguments)
     folder = room(asked.folder) if asked.folder and Path(ROOT, asked.folder).suffix != ".py" else None
