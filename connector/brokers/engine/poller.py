@@ -116,6 +116,8 @@ class RemotePoller(Poller):
         for session in self.sessions:
             if session.cycle == cycle:
                 return session, session.claim(self._client_id, cycle, numbers)
+        if self._held is not None and self._held.session is not None and self._held.session.claims:
+            return self._held.session, []  # its transaction is open, and held messages come first
         if self._held is not None and (taken := self._held.claim(self._client_id, cycle, numbers)):
             assert self._held.session is not None
             self._leave_free(self._own)

@@ -112,6 +112,19 @@ def test_what_killed_adapters_had_stays_out_of_the_dead_letters(root: Path, limi
     assert "DLQ" not in provider.broker.queues
 
 
+def test_held_messages_are_one_transaction_after_the_other(root: Path) -> None:
+    """Where the order is none, an input is polled again while the events of its first transaction run."""
+    provider = limited(root, 2)
+    sent = put(provider, "a", "b")
+    connection, poller = open_poller(provider)
+    give_back(connection, poller.claim(1, range(2)))
+    assert len(provider.broker.waiting(HELD)) == 2
+    (claim,) = poller.claim(2, range(1))
+    assert poller.claim(3, range(1)) == []
+    connection.settle([Settlement(claim)])
+    assert [claim.message_id, *take_all(connection, poller, 3)] == sent
+
+
 def test_a_message_that_cannot_be_held_is_processed(root: Path) -> None:
     provider = limited(root, 3)
     (sent,) = put(provider, "a")
