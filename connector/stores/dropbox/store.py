@@ -325,7 +325,7 @@ class DropboxStore(Store):
                 if isinstance(error, SettlementError | ClaimLost | UnknownDestination):
                     self._unmake(written, names)
                 raise
-            except BaseException:
+            except Exception:  # an interrupt may come after the commit point, and the takeover knows that
                 self._unmake(written, names)
                 raise
         except (OSError, SettlementError) as failure:

@@ -210,6 +210,17 @@ def test_a_move_that_fails_after_the_commit_point_is_finished_by_recovery(root: 
     second.close()
 
 
+@rows("place, sent", [("settle.record", ""), ("settle.committing", "123"), ("settle.move:2", "123")])
+def test_an_interrupt_leaves_a_batch_to_the_takeover(root: Path, place: str, sent: str) -> None:
+    """Ctrl-C in the middle of ``connector send``. The batch is sent whole, or not at all."""
+    connection = connect(root)
+    with pytest.raises(Died), at(place, die):
+        connection.send(ORDERS, [Message(body) for body in (b"1", b"2", b"3")])
+    connection.abandon()
+    recover(root).close()
+    assert everything(root) == ({"orders/target": sent} if sent else {})
+
+
 @pytest.mark.process
 def test_an_ordinary_user_is_told_what_it_may_not_write(root: Path, children: Children) -> None:
     """The provider asks the kernel what the user of the process may do, and root may do all."""
