@@ -9,8 +9,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +36,10 @@ _ARGUMENTS: Final = (
 )
 
 
+class Replaced(Exception):
+    """The page has replaced the element since it was found."""
+
+
 class Browser:
     """One window.
 
@@ -59,22 +63,32 @@ class Browser:
         """The first element that matches, once there is one that is shown."""
 
         def shown() -> str | None:
-            return next((one for one in self.find(selector) if self._get(f"element/{one}/displayed")), None)
+            try:
+                return next(
+                    (one for one in self.find(selector) if self._get(f"element/{one}/displayed")), None
+                )
+            except Replaced:
+                return None
 
         return wait_for(shown, PATIENCE, selector)
 
     def text(self, selector: str) -> str:
         """The text of the first element that matches."""
-        return str(self._get(f"element/{self.wait(selector)}/text"))
+        return str(self._do(selector, lambda element: self._get(f"{element}/text")))
 
     def click(self, selector: str) -> None:
-        self._post(f"element/{self.wait(selector)}/click")
+        self._do(selector, lambda element: self._post(f"{element}/click"))
 
     def write(self, selector: str, text: str) -> None:
         """Replaces what stands in a field."""
-        element = self.wait(selector)
-        self._post(f"element/{element}/clear")
-        self._post(f"element/{element}/value", text=text)
+        self._do(selector, lambda element: self._post(f"{element}/clear"))
+        self._do(selector, lambda element: self._post(f"{element}/value", text=text))
+
+    def _do(self, selector: str, act: Callable[[str], Any]) -> Any:
+        """Does something with the first element that matches, again if the page has replaced that."""
+        while True:
+            with suppress(Replaced):
+                return act(f"element/{self.wait(selector)}")
 
     def press(self, *keys: str) -> None:
         """Presses keys, one after the other; held until the last is released."""
@@ -117,6 +131,8 @@ class Browser:
     @staticmethod
     def _value(answer: httpx.Response) -> Any:
         value = answer.json()["value"]
+        if answer.status_code == 404 and value["error"] == "stale element reference":
+            raise Replaced
         assert answer.status_code == 200, value
         return value
 
