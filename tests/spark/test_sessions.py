@@ -41,9 +41,11 @@ def _java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """A deployment with three orders in its input."""
+    """A deployment with three orders in its input, and one task in a Spark of its own."""
     place = tmp_path / "orders"
     assert call(ROOT, "init", str(place)).returncode == 0
+    with (place / "adapter.yaml").open("a") as configuration:
+        configuration.write('\nspark: {master: "local[1]"}\n')
     sent = call(place, "send", "queue://orders", "--body", "order.json", "--count", "3")
     assert sent.returncode == 0, sent.stderr
     return place
