@@ -78,7 +78,7 @@ def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
 ) -> None:
     """While a process of the adapter stands at the step. The adapter goes on when the server is back."""
     deployment = patient(deploy, own_postgres.url(), PollQuantity=10)
-    ids = deployment.fill("in", [""] * 150)
+    ids = deployment.fill("in", [""] * 100)
     run = deployment.start(fault=",".join(f"{place}:{nth}=pause" for place, nth in STEPS.items()))
     deployment.queues = DatabaseQueues(own_postgres.url())  # has no connection that a kill has ended
     left = set(STEPS)
@@ -199,7 +199,7 @@ def test_two_adapters_share_the_messages_of_a_strict_database_and_publish_none_t
         name = database.rpartition("/")[2]
         owner.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
     deployment = deploy(connector={"PollQuantity": 5, "DuplicateEventElimination": True, "order": "none"})
-    ids = deployment.fill("in", [""] * 150)
+    ids = deployment.fill("in", [""] * 80)
     runs = [deployment.start("--drain", "--json") for _ in range(2)]
     assert [run.wait() for run in runs] == [0, 0], [run.errors for run in runs]
     assert_settled_once(deployment, ids, kills=0)

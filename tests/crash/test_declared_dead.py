@@ -34,10 +34,7 @@ def hang(deploy: Deploy, **connector: object) -> tuple[CrashDeployment, Run, lis
     return deployment, run, ids
 
 
-@pytest.mark.parametrize(
-    ("provider_type", "whole_group"),
-    [("dropbox", False), ("sqlite", False), ("postgresql", True)],
-)
+@pytest.mark.parametrize(("provider_type", "whole_group"), [("dropbox", False), ("postgresql", True)])
 def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it_late(
     deploy: Deploy, whole_group: bool
 ) -> None:

@@ -29,16 +29,13 @@ def _reasons(deployment: CrashDeployment) -> dict[str, str]:
     return {event["id"]: event["reason"] for event in events if event["outcome"] == "failed"}
 
 
-@pytest.mark.parametrize(
-    ("provider_type", "order", "java"),
-    [("dropbox", "destination", True), ("sqlite", "destination", False), ("postgresql", "none", False)],
-)
+@pytest.mark.parametrize(("provider_type", "order"), [("dropbox", "destination"), ("postgresql", "none")])
 def test_messages_that_kill_or_block_their_worker_fail_and_the_good_ones_are_delivered_once(
-    deploy: Deploy, order: str, java: bool
+    deploy: Deploy, order: str
 ) -> None:
     """Two queues with good messages around each bad one; bounded time although one never returns."""
     deployment = deploy(
-        inputs=("a", "b"), connector={"order": order, "max_attempts": 2}, store={"timeout": "2s"}, java=java
+        inputs=("a", "b"), connector={"order": order, "max_attempts": 2}, store={"timeout": "2s"}
     )
     good, harmful = deployment.fill("a", [*[""] * 20, *HARMLESS]), {}
     for number, what in enumerate(FAILURES):
@@ -82,8 +79,6 @@ class Handler:
             os._exit(3)
         elif what == "group":
             os.killpg(0, signal.SIGKILL)
-        elif what == "parent":
-            os.kill(os.getppid(), signal.SIGKILL)
         elif what == "terminate":
             os.killpg(0, signal.SIGTERM)
         elif what == "memory":
@@ -103,7 +98,7 @@ CONVERSIONS: Final = {
     "memory": "raised MemoryError: there is no more within worker_memory",
     "interrupt": "raised KeyboardInterrupt: interrupt",
 }
-OF_SPARK: Final = {"group": "tried alone", "parent": "alone", "terminate": "alone"}
+OF_SPARK: Final = {"group": "tried alone", "terminate": "alone"}
 """They end the worker of Spark, too. Without Spark that is the adapter."""
 
 

@@ -99,12 +99,7 @@ def start(deployment: CrashDeployment, fault: str = "") -> Run:
 
 @pytest.mark.parametrize(
     ("provider_type", "place"),
-    [
-        ("dropbox", "reload.begin"),
-        ("dropbox", "reload.closed"),
-        ("dropbox", "reload.connected"),
-        ("postgresql", "reload.closed"),
-    ],
+    [("dropbox", "reload.begin"), ("dropbox", "reload.connected"), ("postgresql", "reload.closed")],
 )
 def test_a_service_that_is_killed_while_it_reloads_has_the_new_settings_at_its_next_start(
     deploy: Deploy, place: str

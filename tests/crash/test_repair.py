@@ -17,10 +17,7 @@ from tests.crash.harness import CrashDeployment
 from tests.forked_command import PipedProcess
 
 OF_FILES: Final = ("claim:7", "settle.record", "settle.committing", "settle.finished", "settle.move:3")
-OF_TABLES: Final = ("claim:7", "claim.uncommitted:2", "settle.record", "settle.committing", "settle.finished")
 """Places and counts. A commit is of 500 messages, and the command that dies has begun the first one."""
-NUMBER: Final = 1400
-"""Of messages. Six of seven are meant, so that some are left for the last place."""
 
 
 def _fail(messages: Sequence[Message]) -> None:
@@ -37,23 +34,32 @@ def _send(deployment: CrashDeployment, queue: str, messages: Sequence[Message]) 
 
 
 @pytest.mark.parametrize(
-    ("provider_type", "verb", "arguments", "places"),
+    ("provider_type", "verb", "arguments", "number", "places"),
     [
-        ("dropbox", "replay", [], OF_FILES),
-        ("sqlite", "move", ["error", "back"], OF_TABLES),
-        ("postgresql", "discard", ["error"], OF_TABLES),
+        ("dropbox", "replay", [], 1400, OF_FILES),
+        ("sqlite", "move", ["error", "back"], 700, ("claim:7", "settle.committing")),
+        (
+            "postgresql",
+            "discard",
+            ["error"],
+            700,
+            ("claim.uncommitted:2", "settle.record", "settle.finished"),
+        ),
     ],
 )
 def test_a_command_that_is_killed_loses_nothing_and_goes_on(
-    deploy: Deploy, verb: str, arguments: Sequence[str], places: Sequence[str]
+    deploy: Deploy, verb: str, arguments: Sequence[str], number: int, places: Sequence[str]
 ) -> None:
-    """One command after the other over the same messages. Each first takes over from the one before."""
+    """One command after the other over the same messages. Each first takes over from the one before.
+
+    Six of seven messages are meant, so that some are left for the last place.
+    """
     deployment = deploy()
     deployment.drain()  # makes the root
-    sent = [Message(b"body") for _ in range(NUMBER)]
+    sent = [Message(b"body") for _ in range(number)]
     _fail(sent)
     ids = _send(deployment, "queue://error", sent)
-    meant = [identity for number, identity in enumerate(ids) if number % 7]
+    meant = [identity for place, identity in enumerate(ids) if place % 7]
     arguments = [*arguments, "--kind", "refused", "--yes", "--json"]
     for place in places:
         run = deployment.start(*arguments, verb=verb, fault=f"{place}=kill")

@@ -13,17 +13,15 @@ from tests.crash.conftest import Deploy
 from tests.waiting import wait_for
 
 
-@pytest.mark.parametrize(("number", "java"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
-def test_a_signal_finishes_what_is_in_flight_and_leaves_nothing_behind(
-    deploy: Deploy, number: int, java: bool
-) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_what_is_in_flight_and_leaves_nothing_behind(deploy: Deploy, number: int) -> None:
     """The event at work is published; those after it in the same cycle as well, within stop_timeout."""
-    deployment = deploy(java=java)
+    deployment = deploy()
     ids = deployment.fill("in", ["gate:1", "sleep:0.05", ""])
     run = deployment.start()
     (runner,) = deployment.await_gate(run, "1", 1)
     assert {run.pid, runner} <= set(run.members()), "the tests find all processes of a run"
-    assert java or {os.getsid(pid) for pid in run.members()} == {run.pid}
+    assert {os.getsid(pid) for pid in run.members()} == {run.pid}
     assert Path(f"/proc/{run.pid}/cwd").readlink() == deployment.directory
     deployment.fill("in", ["", ""])
     run.signal_driver(number)
@@ -75,8 +73,11 @@ def test_a_second_signal_ends_at_once_and_the_next_run_recovers(deploy: Deploy) 
 def test_a_hangup_to_the_whole_group_is_ignored_and_sigterm_ends_it_in_order_although_java_dies_first(
     deploy: Deploy,
 ) -> None:
-    """All processes get both. Spark tells its workers to end by a hangup; Java starts others."""
-    deployment = deploy(java=True)
+    """All processes get both. Spark tells its workers to end by a hangup; Java starts others.
+
+    It starts as a user starts it.
+    """
+    deployment = deploy(fresh=True, java=True)
     run = deployment.start()
     deployment.await_archived(deployment.fill("in"))
     java = run.java()
@@ -95,8 +96,8 @@ def test_a_hangup_to_the_whole_group_is_ignored_and_sigterm_ends_it_in_order_alt
     assert deployment.leftovers(but=["in/target/"]) == []
 
 
-@pytest.mark.parametrize("moment", ["signals wait", "java is there", "nothing to do"])
-def test_a_signal_while_it_starts_or_waits_ends_it_in_order(deploy: Deploy, moment: str) -> None:
+@pytest.mark.parametrize("moment", ["signals wait", "java is there"])
+def test_a_signal_while_it_starts_ends_it_in_order(deploy: Deploy, moment: str) -> None:
     """Until the program lets signals wait, it is Python that starts."""
     deployment = deploy(fresh=True, java=True)
     ids = deployment.fill("in", [""] * 3)
@@ -104,13 +105,9 @@ def test_a_signal_while_it_starts_or_waits_ends_it_in_order(deploy: Deploy, mome
     if moment == "signals wait":
         wait_for(lambda: run.lets_wait(signal.SIGTERM))
         run.signal_driver(signal.SIGTERM)
-    elif moment == "java is there":
+    else:
         wait_for(run.java)
         run.signal_driver(signal.SIGINT)
-    else:
-        deployment.await_archived(ids)
-        wait_for(lambda: not deployment.names("in", "processing"))
-        run.signal_all(signal.SIGTERM)
     assert run.wait(120) == 0, run.errors
     run.await_gone()
     assert deployment.ids("in") + deployment.ids("archive") == dict.fromkeys(ids, 1)

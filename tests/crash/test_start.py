@@ -26,19 +26,33 @@ def stop(run: Run) -> None:
     run.await_gone()
 
 
+def workers_of(run: Run) -> list[int]:
+    """The daemon of Spark's workers, and the workers."""
+    return [pid for pid in run.members() if _runs(pid, "connector.spark.daemon")]
+
+
 @pytest.mark.parametrize("java", [False, True])
 def test_a_service_waits_for_a_database_that_is_away_at_the_start(
     own_postgres: PostgresServer, deploy: Deploy, java: bool
 ) -> None:
-    """With Spark the database is lost while Java starts, so that the service has seen the database."""
+    """With Spark all is killed before it is ready: Java, then the database, then the workers.
+
+    The database is lost while the second Java starts, so that the service has seen the database.
+    """
     deployment = deploy(java=java, database=own_postgres.url(), connector=_RETRIES)
     ids = deployment.fill("in", ["", ""])
     if not java:
         own_postgres.stop()
     run = deployment.start()
     if java:
-        wait_for(run.java, 120, what=lambda: run.errors)
+        first = wait_for(run.java, 120, what=lambda: run.errors)
+        run.signal_one(first, signal.SIGKILL)
+        wait_for(lambda: run.java() not in (None, first), 120, what=lambda: run.errors)
         own_postgres.kill()
+        for pid in wait_for(lambda: workers_of(run), 120, what=lambda: run.errors):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert "was ended by signal 9" in run.errors
     await_text(run, "restarting the connection", 2)
     assert " ready [" not in run.errors
     own_postgres.start()
@@ -76,39 +90,11 @@ def test_a_service_does_not_wait_until_a_mistake_is_right(postgres: PostgresServ
     run.await_gone()
 
 
-def test_a_service_starts_although_java_is_killed_before_it_is_ready(deploy: Deploy) -> None:
-    deployment = deploy(java=True, connector=_RETRIES)
-    ids = deployment.fill("in", ["", ""])
-    run = deployment.start()
-    java = wait_for(run.java, 120, what=lambda: run.errors)
-    run.signal_one(java, signal.SIGKILL)
-    deployment.await_archived(ids)
-    assert "was ended by signal 9" in run.errors
-    stop(run)
-    assert deployment.leftovers() == []
-
-
 def test_java_that_cannot_start_ends_a_service_at_once(deploy: Deploy) -> None:
     options = {"conf": {"spark.driver.extraJavaOptions": "-javaagent:/no/such.jar"}}
     run = deploy(java=True, connector=_RETRIES, spark=options).start()
     assert run.wait(60) == 1
     assert "restarting" not in run.errors
-
-
-def test_a_service_starts_although_its_workers_are_killed_before_it_is_ready(deploy: Deploy) -> None:
-    deployment = deploy(java=True, connector=_RETRIES)
-    ids = deployment.fill("in", ["", ""])
-    run = deployment.start()
-
-    def workers() -> list[int]:
-        return [pid for pid in run.members() if _runs(pid, "connector.spark.daemon")]
-
-    for pid in wait_for(workers, 120, what=lambda: run.errors):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    deployment.await_archived(ids)
-    stop(run)
-    assert deployment.leftovers() == []
 
 
 def _runs(pid: int, text: str) -> bool:

@@ -28,11 +28,11 @@ def test_what_is_killed_at_every_step_loses_nothing_and_repeats_nothing_silently
     deploy: Deploy, provider_type: str, whole_group: bool
 ) -> None:
     deployment = deploy(inputs=("a", "b"))
-    ids = [i for queue in ("a", "b") for i in deployment.fill(queue, ["", "sleep:0.01"] * 30)]
+    ids = [i for queue in ("a", "b") for i in deployment.fill(queue, ["", "sleep:0.01"] * 20)]
     places = {**(OF_FILES if provider_type == "dropbox" else OF_TABLES), **IN_THE_DRIVER, **IN_A_TASK}
     for place, nth in places.items():
         deployment.kill_while_paused_at(f"{place}:{nth}", whole_group=whole_group)
-        ids += deployment.fill("a", [""] * 20)
+        ids += deployment.fill("a", [""] * 10)
     deployment.drain()
     assert_settled_once(deployment, ids, kills=len(places))
 

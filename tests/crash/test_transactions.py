@@ -8,7 +8,6 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +92,8 @@ def test_a_worker_that_dies_in_each_transaction_is_no_conversion_that_died(
     assert shop.bookings() == {}
 
 
-@pytest.mark.parametrize(
-    ("provider_type", "policy"), [("dropbox", "FailOnStartup"), ("postgresql", "LogError")]
-)
-def test_an_event_of_transactions_alone_is_never_in_doubt(deploy: Deploy, shop: Shop, policy: str) -> None:
-    in_progress = {"InProgressDestination": "queue://in-progress", "InDoubtEvents": policy}
+def test_an_event_of_transactions_alone_is_never_in_doubt(deploy: Deploy, shop: Shop) -> None:
+    in_progress = {"InProgressDestination": "queue://in-progress", "InDoubtEvents": "FailOnStartup"}
     deployment = deploy(shop=shop.url, only=[BOOK], connector=in_progress)
     ids = deployment.fill("in", [""] * 30)
     for place, nth in IN_A_TASK.items():
@@ -254,12 +250,8 @@ def test_a_deadlock_of_two_processes_is_repeated(deploy: Deploy, shop: Shop) -> 
     assert shop._execute("SELECT amount FROM account ORDER BY id") == [(6,), (6,)]
 
 
-@pytest.mark.parametrize(
-    ("provider_type", "places"), [("sqlite", IN_A_TASK), ("postgresql", {"transaction.committed": 9})]
-)
-def test_a_managed_event_in_the_database_of_the_messages_is_rolled_back_with_its_rows(
-    deploy: Deploy, places: Mapping[str, int]
-) -> None:
+@pytest.mark.parametrize("provider_type", ["sqlite"])
+def test_a_managed_event_in_the_database_of_the_messages_is_rolled_back_with_its_rows(deploy: Deploy) -> None:
     deployment = deploy(only=[BOOK], connector={"ContainerManagedEvents": "JMS", "max_attempts": 3})
     assert deployment.queues is not None
     shop = Shop(deployment.queues.url)
@@ -273,7 +265,7 @@ def test_a_managed_event_in_the_database_of_the_messages_is_rolled_back_with_its
     assert deployment.ids("error") == {bad: 1}
     assert [one.count for one in deployment.deliveries() if one.id == bad] == [1, 2, 3]
     ids = good + deployment.fill("in", [""] * 20)
-    for place, nth in places.items():
+    for place, nth in IN_A_TASK.items():
         deployment.kill_while_paused_at(f"{place}:{nth}")
     deployment.drain()
     assert shop.bookings() == dict.fromkeys(ids, 1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import yaml
 from connector.java import find_java
 from connector.spark import early_java
 from tests.cli.in_process import call
+from tests.forked_command import ForkedProcess
 from tests.tables import Table
 
 Sections = dict[str, Any]
@@ -49,13 +48,19 @@ class Recorded:
         (home / "release").write_text(f'JAVA_VERSION="{java.version}"\n')
         script = home / "bin" / "java"
         real, notes = shlex.quote(str(java.executable)), shlex.quote(str(self._notes))
-        script.write_text(f'#!/bin/sh\necho $$ >>{notes}\nexec {real} "$@"\n')
+        fakes = "[ -e sleeps ] && rm sleeps && exec sleep 600\n[ -e fails ] && exit 3"
+        script.write_text(f'#!/bin/sh\necho $$ >>{notes}\n{fakes}\nexec {real} "$@"\n')
         script.chmod(0o755)
 
     @property
     def starts(self) -> list[int]:
         """The process id of each Java that was started."""
         return [int(line) for line in self._notes.read_text().split()] if self._notes.exists() else []
+
+    def fake(self, *what: str) -> None:
+        """Lets the first Java be one that ``sleeps``, or the next one that ``fails``. A real one is dear."""
+        for one in what:
+            (self.directory / one).touch()
 
     def write(self) -> None:
         """Writes adapter.yaml."""
@@ -64,15 +69,17 @@ class Recorded:
     def run(self, *arguments: str, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Returns exit status and errors of ``connector run``."""
         self.write()
-        ended = subprocess.run(
-            [sys.executable, "-m", "connector.cli", "run", *arguments],
-            cwd=self.directory,
-            env={**os.environ, "JAVA_HOME": str(self.directory / "java"), **(environ or {})},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return ended.returncode, ended.stderr
+        errors = self.directory / "errors"
+        with open(errors, "wb") as file:
+            process = ForkedProcess(
+                ["run", *arguments],
+                cwd=self.directory,
+                env={**os.environ, "JAVA_HOME": str(self.directory / "java"), **(environ or {})},
+                stdout=file.fileno(),
+                stderr=file.fileno(),
+                java=True,
+            )
+            return process.wait(240), errors.read_text()
 
 
 @pytest.fixture
@@ -86,15 +93,16 @@ def assert_no_java(recorded: Recorded) -> None:
 
 @pytest.mark.process
 def test_the_early_java_is_the_java_of_the_run(recorded: Recorded) -> None:
+    recorded.fake("fails")
     status, errors = recorded.run("--once")
-    assert status == 0, errors
+    assert (status, "Java ended with status 3 before Spark was up" in errors) == (1, True), errors
     assert len(recorded.starts) == 1
-    assert_no_java(recorded)
 
 
 @pytest.mark.process
 def test_java_starts_before_a_mistake_is_found_and_ends(recorded: Recorded) -> None:
     recorded.sections["connector"]["PollQuantity"] = "many"
+    recorded.fake("sleeps")
     status, errors = recorded.run("--once")
     assert (status, "PollQuantity" in errors) == (2, True)
     assert len(recorded.starts) == 1
@@ -104,8 +112,9 @@ def test_java_starts_before_a_mistake_is_found_and_ends(recorded: Recorded) -> N
 @pytest.mark.process
 def test_an_early_java_that_does_not_fit_is_replaced(recorded: Recorded) -> None:
     recorded.sections["connector"]["ApplicationName"] = "${NAME}"
+    recorded.fake("sleeps", "fails")
     status, errors = recorded.run("--once", environ={"NAME": "early"})
-    assert status == 0, errors
+    assert (status, "Java ended with status 3 before Spark was up" in errors) == (1, True), errors
     assert len(recorded.starts) == 2
     assert_no_java(recorded)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -16,8 +15,12 @@ from connector.spark.fast_start import FastStart
 from connector.spark.launcher import _OWN_PROPERTIES
 from connector.spark.pipeline import SparkPipeline
 from connector.spark.settings import OWNED_SETTINGS
+from tests import forked_command
+from tests.forked_command import PipedProcess
 from tests.spark.conftest import Settings, deployment
 from tests.waiting import is_running, wait_for
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_no_payload_is_no_job(local: SparkPipeline) -> None:
@@ -130,12 +133,7 @@ try:
 except Exception as error:
     print(f"{type(error).__name__}: {error}")
 """
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    answer = subprocess.run(
-        command, capture_output=True, text=True, timeout=240, cwd=root, env=environment, check=False
-    )
+    answer = forked_command.run([tmp_path], script=program, cwd=ROOT, timeout=240)
     assert answer.stdout.startswith("PipelineError: ")
     assert '"/nowhere/python"' in answer.stdout
     assert answer.stderr == ""
@@ -147,11 +145,15 @@ from pathlib import Path
 from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings
 
+def sleep(name):
+    java, worker = Path(f"{sys.argv[2]}/java.{name}"), f"{sys.argv[2]}/worker.{name}"
+    java.write_text(str(pipeline._spark.pid))
+    pipeline.run("functions:sleep", b"", [worker.encode()], "poll 1")
+
 pipeline = SparkPipeline(Settings("local[1]"), Path(sys.argv[1]), "test")
 pipeline.start()
-Path(sys.argv[2]).write_text(str(pipeline._spark.pid))
 try:
-    pipeline.run("functions:sleep", b"", [sys.argv[3].encode()], "poll 1")
+    sleep("first")
 except Exception as error:
     print(f"{type(error).__name__}: {error}", flush=True)
 print(pipeline.alive, flush=True)
@@ -159,56 +161,38 @@ pipeline.stop()
 pipeline.launch()
 pipeline.start()
 print(pipeline.run("functions:upper", b"", [b"again"], "x"), flush=True)
-pipeline.stop()
+sleep("second")
 """
 
 
-@pytest.fixture
-def driver(tmp_path: Path) -> tuple[subprocess.Popen[str], int, int]:
-    """A process with a pipeline of its own and a job that sleeps; the pids of its Java and its worker."""
+@pytest.mark.process
+def test_a_death_of_java_fails_the_job_and_spark_can_be_started_again_whose_java_ends_with_the_driver(
+    tmp_path: Path,
+) -> None:
+    """The terminal stays clean. Workers end with their Java."""
     place = tmp_path / "deployment"
     place.mkdir()
-    deployment(place)
-    java, worker = tmp_path / "java", tmp_path / "worker"
-    process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(place), str(java), str(worker)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    assert wait_for(lambda: worker.exists() and worker.read_text() != "", 120), process.communicate(
-        timeout=240
-    )
-    return process, int(java.read_text()), int(worker.read_text())
+    with PipedProcess(deployment(place), tmp_path, script=DRIVER, cwd=ROOT) as process:
 
+        def sleeping(name: str) -> tuple[int, int]:
+            """The process ids of Java and of its worker, which runs a job."""
+            worker = tmp_path / f"worker.{name}"
+            wait_for(lambda: worker.exists() and worker.read_text(), 120, name)
+            return int((tmp_path / f"java.{name}").read_text()), int(worker.read_text())
 
-@pytest.mark.process
-def test_when_java_dies_the_job_fails_the_terminal_stays_clean_and_spark_can_be_started_again(
-    driver: tuple[subprocess.Popen[str], int, int],
-) -> None:
-    process, java, worker = driver
-    os.kill(java, signal.SIGKILL)
-    output, errors = process.communicate(timeout=240)
+        java, worker = sleeping("first")
+        os.kill(java, signal.SIGKILL)
+        second = sleeping("second")
+        assert not is_running(java)
+        assert wait_for(lambda: not is_running(worker))
+        process.kill()
+        output, errors = process.communicate(timeout=240)
     lines = output.splitlines()
     assert lines[0].startswith("SparkLost: poll 1: Spark's Java process was ended by signal 9")
     assert lines[-2:] == ["False", "[b'AGAIN']"]
     assert "another event" not in output
     assert errors == ""
-    assert not is_running(java)
-    assert wait_for(lambda: not is_running(worker))
-
-
-@pytest.mark.process
-def test_when_the_driver_is_killed_java_and_workers_end_by_themselves(
-    driver: tuple[subprocess.Popen[str], int, int],
-) -> None:
-    process, java, worker = driver
-    process.kill()
-    process.communicate(timeout=240)
-    assert wait_for(lambda: not is_running(java))
-    assert wait_for(lambda: not is_running(worker))
+    wait_for(lambda: not any(map(is_running, second)))
 
 
 def test_why_java_ended_is_said_without_stack_frames(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
-"""The Spark that an adapter runs on: a session of the process, spark-submit, and one without the fast start.
+"""The Spark that an adapter runs on: of spark-submit, a session of the process, one without the fast start.
 
-Each case is a process of its own, because PySpark has one context a process.
+Starts of Java are dear, so each program shows several of them one after the other.
 """
 
 from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -40,33 +41,46 @@ def _java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """A deployment with three orders in its input."""
+    """A deployment with three orders in its input, and one task in a Spark of its own."""
     place = tmp_path / "orders"
     assert call(ROOT, "init", str(place)).returncode == 0
+    with (place / "adapter.yaml").open("a") as configuration:
+        configuration.write('\nspark: {master: "local[1]"}\n')
     sent = call(place, "send", "queue://orders", "--body", "order.json", "--count", "3")
     assert sent.returncode == 0, sent.stderr
     return place
 
 
-def run(cwd: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python to its end, which has to be a good one."""
+def run(cwd: Path, *command: object) -> list[str]:
+    """Runs a command to its end, which has to be a good one. Returns the lines of its output."""
+    environment = {**os.environ, **ENVIRONMENT}
     done = subprocess.run(
-        [sys.executable, *arguments],
+        list(map(str, command)),
         cwd=cwd,
-        env={**os.environ, **ENVIRONMENT, **environment},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done
+    return done.stdout.splitlines()
 
 
-GIVEN = """
-import threading
+SUBMITTED = """
+import os, sys, threading
+from pathlib import Path
 from pyspark.sql import SparkSession
 from connector import Adapter
+from connector.errors import PipelineError
+from tests.cli.in_process import call
+
+with Adapter.from_file("adapter.yaml") as adapter:
+    adapter.drain()
+    print("published", adapter.summary.as_dict()["published"])
+del os.environ["PYSPARK_GATEWAY_PORT"]  # from here on it is a program that has made its session itself
+sent = call(Path.cwd(), "send", "queue://orders", "--body", "order.json", "--count", "2")
+assert sent.returncode == 0, sent.stderr
 
 session = SparkSession.builder.master("local[2]").config("spark.scheduler.mode", "FAIR") \\
     .config("spark.ui.enabled", "false").appName("mine").getOrCreate()
@@ -88,35 +102,8 @@ for name in ("spark.jobGroup.id", "spark.scheduler.pool"):
 print("after", context.parallelize(range(4)).count())
 with Adapter.from_file("adapter.yaml") as second:  # finds the session by itself
     second.drain()
-print("and after", session.range(3).count())
-session.stop()
-with Adapter.from_file("adapter.yaml") as third:  # the Java of the stopped session is still there
-    third.drain()
-    print(type(context).getOrCreate().appName)
-"""
-
-
-@_PROCESS
-def test_a_session_of_the_process_runs_the_events_and_goes_on(orders: Path) -> None:
-    done = run(orders, "-c", GIVEN)
-    lines = done.stdout.splitlines()
-    assert lines == [
-        "published 3",
-        "sum 5050",
-        "spark.jobGroup.id mine",
-        "spark.scheduler.pool None",
-        "after 4",
-        "and after 3",
-        "orders",
-    ]
-
-
-OTHER_PYTHON = """
-from pyspark.sql import SparkSession
-from connector import Adapter
-from connector.errors import PipelineError
-
-session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+print("and after", session.sparkContext.range(3).count())
+context.pythonExec = sys.argv[1]  # as PYSPARK_PYTHON sets it
 try:
     with Adapter.from_file("adapter.yaml", spark=session) as adapter:
         adapter.drain()
@@ -127,63 +114,64 @@ session.stop()
 
 
 @_PROCESS
-def test_workers_of_another_python_are_named(orders: Path, tmp_path: Path) -> None:
-    """A session whose workers have a Python without any of the packages."""
+def test_an_application_of_spark_submit_and_a_session_of_the_process_run_the_events_and_go_on(
+    orders: Path, tmp_path: Path
+) -> None:
+    """In the end the workers have a Python without any of the packages, which is named."""
     venv.create(tmp_path / "bare", with_pip=False)
     python = tmp_path / "bare" / "bin" / "python3"
-    done = run(orders, "-c", OTHER_PYTHON, PYSPARK_PYTHON=str(python))
-    assert f"the workers run {python} (Python 3." in done.stdout
-    assert "set PYSPARK_PYTHON or spark.pyspark.python; " in done.stdout
-    assert done.stdout.index("set PYSPARK_PYTHON") < done.stdout.index("No module named")
-
-
-SUBMITTED = """
-from connector import Adapter
-
-with Adapter.from_file("adapter.yaml") as adapter:
-    adapter.drain()
-    print("published", adapter.summary.as_dict()["published"])
-"""
-
-
-@_PROCESS
-def test_an_application_that_spark_submit_has_started(orders: Path) -> None:
     (orders / "application.py").write_text(SUBMITTED)
     submit = spark_jars().parent / "bin/spark-submit"
-    done = subprocess.run(
-        [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", "application.py"],
-        cwd=orders,
-        env={
-            **os.environ,
-            **ENVIRONMENT,
-        },
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "published 3" in done.stdout.splitlines()
+    options = ["--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+    lines = run(orders, submit, *options, "application.py", python)
+    assert lines[:7] == [
+        "published 3",
+        "published 2",
+        "sum 5050",
+        "spark.jobGroup.id mine",
+        "spark.scheduler.pool None",
+        "after 4",
+        "and after 3",
+    ]
+    refusal = "\n".join(lines[7:])
+    assert f"the workers run {python} (Python 3." in refusal
+    assert "set PYSPARK_PYTHON or spark.pyspark.python; " in refusal
+    assert refusal.index("set PYSPARK_PYTHON") < refusal.index("No module named")
 
 
 WITHOUT = """
 import sys
 sys.modules["connector.spark.fast_start"] = None
 from connector import Adapter
-from connector.spark import launcher
+from connector.spark import early_java, launcher, pipeline
+from pyspark import SparkContext
 
-assert launcher.FastStart is None
-for _ in range(2):
+def drain():
     with Adapter.from_file("adapter.yaml") as adapter:
         adapter.drain()
-        print("published", adapter.summary.as_dict()["published"])
+        context = SparkContext.getOrCreate()
+        print("published", adapter.summary.as_dict()["published"], context.appName)
+        return context._jvm.java.lang.ProcessHandle.current().pid()
+
+assert launcher.FastStart is None
+first = drain()
+assert drain() == first
+del sys.modules["connector.spark.fast_start"]
+from connector.spark.fast_start import FastStart
+for module in (early_java, launcher, pipeline):
+    module.FastStart = FastStart
+assert drain() != first  # whose Java is still there
 """
 
 
 @_PROCESS
 def test_without_the_fast_start_the_adapter_runs(orders: Path) -> None:
-    done = run(orders, "-c", WITHOUT)
-    assert done.stdout.splitlines() == ["published 3", "published 0"]
+    """With it the adapter has a Java of its own, whatever Java a stopped Spark has left."""
+    assert run(orders, sys.executable, "-c", WITHOUT) == [
+        "published 3 orders",
+        "published 0 orders",
+        "published 0 orders",
+    ]
 
 
 class ConnectSession:
@@ -221,15 +209,14 @@ def test_the_private_names_of_pyspark_are_in_one_file_and_all_named_here() -> No
     from pyspark import SparkContext, core, java_gateway
 
     source = Path(core.context.__file__).read_text() + Path(java_gateway.__file__).read_text()
+    of_pyspark = {*dir(SparkContext), *re.findall(r"self\.(\w+)", source)}
     for name in PRIVATE:
         assert name.rpartition(".")[2] in source, f"PySpark has no {name} any more"
     found = {}
     for file in (ROOT / "connector").rglob("*.py"):
         own: set[str] = set()
         for node in ast.walk(ast.parse(file.read_text())):
-            if (isinstance(node, ast.Attribute) and hasattr(SparkContext, node.attr)) or (
-                isinstance(node, ast.Attribute) and f"self.{node.attr}" in source
-            ):
+            if isinstance(node, ast.Attribute) and node.attr in of_pyspark:
                 if node.attr.startswith("_") and not node.attr.startswith("__") and _is_of_pyspark(node):
                     own.add(f"SparkContext.{node.attr}")
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
