@@ -65,6 +65,7 @@ _MODULES: Final = (
     "httpx",
     "psycopg",
     "pydantic.type_adapter",
+    "pytest",
     "pyspark.sql",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+
+from tests.docs.forked import RUN_PYTHON
+from tests.forked_command import PipedProcess
+from tests.unsteady import decide
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,40 +47,44 @@ def test_after():
 class Run(Protocol):
     """Runs pytest on each text, then decides. Returns the status and the output."""
 
-    def __call__(self, *texts: str, before: int = 0) -> tuple[int, list[str]]: ...
+    def __call__(self, *texts: str, before: int = 0, program: bool = False) -> tuple[int, list[str]]: ...
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Runs pytest on each text, then decides. Returns the status and the output."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs pytest on each text in a fork, then decides here, or in the program that ``.ci/run`` starts."""
     records = tmp_path / "records"
     records.mkdir()
-    environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
-        "TEST_RECORDS": str(records),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    }
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
-    def execute(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", *arguments],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def fork(
+        command: list[str], env: Mapping[str, str], check: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        python, *arguments = command
+        assert python == sys.executable
+        with PipedProcess(*arguments, cwd=tmp_path, script=RUN_PYTHON, **env) as process:
+            texts = process.communicate()
+        return subprocess.CompletedProcess(command, process.wait(), *texts)
 
-    def run_texts(*texts: str, before: int = 0) -> tuple[int, list[str]]:
+    def run_texts(*texts: str, before: int = 0, program: bool = False) -> tuple[int, list[str]]:
         status = before
         for number, text in enumerate(texts):
             path = tmp_path / f"test_{number}.py"
             path.write_text(text)
-            done = execute(["pytest", "-p", "tests.unsteady", path.name])
+            command = [sys.executable, "-m", "pytest", "-p", "tests.unsteady", path.name]
+            done = fork(command, {"TEST_RECORDS": str(records)})
             (records / "errors").write_text(done.stderr)
             status = done.returncode or status
-        decided = execute(["tests.unsteady", str(records), str(status)])
-        return decided.returncode, decided.stdout.splitlines()
+        if program:
+            command = [sys.executable, "-m", "tests.unsteady", str(records), str(status)]
+            environment = os.environ | {"PYTHONPATH": str(ROOT), "TEST_RECORDS": str(records)}
+            done = subprocess.run(
+                command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            )
+            return done.returncode, done.stdout.splitlines()
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "run", fork)
+            return decide(records, status, []), capsys.readouterr().out.splitlines()
 
     return run_texts
 
@@ -85,7 +94,7 @@ def test_nothing_is_said_of_steady_tests(run: Run) -> None:
 
 
 def test_a_test_that_passes_the_second_time_is_named(run: Run) -> None:
-    status, lines = run(STEADY, ONCE.format(1))
+    status, lines = run(STEADY, ONCE.format(1), program=True)
     assert status == 0
     assert lines[-1].startswith("UNSTEADY test_1.py::test_once_1 OSError: the machine was busy (")
 

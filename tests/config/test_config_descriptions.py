@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.config.conftest import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = json_schema()
 
 EVERY_KEY = """\
 provider: {type: dropbox, root: ./data, create: true, incoming_directory: incoming,
@@ -126,8 +127,7 @@ OTHERS = """\
 
 def violations(value: Any, part: dict[str, Any] | None = None) -> list[str]:
     """Where a value does not follow the schema, or a part of it."""
-    schema = json_schema()
-    validator = jsonschema_rs.validator_for({**(part or schema), "$defs": schema["$defs"]})
+    validator = jsonschema_rs.validator_for({**(part or SCHEMA), "$defs": SCHEMA["$defs"]})
     return [f"{error.instance_path}: {error.message}" for error in validator.iter_errors(value)]
 
 
@@ -166,13 +166,12 @@ def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mist
 
 
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
-    schema = json_schema()
     sections = (
         *("dropbox", "memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "Health", "Http"),
         *("TokenEntry", "Tracing", "TableEntry", "ChildTable", "WebhookEntry", "Webhook"),
         *("DatabaseSection", "HistorySection"),
     )
-    for section in (schema, *(schema["$defs"][name] for name in sections)):
+    for section in (SCHEMA, *(SCHEMA["$defs"][name] for name in sections)):
         for key in section["properties"]:
             assert re.search(rf"\b{key}:", EVERY_KEY + MEMORY + OTHERS), key
 
@@ -188,8 +187,7 @@ def test_the_schema_and_the_check_accept_every_configuration_of_the_project() ->
 def test_the_schema_and_the_check_accept_a_key_with_nothing_behind_it_wherever_it_may_be_left_out(
     deployment: Sample,
 ) -> None:
-    schema = json_schema()
-    for section in (schema, *schema["$defs"].values()):
+    for section in (SCHEMA, *SCHEMA["$defs"].values()):
         for key, field in section["properties"].items():
             refused = violations(None, field)
             assert bool(refused) == (key in section.get("required", ())), key

@@ -41,7 +41,7 @@ sys.exit(status)
 """
 
 
-_RUN: Final = """\
+RUN_PYTHON: Final = """\
 import os, runpy, sys
 
 del sys.argv[0]
@@ -129,7 +129,7 @@ class Forks:
             stdin=streams[0],
             stdout=streams[1],
             stderr=streams[2],
-            script=_RUN if request["program"] == "python" else None,
+            script=RUN_PYTHON if request["program"] == "python" else None,
         )
         for stream in streams:
             os.close(stream)
