@@ -58,11 +58,18 @@ EXECUTED = [page for page in PAGES if any(block.commands() and not block.not_run
 
 
 @pytest.fixture
-def workplace() -> Iterator[Path]:
-    """An empty directory, as a reader has it who follows a page."""
+def memory() -> Iterator[Path]:
+    """An empty directory in memory, where nothing waits for a disk."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory, prefix="reader-") as directory:
         yield Path(directory)
+
+
+@pytest.fixture
+def workplace(memory: Path) -> Path:
+    """An empty directory, as a reader has it who follows a page."""
+    (memory / "work").mkdir()
+    return memory / "work"
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +79,7 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, forks: Forks) -> dict[str, str]:
+def environment(tmp_path: Path, memory: Path, forks: Forks) -> dict[str, str]:
     """The reader's environment: ``connector`` and ``python`` are those under test.
 
     The test forks each command, without Spark, whose part is the same on all pages, and each program of
@@ -89,6 +96,7 @@ def environment(tmp_path: Path, forks: Forks) -> dict[str, str]:
         **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CONNECTOR"))},
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY),
+        "TMPDIR": str(memory),
         "PYTEST_ADDOPTS": "-p no:schemathesis -p no:anyio",  # slow plug-ins that no reader has
     }
 
