@@ -27,6 +27,14 @@ PROGRAMS = {
     "pip": 'exec python -m pip "$@"',
 }
 """Environments have the pip among the linked packages: an own copy takes longer than the wheel."""
+WITHOUT_SPARK = """\
+connector() {{
+    [ "$1" = run ] || {{ command connector "$@"; return; }}
+    set -- 'import sys; sys.path.append("{clone}"); from tests.without_java import start; start()' "$@"
+    python -c "$@"
+}}
+"""
+"""Runs the installed connector without Spark. The page of installation runs the same deployment with it."""
 HANDLER = '''
 from connector.datahandlers.json_handler import JsonHandler
 from datahandlers.units import CENTS
@@ -141,8 +149,9 @@ def test_the_front_page_tells_how_to_begin_without_a_clone(reader: Terminal, clo
     place = clone.parent / "reader"
     place.mkdir()
     (block,) = [block for block in blocks(REPOSITORY / "README.md") if block.not_run == REASON]
-    quickly = "export PIP_NO_COMPILE=0"  # pip's name for yes; the page of installation compiles
-    status, output = reader.run(f"(set -e; {quickly}; cd {place}\n{block.text}\nconnector browse archive)")
+    # pip's name for yes; the page of installation compiles. The python3 that makes no pip is the first again
+    quickly = f'export PIP_NO_COMPILE=0 PATH="{clone.parent}/bin:$PATH"\n{WITHOUT_SPARK.format(clone=clone)}'
+    status, output = reader.run(f"(set -e; {quickly}cd {place}\n{block.text}\nconnector browse archive)")
     assert status == 0, output
     assert output.endswith("1 message in queue://archive\n")
     assert (place / ".venv/bin/connector").exists()
