@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -57,9 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     records.mkdir()
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
-    def fork(
-        command: list[str], env: Mapping[str, str], check: bool = False
-    ) -> subprocess.CompletedProcess[str]:
+    def fork(command: list[str], env: Any, check: bool = False) -> subprocess.CompletedProcess[str]:
         python, *arguments = command
         assert python == sys.executable
         with PipedProcess(*arguments, cwd=tmp_path, script=RUN_PYTHON, **env) as process:
