@@ -116,7 +116,7 @@ def main() -> int:
     seed = random.randrange(1 << 30) if options.seed is None else options.seed
     stores = options.store or list(STORES)
     print(f"seed {seed}", flush=True)
-    warm_up()
+    warm_up(stores)
     with ExitStack() as stack:
         base = stack.enter_context(quick_folder(Path(tempfile.gettempdir())))
         if options.plant is not None:
