@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import httpx
 from sqlalchemy.dialects import sqlite
@@ -35,6 +36,7 @@ from connector import faults
 from connector.config.loading import Configuration, load
 from connector.events.probe import versions
 from connector.log import LogSettings, set_up_logging
+from connector.stores.sql import processes
 from connector.stores.sql.statement import Statement
 from connector.stores.sql.statements import statements_of
 from tests.brokers.engine.broker import Broker
@@ -43,6 +45,7 @@ from tests.crashing.judgement import judge
 from tests.crashing.life import ANYWHERE, DIED, Life
 from tests.crashing.processes import note
 from tests.crashing.scenario import SINKS, Scenario, Sent
+from tests.postgres import PostgresServer, end_signs_of_life
 from tests.quick_folder import quick_folder
 
 _PACKAGES: Final = (
@@ -310,8 +313,32 @@ def _share_compiled(dialect: Any, shared: LRUCache[Any, Any]) -> None:
     dialect.engine_created = lambda engine: setattr(engine, "_compiled_cache", shared)
 
 
-def warm_up(stores: Sequence[str]) -> None:
-    """Imports, compiles and caches all that a life needs. The process must have one thread."""
+@contextlib.contextmanager
+def _url_of(store: str, base: Path, server: PostgresServer | None) -> Iterator[str]:
+    """The URL of a database for the rehearsal on a store. Empty = a store without one."""
+    if store != "postgresql":
+        yield f"sqlite:///{base}/messages.db" if store == "sqlite" else ""
+        return
+    assert server is not None
+    database = server.make_database()
+    with mock.patch.object(processes, "_BEATS", 1000):
+        yield server.url(database)
+        connections = list(processes._shared.values())
+        end_signs_of_life(server.url(database))
+        for one in connections:
+            one._is_inherited = True  # so that its thread ends with the next beat
+        for thread in threading.enumerate()[1:]:
+            thread.join()
+    server.drop_database(database)
+
+
+def warm_up(stores: Sequence[str], server: PostgresServer | None = None) -> None:
+    """Imports, compiles and caches all that a life needs. The process must have one thread.
+
+    Args:
+        stores: that get worlds.
+        server: for PostgreSQL.
+    """
     for package in _PACKAGES:
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
             importlib.import_module(module.name)
@@ -327,13 +354,13 @@ def warm_up(stores: Sequence[str]) -> None:
     setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))  # noqa: B010
     httpx.Client().close()  # imports more, and reads many certificates
     with quick_folder(Path(tempfile.gettempdir())) as base:
-        for store in {"dropbox", "sqlite", "broker"}.intersection(stores):
+        for store in stores:
             without = ("hook", "news") if store == "broker" else ("hook",)
             sinks = tuple(name for name in SINKS if name not in without)
             scenario = Scenario(store, topic=store != "broker", window=True, sinks=sinks)
-            url = f"sqlite:///{base}/messages.db" if store == "sqlite" else ""
-            shop = f"sqlite:///{base}/{store}/shop.db"
-            World(base / store, scenario, random.Random(0), url, shop).rehearse()
+            with _url_of(store, base, server) as url:
+                shop = f"sqlite:///{base}/{store}/shop.db"
+                World(base / store, scenario, random.Random(0), url, shop).rehearse()
     gc.collect()
     gc.freeze()
     assert threading.active_count() == 1
