@@ -266,11 +266,11 @@ def database(postgres: PostgresServer) -> Iterator[str]:
     """The SQLAlchemy URL of a database for one test."""
     name = postgres.make_database()
     yield postgres.url(name)
-    _end_signs_of_life(postgres.url(name))
+    end_signs_of_life(postgres.url(name))
     postgres.drop_database(name)
 
 
-def _end_signs_of_life(url: str) -> None:
+def end_signs_of_life(url: str) -> None:
     """Ends the threads of this process that would reach for a database that is gone.
 
     A product's process ends with its database. The process of the tests goes on, and measures the processor.

@@ -349,7 +349,7 @@ _IN: Final = parse_destination("queue://in")
 
 def _take_lots(world: World) -> None:
     """Takes lots of two until none is left. Each lot is told to the world before it is settled."""
-    connection = world.deployment.provider.connect()
+    connection = world.provider.connect()
     try:
         while (lot := connection.claim_lot(_IN, "lake", 2)) is not None:
             ids = tuple(claim.message_id for claim in lot.claims)
@@ -367,7 +367,7 @@ def _recover_lots(world: World) -> None:
 
 def _filled(world: World) -> None:
     world.send("queue://in", "a", "b", "c", "d", "e")
-    connection = world.deployment.provider.connect()
+    connection = world.provider.connect()
     connection.close()
 
 
@@ -454,7 +454,7 @@ def _dead_client(world: World) -> None:
 
 def _pause(world: World) -> None:
     """An operator pauses three inputs, one after the other."""
-    control = world.deployment.provider.state("states").control()
+    control = world.provider.state("states").control()
     for name in ("x", "y", "z"):
         with control.change() as value:
             value.paused.append(PauseNote("input", name, "somebody", 1.0))
@@ -462,7 +462,7 @@ def _pause(world: World) -> None:
 
 
 def _check_control(world: World) -> None:
-    paused = {one.what for one in world.deployment.provider.state("states").control().read().paused}
+    paused = {one.what for one in world.provider.state("states").control().read().paused}
     told = {name for _, name in facts_of(world, "paused")}
     assert told <= paused <= {"x", "y", "z"}, f"paused: {paused}, told: {told}"
 

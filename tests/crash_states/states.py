@@ -18,6 +18,7 @@ file has no order but its own.
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -86,14 +87,17 @@ class _Table:
 
     before: list[tuple[int, ...]] = field(default_factory=list)
     durable: list[int] = field(default_factory=list)
+    _gone: dict[int, list[int]] = field(default_factory=dict)
 
     def missing(self, place: int, end: int) -> list[int]:
-        """Returns an operation, and what is missing with it."""
-        gone = {place}
-        for later in range(place + 1, end):
-            if not gone.isdisjoint(self.before[later]):
-                gone.add(later)
-        return sorted(gone)
+        """Returns an operation, and what is missing with it before the end."""
+        if place not in self._gone:
+            gone = {place}
+            for later in range(place + 1, len(self.before)):
+                if not gone.isdisjoint(self.before[later]):
+                    gone.add(later)
+            self._gone[place] = sorted(gone)
+        return self._gone[place][: bisect_left(self._gone[place], end)]
 
 
 def _table(recording: Recording, kind: str) -> _Table:

@@ -24,9 +24,12 @@ from connector.config.loading import Configuration
 from connector.events.outcome import Outcome
 from connector.events.recovery import Recovery
 from connector.events.settling import Settler
+from connector.lazy_property import lazy_property
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.subscription import TopicSubscription
+from connector.service.assembly import make_provider
 from connector.state import file_systems
 from connector.state.journal import Journal
 from connector.status import OutcomeKind
@@ -207,7 +210,7 @@ class World:
     def send(self, destination: str, *names: str, **headers: Any) -> list[str]:
         """Sends customers as a program does. The ids are facts as soon as the send has returned."""
         messages = [self.message(name, **headers) for name in names]
-        connection = self.deployment.provider.connect()
+        connection = self.provider.connect()
         try:
             ids = connection.send(parse_destination(destination), messages)
         finally:
@@ -228,7 +231,7 @@ class World:
 
     def subscribe(self, topic: str, *names: str) -> None:
         """Makes durable subscriptions."""
-        connection = self.deployment.provider.connect()
+        connection = self.provider.connect()
         try:
             for name in names:
                 wanted = TopicSubscription(parse_destination(topic), name, "reader", durable=True)
@@ -246,7 +249,11 @@ class World:
                     return
 
     def adapter(self) -> InProcessAdapter:
-        return InProcessAdapter(self.configuration, self.deployment.provider)
+        return InProcessAdapter(self.configuration, self.provider)
+
+    @lazy_property
+    def provider(self) -> AdapterProvider:
+        return make_provider(self.configuration)
 
     @property
     def configuration(self) -> Configuration:

@@ -116,14 +116,14 @@ def main() -> int:
     seed = random.randrange(1 << 30) if options.seed is None else options.seed
     stores = options.store or list(STORES)
     print(f"seed {seed}", flush=True)
-    warm_up()
     with ExitStack() as stack:
+        server = stack.enter_context(new_server()) if "postgresql" in stores and not options.plant else None
+        warm_up([one for one in stores if one != "postgresql" or server], server)
         base = stack.enter_context(quick_folder(Path(tempfile.gettempdir())))
         if options.plant is not None:
             wanted = [name for name, plant in PLANTS.items() if options.plant in (name, "all")]
             missed = [name for name in wanted if not _find(name, base, seed, options)]
             return 1 if missed else 0
-        server = stack.enter_context(new_server()) if "postgresql" in stores else None
         try:
             _run(Worlds(base, seed, stores, server, stack.enter_context(hooks(base))), options)
         except Broken as broken:

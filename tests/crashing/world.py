@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import gc
 import http.server
 import importlib
@@ -16,18 +17,26 @@ import os
 import pkgutil
 import random
 import signal
+import ssl
+import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import httpx
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.postgresql import psycopg
+from sqlalchemy.util import LRUCache
 
+from connector import faults
 from connector.config.loading import Configuration, load
 from connector.events.probe import versions
 from connector.log import LogSettings, set_up_logging
+from connector.stores.sql import processes
 from connector.stores.sql.statement import Statement
 from connector.stores.sql.statements import statements_of
 from tests.brokers.engine.broker import Broker
@@ -35,7 +44,9 @@ from tests.brokers.engine.server import serving
 from tests.crashing.judgement import judge
 from tests.crashing.life import ANYWHERE, DIED, Life
 from tests.crashing.processes import note
-from tests.crashing.scenario import Scenario, Sent
+from tests.crashing.scenario import SINKS, Scenario, Sent
+from tests.postgres import PostgresServer, end_signs_of_life
+from tests.quick_folder import quick_folder
 
 _PACKAGES: Final = (
     *("connector.core", "connector.events", "connector.messaging", "connector.requests", "connector.service"),
@@ -107,9 +118,8 @@ class World:
             Broken: a promise is broken.
         """
         configuration = self._deploy()
-        serves = _broker(self.directory) if self.scenario.store == "broker" else contextlib.nullcontext()
         try:
-            with serves:
+            with self._serves():
                 self._run(configuration, crashes)
         except Broken as error:
             raise Broken(f"{error}\n{self.scenario}\nlives: {' '.join(self.history)}") from None
@@ -130,6 +140,22 @@ class World:
         broken, self.repeated = judge(self.scenario, self.sent, lines, counts)
         if broken:
             raise Broken("\n".join(broken[:20]))
+
+    def _serves(self) -> contextlib.AbstractContextManager[None]:
+        return _broker(self.directory) if self.scenario.store == "broker" else contextlib.nullcontext()
+
+    def rehearse(self) -> None:
+        """Lives once in this process, and leaves to its children what the product keeps in memory."""
+        configuration = self._deploy()
+        before, point = os.getcwd(), faults.point
+        os.chdir(self.directory)
+        life = Life(self.scenario, configuration, self.url or str(self.directory / "root"), self.shop)
+        with self._serves():
+            life.begin()
+            life.run([Sent(1, "queue://a"), Sent(2, self.scenario.destinations[-1])], "none", 1)
+            life.count()
+        os.chdir(before)
+        faults.point = point
 
     def _deploy(self) -> Configuration:
         self.directory.mkdir(parents=True)
@@ -280,8 +306,39 @@ def hooks(base: Path) -> Iterator[str]:
         os.waitpid(pid, 0)
 
 
-def warm_up() -> None:
-    """Imports all that a life needs. The process must have one thread."""
+def _share_compiled(dialect: Any, shared: LRUCache[Any, Any]) -> None:
+    """Lets all engines of a database system use what SQLAlchemy has compiled for one of them."""
+    dialect.__eq__ = lambda self, other: type(self) is type(other)
+    dialect.__hash__ = lambda self: hash(type(self))
+    dialect.engine_created = lambda engine: setattr(engine, "_compiled_cache", shared)
+
+
+@contextlib.contextmanager
+def _url_of(store: str, base: Path, server: PostgresServer | None) -> Iterator[str]:
+    """The URL of a database for the rehearsal on a store. Empty = a store without one."""
+    if store != "postgresql":
+        yield f"sqlite:///{base}/messages.db" if store == "sqlite" else ""
+        return
+    assert server is not None
+    database = server.make_database()
+    with mock.patch.object(processes, "_BEATS", 1000):
+        yield server.url(database)
+        connections = list(processes._shared.values())
+        end_signs_of_life(server.url(database))
+        for one in connections:
+            one._is_inherited = True  # so that its thread ends with the next beat
+        for thread in threading.enumerate()[1:]:
+            thread.join()
+    server.drop_database(database)
+
+
+def warm_up(stores: Sequence[str], server: PostgresServer | None = None) -> None:
+    """Imports, compiles and caches all that a life needs. The process must have one thread.
+
+    Args:
+        stores: that get worlds.
+        server: for PostgreSQL.
+    """
     for package in _PACKAGES:
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
             importlib.import_module(module.name)
@@ -292,7 +349,18 @@ def warm_up() -> None:
             if isinstance(statement, Statement):
                 statement._compiled  # noqa: B018, made once and kept
     versions()
-    httpx.Client().close()  # imports more
+    for kind in (sqlite.dialect, psycopg.dialect):
+        _share_compiled(kind, LRUCache(2000))
+    setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))  # noqa: B010
+    httpx.Client().close()  # imports more, and reads many certificates
+    with quick_folder(Path(tempfile.gettempdir())) as base:
+        for store in stores:
+            without = ("hook", "news") if store == "broker" else ("hook",)
+            sinks = tuple(name for name in SINKS if name not in without)
+            scenario = Scenario(store, topic=store != "broker", window=True, sinks=sinks)
+            with _url_of(store, base, server) as url:
+                shop = f"sqlite:///{base}/{store}/shop.db"
+                World(base / store, scenario, random.Random(0), url, shop).rehearse()
     gc.collect()
     gc.freeze()
     assert threading.active_count() == 1

@@ -222,7 +222,7 @@ class SuiteBase:
         deadline = time.monotonic() + self.wait_timeout
         while (claim := poller.take(cycle, sequence)) is None:
             assert time.monotonic() < deadline, f"nothing came to {poller.destination}"
-            time.sleep(0.01)
+            time.sleep(0.03)
         return claim
 
     def claim(self, poller: Poller, cycle: int, numbers: range) -> list[Claim]:
@@ -240,7 +240,7 @@ class SuiteBase:
         while len(claims) < len(numbers):
             late = f"{len(claims)} of {len(numbers)} came to {poller.destination}"
             assert time.monotonic() < deadline, late
-            time.sleep(0.01)
+            time.sleep(0.03)
             claims += poller.claim(cycle, numbers[len(claims) :])
         return claims
 
@@ -289,7 +289,7 @@ class SuiteBase:
         deadline = time.monotonic() + self.wait_timeout
         found = self.rest(connection, poller)
         while len(found) < count and time.monotonic() < deadline:
-            time.sleep(0.01)
+            time.sleep(0.03)
             found += self.rest(connection, poller)
         return found
 
@@ -305,7 +305,7 @@ class SuiteBase:
         """Does the same as :meth:`bodies`, but waits until ``count`` messages are visible."""
         deadline = time.monotonic() + self.wait_timeout
         while len(found := self.bodies(connection, destination)) < count and time.monotonic() < deadline:
-            time.sleep(0.01)
+            time.sleep(0.03)
         return found
 
     def visible(self, connection: Connection, destination: Any) -> list[str]:
