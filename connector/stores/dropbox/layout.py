@@ -284,7 +284,8 @@ class RootLayout:
         try:
             files.make_directory(folders.base)
             is_made = False
-            for folder in FOLDERS:
+            # A queue has a target. What a killed client leaves in the other folders is found by that.
+            for folder in ("target", *FOLDERS):
                 path = os.path.join(folders.base, folder)
                 if not os.path.isdir(path):
                     os.makedirs(path, exist_ok=True)

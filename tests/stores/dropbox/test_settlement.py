@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -219,6 +220,27 @@ def test_an_interrupt_leaves_a_batch_to_the_takeover(root: Path, place: str, sen
     connection.abandon()
     recover(root).close()
     assert everything(root) == ({"orders/target": sent} if sent else {})
+
+
+def test_a_queue_whose_client_died_while_making_it_is_a_queue(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise nobody finds what the next client leaves in its folders."""
+    connection, made = connect(root), os.makedirs
+
+    def make_one(path: str, **options: Any) -> None:
+        made(path, **options)
+        if "incoming/" in path:
+            die()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "makedirs", make_one)
+        with pytest.raises(Died):
+            connection.send(NOTES, [Message(b"1")])
+    connection.abandon()
+    living = recover(root)
+    assert NOTES in layout_of(living).queues()
+    living.close()
 
 
 @pytest.mark.process
