@@ -284,7 +284,7 @@ class RootLayout:
         try:
             files.make_directory(folders.base)
             is_made = False
-            # A queue has a target. What a killed client leaves in the other folders is found by that.
+            # The target comes first: a takeover looks for files of a killed client in queues with a target.
             for folder in ("target", *FOLDERS):
                 path = os.path.join(folders.base, folder)
                 if not os.path.isdir(path):

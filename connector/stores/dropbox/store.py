@@ -325,7 +325,7 @@ class DropboxStore(Store):
                 if isinstance(error, SettlementError | ClaimLost | UnknownDestination):
                     self._unmake(written, names)
                 raise
-            except Exception:  # an interrupt may come after the commit point, and the takeover knows that
+            except Exception:  # after an interrupt the takeover finishes or removes the batch
                 self._unmake(written, names)
                 raise
         except (OSError, SettlementError) as failure:

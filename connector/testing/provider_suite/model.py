@@ -312,7 +312,7 @@ class ProviderMachine(RuleBasedStateMachine):
         for draft, _, body, number in made:
             self._arrive(to, body, draft, number, is_delayed=False)
         places: Iterable[Source] = [to] if to.is_queue else tuple(self.subscriptions)
-        for place in places:  # a client that takes moves due messages to those that wait
+        for place in places:  # each take shows messages whose delivery time has come
             self.take(client, place, 1, is_urgent=False, by_group=False, moves=False, is_new=True)
 
     @rule(client=clients, to=targets, draft=drafts)
