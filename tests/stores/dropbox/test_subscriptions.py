@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.errors import ProviderError, SubscriptionError
+from connector.errors import CapabilityError, ProviderError, SubscriptionError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
@@ -26,6 +26,7 @@ from tests.stores.conftest import Mv
 from tests.stores.dropbox.steps import (
     PRICES,
     closed,
+    connect,
     files_limited_to,
     give_back_all,
     layout_of,
@@ -267,3 +268,11 @@ def test_a_message_that_goes_back_again_and_again_keeps_a_short_name(other: Loca
         (failed,) = other.picker(error, lambda _: True).claim(cycle, range(1, 2))
         other.settle([Settlement(failed, PRICES, subscription=subscription)])
     assert names == names[:1] * 3
+
+
+def test_a_topic_that_is_polled_says_what_to_do(root: Path) -> None:
+    connection = connect(root)
+    said = "the topic topic://prices holds no messages itself: subscribe to the topic"
+    with pytest.raises(CapabilityError, match=said):
+        connection.poller(PRICES)
+    connection.close()
