@@ -92,7 +92,10 @@ class DelayingTests(SuiteBase):
         due = _in(SOON)
         bodies = [f"{number:02}" for number in range(20)]
         self.send(connection, ORDERS, *bodies, delivery_time=due)
-        assert self.rest_soon(connection, connection.poller(ORDERS), len(bodies)) == bodies
+        found = self.rest_soon(connection, connection.poller(ORDERS), len(bodies))
+        if not self.able.shows_all:  # at a broker, a message that is sent after its time passes the others
+            found.sort()
+        assert found == bodies
 
     def test_long_headers_survive_the_delay(self, connection: Connection) -> None:
         due = _in(SOON)
