@@ -12,6 +12,8 @@ from connector.status import ReturnCode
 
 _NEIGHBOUR_SECONDS: Final = 30.0
 _NEIGHBOUR_PAUSE: Final = (0.01, 0.05)
+_RECOVERY_SECONDS: Final = 1.0
+"""Seconds between two looks whether such an instance has died."""
 _RATE_PAUSE: Final = 0.1
 """Seconds between two polls while only the rate of an input keeps its messages back."""
 
@@ -20,13 +22,14 @@ def drain(inbound: Inbound, after_batch: AfterBatch | None = None) -> CycleRepor
     """Polls until the inputs are empty and all claims are settled.
 
     Ends early when a poll does not SUCCEED, or when a poll claims messages and settles none. Waits at most
-    half a minute for copies that another instance is publishing.
+    half a minute for copies that another instance is publishing. Takes over from such an instance if it dies.
 
     Raises:
         ProviderError: as :meth:`Inbound.settle_ended`.
     """
     total = CycleReport()
     claimed, progress, progress_at = 0, False, time.monotonic()
+    recovered_at = progress_at
     while not inbound.stopping and total.code is ReturnCode.SUCCEED:
         report = inbound.poll()
         total.add(report)
@@ -49,6 +52,9 @@ def drain(inbound: Inbound, after_batch: AfterBatch | None = None) -> CycleRepor
         if not progress and total.code is ReturnCode.SUCCEED:
             if not report.busy or time.monotonic() - progress_at > _NEIGHBOUR_SECONDS:
                 total.code, total.reason = ReturnCode.FAIL, "a poll claimed messages and settled none"
+            elif time.monotonic() - recovered_at > _RECOVERY_SECONDS:
+                total.add(inbound.recover(at_start=False))
+                recovered_at = time.monotonic()
             else:
                 time.sleep(random.uniform(*_NEIGHBOUR_PAUSE))
         claimed, progress = 0, False

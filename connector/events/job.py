@@ -28,7 +28,7 @@ from connector.events.outcome import Outcome, retries_of
 from connector.events.rests import Calls, Rests
 from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
-from connector.events.task_settings import Assignment, TaskSettings, WorkItem
+from connector.events.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
 from connector.messaging.claim import Claim
 from connector.messaging.history import Note
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
@@ -257,6 +257,12 @@ class EventJobs:
         finally:
             del self._running[number]
 
+    def _ids(self, batch: Batch, part: list[list[WorkItem]]) -> Mapping[int, str]:
+        """Returns the duplicate keys of a part. Only a transactional sink asks for them."""
+        if not (batch.ids and self._task_settings.databases):
+            return NOTHING
+        return {item[0]: batch.ids[item[0]] for group in part for item in group if item[0] in batch.ids}
+
     def _count(self, seconds: float, error: PipelineError | None, answers: list[TaskAnswer]) -> None:
         died = sum(answer.ended is not None for answer in answers) if error is None else not self._cancelled
         self._activity.count_job(seconds, max((answer.seconds for answer in answers), default=0.0), died)
@@ -270,7 +276,9 @@ class EventJobs:
         error: PipelineError | None = None
         told, paused = self._rests.tell(len(parts)), self._paused()
         payloads = [
-            pickle.dumps(Assignment(handle, part, batch.cycle, failing, paused), protocol=5)
+            pickle.dumps(
+                Assignment(handle, part, batch.cycle, failing, paused, self._ids(batch, part)), protocol=5
+            )
             for handle, part, failing in zip(handles, parts, told, strict=True)
         ]
         answers: list[TaskAnswer] = []

@@ -229,6 +229,8 @@ class Publisher:
         """The subscriptions that have failed in a row."""
         self.paused: Mapping[str, float] = {}
         """The paused subscriptions, each with the seconds until its events come again."""
+        self.ids: Mapping[int, str] = {}
+        """The duplicate keys of the next events by sequence. Empty if duplicates are not eliminated."""
         self._sinks = OpenSinks(task_settings, deployment, converter, timer)
         # Prepared sinks come first: if the provider refuses their message, no external sink was called in
         # vain. Transactional sinks come last: an external sink that fails in the end is not called twice
@@ -303,7 +305,7 @@ class Publisher:
             if not (result.begun or result.transacted) and result.prepared and not self._write(name, result):
                 break
             if called.transactions is not None:
-                called.transactions.begin(self._key(one, reference), journal.check)
+                called.transactions.begin(self._key(one, sequence, reference), journal.check)
                 result.transacted = True
             elif not result.begun:
                 journal.begin(sequence)
@@ -325,15 +327,18 @@ class Publisher:
         told = {"connector.subscription": subscription, "connector.outcome": outcome.value}
         self._spans.add(f"deliver {subscription}", before.time, dict(told), error)
 
-    def _key(self, matched: MatchedObject, reference: object) -> EventKey:
+    def _key(self, matched: MatchedObject, sequence: int, reference: object) -> EventKey:
         """Returns the key of the rows of an event.
+
+        If duplicates are eliminated, the copies of a message are one event: its adapter may die after the
+        commit, and another instance then processes another copy first.
 
         A copy that somebody has moved back to an input is another event, but not one whose subscriptions are
         asked again.
         """
         event = matched.event
         message = event.message
-        identity = self._access.identity(reference, message)
+        identity = self.ids.get(sequence) or self._access.identity(reference, message)
         properties = message.properties
         if "connector_outcome" in properties and "connector_time" in properties:
             identity = f"{identity}|{properties['connector_time']}"

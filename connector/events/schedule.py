@@ -57,6 +57,7 @@ class Batch:
         tasks: most tasks that the order groups are spread over.
         keys: of ``order``, which no other running batch may have.
         attempts: by sequence, deliveries that ended a worker, which the claims do not count.
+        ids: the duplicate keys of the cycle by sequence. Empty if duplicates are not eliminated.
         is_untouched: whether the batch ran before, and touched nothing because its workers had ended.
         began: start of the batch in monotonic seconds.
         claims: of all order groups.
@@ -67,6 +68,7 @@ class Batch:
     tasks: int
     keys: set[Hashable]
     attempts: Mapping[int, int]
+    ids: Mapping[int, str]
     is_untouched: bool = False
     began: float = field(default_factory=time.monotonic)
     claims: list[Claim] = field(init=False)
@@ -316,7 +318,7 @@ class Schedule:
         if known.attempts:
             numbers = [claim.sequence for _, claims in order_groups for claim in claims]
             attempts = {number: known.attempts[number] for number in numbers if number in known.attempts}
-        batch = Batch(cycle, ordered, tasks, keys, attempts, untouched)
+        batch = Batch(cycle, ordered, tasks, keys, attempts, known.ids, untouched)
         self._busy |= keys
         self.running.append(batch)
         return batch

@@ -139,6 +139,7 @@ class Task:
         batch: int = 0,
         failing: Mapping[str, Failing] = NOTHING,
         paused: Mapping[str, float] = NOTHING,
+        ids: Mapping[int, str] = NOTHING,
     ) -> dict[bytes, list[int]]:
         """Runs all order groups. Returns the sequences by outcome, as JSON, without untouched events.
 
@@ -154,6 +155,7 @@ class Task:
         self._publisher.batch = batch
         self._publisher.rests.begin(failing)
         self._publisher.paused = paused
+        self._publisher.ids = ids
         self.notes = {}
         outcomes: dict[bytes, list[int]] = {}
         if self._spans is not None:

@@ -19,7 +19,7 @@ from connector.sinks.subscriptions import Subscription
 from connector.trace import OFF, Trace
 
 _LOGGING: Final = LogSettings()
-NOTHING: Final[Mapping[str, Any]] = {}
+NOTHING: Final[Mapping[Any, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +118,5 @@ class Assignment(NamedTuple):
     """The subscriptions that have failed, by name."""
     paused: Mapping[str, float] = NOTHING
     """The paused subscriptions, by name, each with the seconds until its events come again."""
+    ids: Mapping[int, str] = NOTHING
+    """The duplicate keys by sequence, for transactional sinks. Empty if duplicates are not eliminated."""

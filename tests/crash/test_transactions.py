@@ -5,6 +5,7 @@ The table has no key, so a second run would leave a second row.
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ from sqlalchemy import NullPool, create_engine, text
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment
 from tests.postgres import PostgresServer
+from tests.runs import customer
 from tests.waiting import wait_for
 
 BOOK = {"object": "Customer", "name": "book", "process": "processes:book", "transaction": "shop"}
@@ -113,6 +115,20 @@ def test_a_copy_that_somebody_moves_back_is_booked_again(deploy: Deploy, shop: S
     deployment.move_back("archive", "in", identity)
     deployment.drain()
     assert shop.bookings() == {identity: 2}
+
+
+def test_a_copy_that_comes_before_the_one_whose_rows_are_committed_is_the_same_event(
+    deploy: Deploy, shop: Shop
+) -> None:
+    """With DuplicateEventElimination. The copies are files of one id, and the second is more urgent."""
+    deployment = deploy(shop=shop.url, only=[BOOK], connector={"DuplicateEventElimination": True})
+    (identity,) = deployment.fill("in", [""])
+    deployment.kill_while_paused_at("transaction.committed:1")
+    deployment.drop("in", json.dumps(customer(1)), f"9.{identity.removeprefix('ID:')}.T")
+    deployment.drain()
+    assert shop.bookings() == {identity: 1}
+    assert deployment.ids("archive") == {identity: 2}
+    assert shop.outcomes() == 0
 
 
 def test_a_failure_of_either_leaves_the_other(deploy: Deploy, shop: Shop) -> None:

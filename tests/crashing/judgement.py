@@ -47,6 +47,7 @@ class Deliveries:
         """Reads the whole log."""
         living = ""
         at_work: dict[str, int] = {}
+        died_at: dict[str, int] = {}
         open_calls: dict[str, set[tuple[str, str, int]]] = {}
         may_repeat: set[tuple[str, str, int]] = set()
         known: dict[tuple[str, str, int], int] = {}
@@ -56,7 +57,7 @@ class Deliveries:
             if word == "life":
                 living = process
             elif word == "death":
-                number = at_work.pop(process, 0)
+                number = died_at[process] = at_work.pop(process, 0)
                 if number:
                     self.interrupted[number] += 1
                 elif rest[0] in _AT_WORK:
@@ -85,9 +86,14 @@ class Deliveries:
                         self.faults.append(f"{key} repeated with delivery_count {count}")
                 may_repeat.discard(call)
                 known[call] = count
-                open_calls.setdefault(process, set()).add(call)
+                if process not in died_at:
+                    open_calls.setdefault(process, set()).add(call)
+                else:  # another thread came so far before the process ended, or the server of the hook
+                    may_repeat.add(call)
+                    self.interrupted[number] += died_at[process] != number
+                    died_at[process] = number
                 self.begun[subscription, key] += 1
-                if count <= self.interrupted[number] and word == "begin":
+                if count <= self.interrupted[number] - (process in died_at) and word == "begin":
                     self.faults.append(
                         f"{key} has delivery_count {count} after {self.interrupted[number]} interruptions"
                     )

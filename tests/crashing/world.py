@@ -21,6 +21,7 @@ import ssl
 import tempfile
 import threading
 import traceback
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -198,6 +199,10 @@ class World:
                 self._wait(neighbour, "neighbour")
         finally:
             died = self._wait(pid) is None
+            if "hook" in self.scenario.sinks:
+                urllib.request.urlopen(
+                    self.hook
+                ).close()  # when this is answered, all earlier calls are in the log
         self.deaths += died
         self.history.append(f"{place or '*'}:{nth}" if died else "-")
 
@@ -276,6 +281,9 @@ class _Hook(http.server.BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         _, world, key = self.path.split("/")
         note("post", "hook", key, directory=str(self.base / world))
+        self.do_GET()
+
+    def do_GET(self) -> None:
         self.send_response(204)
         self.end_headers()
 

@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from connector.messaging.destination import parse_destination
 from connector.service.assembly import make_provider
 from connector.state.duplicates import DuplicateWindow
 from connector.testing.deployment import InProcessAdapter
@@ -136,6 +137,32 @@ def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(
         window.release()
         adapter.poll()
     assert bench.called() == ["ID:y", "ID:x"]
+
+
+def test_a_drain_takes_over_from_a_neighbour_that_dies_with_a_copy_in_flight(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connector.events.drain._RECOVERY_SECONDS", 0.0)
+    deployment = bench.deploy(DuplicateEventElimination=True)
+    deployment.drop("customers", customer(), again("x", 0))
+    provider = make_provider(deployment.configuration)
+    victim = provider.connect("test", "neighbour")
+    claim = victim.poller(parse_destination("queue://customers")).take(1, 0)
+    window = provider.state("test").window(victim.client_id, 100)
+    assert claim is not None
+    assert window.reserve([claim.duplicate_key]) == set()
+    deployment.drop("customers", customer(), again("x", 1))
+    reserve = DuplicateWindow.reserve
+
+    def die(self: DuplicateWindow, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
+        busy = reserve(self, keys, held)
+        if busy:  # the adapter has met its key
+            victim.abandon()
+        return busy
+
+    monkeypatch.setattr(DuplicateWindow, "reserve", die)
+    adapter = deployment.drain()
+    assert kinds(adapter) == {("ID:x", "published"): 1, ("ID:x", "duplicate"): 1}
 
 
 def test_two_draining_adapters_do_not_wait_for_another(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
