@@ -1,8 +1,9 @@
 """All tests, or those of one folder, in several processes of pytest side by side. ``script/test`` uses it.
 
 The figures of ``tests/measures.txt`` balance the shards: each gets files of about the same number of seconds.
-A file without a figure counts as an average one. Files of one folder in :data:`TOGETHER` share a Java, so one
-shard gets them all. The output of a shard comes line by line. Failures are told when the shard has ended.
+A file without a figure counts as an average one. Files of one folder in :data:`TOGETHER` share a Java, and
+files with a browser share that, so one shard gets them all. The output of a shard comes line by line.
+Failures are told when the shard has ended.
 """
 
 from __future__ import annotations
@@ -31,8 +32,13 @@ WITHOUT_COVERAGE: Final = ("tests/crash", "tests/crash_states", "tests/crashing"
 """Folders whose tests run the product in other processes only, or hand functions of this process to Spark."""
 SERVERS: Final = "tests/servers"
 
-_SHARDS: Final = 2 * (os.cpu_count() or 1)
+_CORES: Final = os.cpu_count() or 1
+_SHARDS: Final = 2 * _CORES
 """Two for each core, because many tests wait for other processes."""
+_SERVER_SHARDS: Final = _CORES + 1
+"""Each starts its brokers, which need more of a core than most tests."""
+_BROWSER: Final = "browser.py"
+"""The end of the names of files whose tests share a browser."""
 _PROGRESS: Final = re.compile(r"^tests/\S+ .*\[ *\d+%\]$")
 _COUNTS: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
 _SUMMARY: Final = re.compile(r"^=.* in [\d.]+s")
@@ -101,6 +107,7 @@ def plan(files: Iterable[str], shards: int) -> list[list[str]]:
     units: dict[str, list[str]] = {}
     for file in files:
         together = next((folder for folder in TOGETHER if file.startswith(f"{folder}/")), file)
+        together = _BROWSER if file.endswith(_BROWSER) else together
         units.setdefault(together, []).append(file)
     weights = {
         unit: sum(known[file].seconds if file in known else usual for file in inside)
@@ -118,6 +125,11 @@ def files_of(folder: str) -> list[str]:
     """Returns the test files of a folder, without those of tests/servers."""
     found = sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("test_*.py"))
     return [name for name in found if not name.startswith(f"{SERVERS}/") or folder.startswith(SERVERS)]
+
+
+def _browser() -> list[str]:
+    """Returns the test files that need a browser."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob(f"*{_BROWSER}"))
 
 
 def room(name: str) -> str | None:
@@ -180,6 +192,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--servers", action="store_true", help="also those with real brokers and a Spark cluster"
     )
+    parser.add_argument("--browser", action="store_true", help="also those with a browser")
     parser.add_argument("--measure", action="store_true", help="write tests/measures.txt")
     asked, others = parser.parse_known_args(arguments)
     folder = room(asked.folder) if asked.folder and Path(ROOT, asked.folder).suffix != ".py" else None
@@ -196,8 +209,9 @@ def main(arguments: Sequence[str]) -> int:
             os.environ["TEST_MEASURES"] = scratch
             options += ["-p", "tests.measures"]
         status = run(_parts(bool(coverage), files_of("tests")), options, coverage)
-        if asked.servers:  # on their own: beside the others, two cores have too much to do
-            status = run(plan(files_of(SERVERS), 2), [*options, "--servers"], coverage) or status
+        apart_too = [*(files_of(SERVERS) if asked.servers else ()), *(_browser() if asked.browser else ())]
+        if apart_too:  # on their own: beside the others, two cores have too much to do
+            status = run(plan(apart_too, _SERVER_SHARDS), [*options, "--servers"], coverage) or status
         if asked.measure:
             measures.main(Path(scratch))
         if coverage:

@@ -27,9 +27,11 @@ def test_shards_take_about_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(sums) - min(sums) < 0.05 * max(sums)
 
 
-def test_files_that_share_a_java_are_in_one_shard() -> None:
+def test_files_that_share_a_java_or_a_browser_are_in_one_shard() -> None:
     parts = shards.plan([*shards.files_of("tests/spark"), *shards.files_of("tests/events")], 4)
     assert sum(any(file.startswith("tests/spark/") for file in part) for part in parts) == 1
+    browsers = [f"tests/http/{name}browser.py" for name in ("", "looks_", "size_")]
+    assert browsers in [part[:3] for part in shards.plan([*browsers, "tests/servers/test_suite.py"], 2)]
 
 
 def test_a_room_is_found_by_the_folder_of_the_product_or_of_its_tests() -> None:
