@@ -25,7 +25,7 @@ def crash(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("store", "crashes", "seed"),
-    [("dropbox", 330, 373), ("broker", 80, 373), ("sqlite", 70, 373), ("postgresql", 20, 373)],
+    [("dropbox", 400, 373), ("broker", 60, 373), ("sqlite", 30, 373), ("postgresql", 10, 373)],
 )
 def test_whatever_dies_where_each_message_is_in_one_place_and_its_effects_are_as_promised(
     store: str, crashes: int, seed: int
