@@ -41,7 +41,10 @@ def test_a_room_is_found_by_the_folder_of_the_product_or_of_its_tests() -> None:
     assert shards.room("connector/nowhere") is None
 
 
-def test_failures_of_all_shards_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_failures_of_all_shards_are_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     for name, text in {"good": "pass", "bad": "assert 1 == 2", "worse": "raise OSError('gone')"}.items():
         (tmp_path / f"test_{name}.py").write_text(f"def test_{name}():\n    {text}\n")
     parts = [[str(tmp_path / f"test_{name}.py")] for name in ("good", "bad", "worse")]

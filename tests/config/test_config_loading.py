@@ -286,17 +286,6 @@ def test_managed_events_have_destinations_only_and_settings_may_be_written_as_th
     assert spark_of(configuration).conf == {}
 
 
-def test_a_plug_in_is_found_without_running_it(deployment: Sample) -> None:
-    deployment.write(
-        "handlers/csv.py",
-        'raise RuntimeError("must not run")\nclass Csv:\n    mime_types = ("text/csv",)\n    options = ()\n',
-    )
-    deployment.replace(A, "spark:\n", "datahandlers: ./handlers\nspark:\n")
-    deployment.replace(A, "mime_type: text/xml", "mime_type: text/csv")
-    configuration = deployment.load()
-    assert configuration.datahandlers == deployment.directory / "handlers"
-
-
 def test_a_configuration_can_be_pickled(deployment: Sample) -> None:
     configuration = deployment.load()
     again = pickle.loads(pickle.dumps(configuration))
@@ -345,13 +334,6 @@ def test_an_error_never_shows_what_the_environment_gave(deployment: Sample) -> N
     assert len(problems) == 8
     assert "hunter2" not in "\n".join(str(problem) for problem in problems)
     assert "hunter2" not in repr(problems)
-
-
-def test_load_raises_all_problems_as_one_error(deployment: Sample) -> None:
-    deployment.replace(A, Q, "PollQuantity: x\n  order: y")
-    with pytest.raises(ConfigurationError) as caught:
-        deployment.load()
-    assert len(caught.value.problems) == 2
 
 
 @rows(

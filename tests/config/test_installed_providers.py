@@ -127,12 +127,11 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return make
 
 
-def run(site: Path, *arguments: str, text: str = "", module: str = "connector.cli") -> str:
-    """The answer of a command in a process of its own."""
+def run(site: Path, *arguments: str) -> str:
+    """The answer of a command in a process of its own, without Spark."""
     done = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
+        [sys.executable, "-m", "tests.without_java", *arguments],
         env={**os.environ, "PYTHONPATH": f"{site}:{REPOSITORY}"},
-        input=text,
         capture_output=True,
         text=True,
         timeout=120,
@@ -234,25 +233,15 @@ def test_a_program_connects_by_its_url(install: Install, tmp_path: Path) -> None
         connect(f"shelf:{tmp_path}/boards", dust=True)
 
 
-def test_an_adapter_publishes_its_events(install: Install, write: Write) -> None:
-    install()
-    deployment = Deployment(write().parent)
-    deployment.send("orders", '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
-    with deployment.running() as adapter:
-        adapter.drain()
-        assert adapter.summary.total.published == 1
-    assert len(deployment.messages("archive")) == 1
-
-
 @pytest.mark.process
 def test_the_commands_use_it(install: Install, write: Write) -> None:
     site = install()
     write()
-    run(site, "send", "orders", text='{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
-    summary = json.loads(run(site, "run", "--drain", "--json", module="tests.without_java"))
+    call(Path(), "send", "orders", data='{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
+    summary = json.loads(run(site, "run", "--drain", "--json"))
     assert (summary["claimed"], summary["published"]) == (1, 1)
-    (copy,) = run(site, "browse", "archive", "--json").splitlines()
-    assert json.loads(copy)["properties"]["connector_outcome"] == "published"
+    (copy,) = call(Path(), "browse", "archive", "--json").documents
+    assert copy["properties"]["connector_outcome"] == "published"
 
 
 BROKEN = "import no_such_library_of_shelves\n" + SHELVES

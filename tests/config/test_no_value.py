@@ -72,8 +72,7 @@ def test_a_null_at_any_place_is_the_same_as_nothing(
     before = source.splitlines()[line - 1][: column - 1]
     nothing = '""' if before.count("[") > before.count("]") else ""
     expected = [(one.line, one.path, one.found) for one in said(nothing)]
-    for null in NULLS:
-        assert [(one.line, one.path, one.found) for one in said(null)] == expected
+    assert [(one.line, one.path, one.found) for one in said("null")] == expected
 
 
 @rows(

@@ -9,8 +9,6 @@ from decimal import Decimal
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Attribute, Definitions
 from connector.businessobjects.instance import BusinessObject, finish
@@ -170,37 +168,6 @@ def test_json_of_another_kind_is_refused(value: str, more: str) -> None:
 def test_null_is_an_error_in_a_list() -> None:
     reason = refusal(make("Json").to_business_object, b'{"Rate": [1.50, null]}', HINT)
     assert "Rate[1]: found null" in reason
-
-
-EVERY_KIND = (
-    *("Json", "JsonLines", "Xml", "Soap"),
-    *("NameValue", "Delimited", "FixedWidth"),
-)
-DECIMALS: Final = st.decimals(allow_nan=False, allow_infinity=False, places=None) | st.builds(
-    lambda digits, exponent: Decimal(digits).scaleb(exponent) if abs(digits) < 10**20 else Decimal(digits),
-    st.integers(-(10**40), 10**40),
-    st.integers(-30, 30),
-)
-
-
-@settings(max_examples=400, deadline=None, database=None)
-@given(amount=DECIMALS, rates=st.lists(DECIMALS, max_size=4))
-def test_all_formats_agree_on_any_decimal(amount: Decimal, rates: list[Decimal]) -> None:
-    definitions = payment(width=120)
-    bo, reason = attempt(
-        lambda: BusinessObject(definitions, "Payment", "Create", {"Amount": amount, "Rate": rates})
-    )
-    assert bo is not None or "zeros" in reason  # huge exponents are drawn, too
-    if bo is None:
-        return
-    digits = [format(one, "f") for one in (bo["Amount"], *bo["Rate"])]
-    for kind in EVERY_KIND:
-        if kind == "FixedWidth" and max(map(len, digits)) > 120:
-            continue
-        handler = make(kind, definitions)
-        again = handler.to_business_object(handler.to_body(bo), HINT)
-        assert [format(one, "f") for one in (again["Amount"], *(again["Rate"] or []))] == digits, kind
-        assert again["Amount"] == amount
 
 
 # --- records -----------------------------------------------------------------------------------

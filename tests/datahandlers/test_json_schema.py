@@ -194,8 +194,8 @@ def test_a_hostile_body_takes_little_time_and_memory(tmp_path: Path) -> None:
     }
     other = {"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": [lists]}
     schema = schema_of(tmp_path, root={"properties": properties}, other=other)
-    documents: list[dict[str, list[Any]]] = [{name: [1] * 200_000} for name in ("any", "one", "all")]
-    documents.append({"unique": [{"a": n} if n % 2 else n for n in range(200_000)] + [1.0, {"a": 1}, 1]})
+    documents: list[dict[str, list[Any]]] = [{name: [1] * 50_000} for name in ("any", "one", "all")]
+    documents.append({"unique": [{"a": n} if n % 2 else n for n in range(50_000)] + [1.0, {"a": 1}, 1]})
     for document in documents:
         begun = time.process_time()
         tracemalloc.start()
@@ -203,7 +203,7 @@ def test_a_hostile_body_takes_little_time_and_memory(tmp_path: Path) -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert time.process_time() - begun < 10
-        assert peak < 100_000_000
+        assert peak < 25_000_000
 
 
 def test_a_deep_path_a_huge_name_and_a_huge_rule_are_not_shown_whole(tmp_path: Path) -> None:

@@ -111,14 +111,6 @@ def test_a_line_that_names_no_defined_object_is_unknown() -> None:
         list(handler().to_business_objects(b'{"BusinessObject": "Note"}\n{"BusinessObject": "X"}', None))
 
 
-def test_an_object_that_cannot_be_written_is_named() -> None:
-    bos = [note("a"), note("\ud800")]
-    with pytest.raises(MalformedData, match="record 2: Note cannot be written as JSON"):
-        handler().to_joint_body(bos)
-    with pytest.raises(MalformedData, match="found no object"):
-        handler().to_joint_body([])
-
-
 def test_the_options_of_json_are_those_of_each_line(tmp_path: Path) -> None:
     schema = tmp_path / "note.json"
     schema.write_text('{"properties": {"Text": {"minLength": 2}}}')

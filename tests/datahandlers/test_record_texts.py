@@ -13,9 +13,9 @@ from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.delimited_handler import DelimitedHandler
 from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
 from connector.datahandlers.namevalue_handler import NameValueHandler
-from connector.errors import MalformedData, UnknownBusinessObject
+from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
-from tests.datahandlers.definitions import SAMPLES, WIDE, define, known, make, refusal
+from tests.datahandlers.definitions import SAMPLES, define, known, make, refusal
 from tests.tables import rows
 
 NOTE = Hint("Note", "Create")
@@ -152,9 +152,6 @@ def test_options_that_do_not_go_together_are_refused(
         (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nId=1\nId=2\n", "line 4: Order: Id stands twice"),
         (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nLine=2\nBusinessObject=Line\nVerb=\nItem=a\n", "line 7: found the end of the body, expected BusinessObject= with the name of object 2 of 2 of Line of Order"),
         (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nLine=999999999\n", "1 of 999999999"),
-        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nShip=2\n", "line 3: Order: Ship: found 2 objects, expected at most one"),
-        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nLine=x\n", "line 3: Order: Line: found 'x', expected a number"),
-        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nLine=1\nBusinessObject=Lane\n", "line 4: Order: Line: found 'Lane', expected the object Line"),
         (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nObjectEventId=\nmore\n", "line 4: found 'more' after the end of Order"),
         (NameValueHandler, {"ValidateAttrCount": True}, "BusinessObject=Order\nVerb=\nAttributeCount=2\nId=1\n", "AttributeCount is 2, but Order has 1"),
         (NameValueHandler, {"ValidateAttrCount": True}, "BusinessObject=Order\nVerb=\nId=1\n", "line 3: found 'Id=1', expected AttributeCount="),
@@ -162,8 +159,6 @@ def test_options_that_do_not_go_together_are_refused(
         (DelimitedHandler, {}, "Order~Create~O-1~2", "field 5: the body ends, expected Line of Order"),
         (DelimitedHandler, {}, "Order~Create~O-1~2~0~~hi~E~more", "field 9: found 1 more fields"),
         (DelimitedHandler, {}, "Order~Create~O-1~2~999999999~Line~~tea~", "object 2 of 999999999"),
-        (DelimitedHandler, {}, "Order~Create~O-1~2~1~Lane~~tea~~~hi", "field 6: Order: Line: found 'Lane'"),
-        (DelimitedHandler, {}, "Order~Create~O-1~2~0~2~hi", "found 2 objects, expected at most one"),
         (DelimitedHandler, {}, "Order~Create~O-1\\", "ends after an escape character"),
         (DelimitedHandler, {}, "Known~Create~7~12345678x", "field 4: Known: ObjectEventId: found a text of 9 characters"),
         (NameValueHandler, {}, "BusinessObject=Known\nObjectEventId=12345678x\n", "line 2: Known: ObjectEventId: found a text of 9"),
@@ -202,30 +197,6 @@ def test_a_text_without_a_width_is_told() -> None:
     assert "Note: Text has no width: give max_length" in refusal(make(FixedWidthHandler).to_body, bo)
 
 
-@rows(
-    "kind, body",
-    [
-        (NameValueHandler, "BusinessObject=\nVerb=\n"),
-        (DelimitedHandler, "~Create~"),
-        (FixedWidthHandler, " " * 70 + "x"),
-    ],
-)
-def test_a_body_without_a_name_and_a_rule_is_unknown(kind: type[Any], body: str) -> None:
-    with pytest.raises(UnknownBusinessObject):
-        make(kind, SAMPLE).to_business_object(body, None)
-
-
-@rows("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
-def test_endless_nesting_is_refused(kind: type[Any]) -> None:
-    holder = BusinessObject(WIDE, "Address", None, {"City": "x"})
-    inner = holder
-    for _ in range(300):
-        inner = inner.add("Before")
-        inner["City"] = "x"
-    with pytest.raises(MalformedData, match="nested deeper than 200 levels"):
-        make(kind, WIDE).to_body(holder)
-
-
 @rows("piece", ["~", "a~", "\n", "a\n", "=\n", "Item=x\n", " ", "\\", "\\~", "x"])
 @rows("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
 def test_a_body_needs_a_small_multiple_of_its_size(kind: type[Any], piece: str) -> None:
@@ -233,7 +204,7 @@ def test_a_body_needs_a_small_multiple_of_its_size(kind: type[Any], piece: str) 
         NameValueHandler: "BusinessObject=Order\nVerb=\nLine=999999999\nBusinessObject=Line\nVerb=\n",
         DelimitedHandler: "Order~Create~O-1~1~999999999~Line~~",
     }.get(kind, "Order".ljust(50) + "Create".ljust(20) + "O-1".ljust(6) + "1".ljust(8) + "999")
-    body = (begin + piece * (1 << 18)).encode()[: 1 << 18]
+    body = (begin + piece * (1 << 16)).encode()[: 1 << 16]
     handler = make(kind, SAMPLE)
     tracemalloc.start()
     try:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from connector.businessobjects.definition import Definitions, Schema
-from connector.businessobjects.types import text_of
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.plan import AttributeRun, Item, Plan, Plans, body_fields, takes_any_text
 from connector.testing.datahandlers import sample_definitions
-from tests.datahandlers.definitions import define, known
 from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
@@ -23,18 +21,6 @@ def plans(definitions: Definitions = DEFINITIONS) -> Plans[Plan[Item]]:
     return Plans(definitions, plan_of)
 
 
-def test_the_parts_are_runs_of_single_values_between_children_and_lists() -> None:
-    parts = plans().get("Article").parts
-    names = [part.names if isinstance(part, AttributeRun) else part.field.name for part in parts]
-    lists = ("Tag", "Size", "InStock", "Weight", "Sold")
-    assert names == [["ArticleId"], *lists, ["Price"], "Rebate", "Part", ["Name"]]
-
-
-def test_an_attribute_with_a_meta_object_is_no_item() -> None:
-    assert list(plans().get("Note").by_name) == ["TEXT"]
-    assert [field.name for field in body_fields(DEFINITIONS.schema("Note"), "Text")] == []
-
-
 def test_a_run_knows_which_texts_need_a_converter() -> None:
     run = plans().get("Customer").parts[0]
     assert isinstance(run, AttributeRun)
@@ -43,24 +29,6 @@ def test_a_run_knows_which_texts_need_a_converter() -> None:
     assert converted == ["CustomerId", "Active", "Rating", "Discount", "Limit", "Since"]
     fields = DEFINITIONS.schema("Customer").fields.values()
     assert [field.name for field in fields if takes_any_text(field)] == ["Name", "Notes"]
-
-
-@rows(
-    "type_name, values",
-    [
-        ("Boolean", [True, False, ""]),
-        ("Integer", [0, -2147483648, ""]),
-        ("Float", [0.1, 1e30, ""]),
-        ("Double", [-0.0, 1e300, ""]),
-    ],
-)
-def test_a_value_is_written_as_its_type_is_read(
-    type_name: str, values: list[bool | int | float | str]
-) -> None:
-    definitions = known(define("A", a=type_name))
-    (item,) = plans(definitions).get("A").items
-    assert item.to_text is not None
-    assert [item.to_text(value) for value in values] == [text_of(value) for value in values]
 
 
 def test_each_plan_is_made_once_and_when_it_is_needed() -> None:

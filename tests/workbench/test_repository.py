@@ -221,7 +221,7 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Neighbours:
 
 
 @given(st.lists(definitions(), min_size=1, max_size=4, unique_by=lambda text: text.splitlines()[1]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_what_is_written_has_no_mistake_and_what_is_left_out_has_a_line(
     neighbours: Neighbours, parts: list[str]
 ) -> None:

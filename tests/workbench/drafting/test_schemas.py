@@ -607,7 +607,7 @@ anything = st.recursive(
 
 
 @given(st.dictionaries(words, anything, max_size=4))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_json_is_a_draft_or_malformed(tmp_path: Path, document: dict[str, Any]) -> None:
     try:
         made = json_draft({"type": "object", **document})
@@ -640,7 +640,7 @@ def markup(node: tuple[str, dict[str, str], list[Any]]) -> str:
 
 
 @given(st.lists(nodes, max_size=4))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_xml_schema_is_a_draft_or_malformed(tmp_path: Path, parts: list[Any]) -> None:
     try:
         made = draft(xsd('<xs:element name="Order" type="t:A"/>', *map(markup, parts)), "xsd")
