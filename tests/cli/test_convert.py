@@ -37,7 +37,7 @@ def test_a_body_becomes_a_business_object(run: Commands) -> None:
     assert run(*OBJECT, "--verb", "Cancel", data=NAMED).document["Verb"] == "Cancel"
 
 
-@rows("digits", ["0.10", "12345678901234567890.123456789", "-10.00", "0.0000001"])
+@rows("digits", ["0.10", "-12345678901234567890.0000001"])
 def test_a_decimal_keeps_its_digits_in_every_answer(plain: Commands, digits: str) -> None:
     plain.write("order.json", f'{{"OrderId": "1", "Price": {digits}}}')
     convert = ("convert", *OBJECT)
@@ -54,14 +54,6 @@ def test_a_decimal_keeps_its_digits_in_every_answer(plain: Commands, digits: str
         expected = f"expect: {{object: Order, values: {{OrderId: '1', Price: {price}}}}}\n"
         plain.write("price.test.yaml", message + expected)
         assert told in plain("test").stdout
-
-
-def test_an_object_is_written_in_another_format_and_back(run: Commands) -> None:
-    done = run(*OBJECT, "--to", "text/xml", "order.json")
-    assert done.stdout.startswith("<?xml")
-    assert "<Item>tea</Item>" in done.stdout
-    again = run("--from", "text/xml", "--to", "application/json", data=done.stdout)
-    assert again.document == json.loads(ORDER)  # write_type is false in this deployment
 
 
 @rows(

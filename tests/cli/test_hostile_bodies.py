@@ -137,12 +137,6 @@ def test_convert_and_explain_name_what_a_body_has_done(call: Commands, where: st
                     assert handler in failure
 
 
-def test_people_read_what_a_body_has_done(call: Commands) -> None:
-    call.write("body", "kill")
-    shown = call("explain", "body")
-    assert (shown.returncode, WORDS["kill"] in shown.stdout) == (1, True)
-
-
 def test_a_body_that_forks_is_answered_once(call: Commands) -> None:
     call.write("body", "fork")
     done = call("convert", "--json", "body")

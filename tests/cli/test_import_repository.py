@@ -76,28 +76,6 @@ def written(shop: Commands) -> list[str]:
     return sorted(os.listdir(shop.directory / "metaobjects"))
 
 
-def test_the_sample_of_the_manual_becomes_a_definition(shop: Commands) -> None:
-    shutil.copy(SAMPLES / "sample.repository", shop.directory)
-    done = imported(shop, "sample.repository")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
-        "wrote 1 file to metaobjects: 1 business object; no warnings\n"
-        "For adapter.yaml:\n  metaobjects: metaobjects\n"
-    )
-    sample = """\
-# Imported from sample.repository, line 5.
-business_object: Sample
-version: 1.0.0
-app_specific_info: table=SAMPLE
-verbs:
-  Create: {app_specific_info: mode=insert}
-attributes:
-  Id: {type: String, key: true, required: true, max_length: 255, default: 1001, app_specific_info: column=ID}
-"""
-    assert shop.read("metaobjects/Sample.yaml") == sample
-    assert list(loaded(shop).definitions) == ["Sample"]
-
-
 def test_a_whole_repository_is_carried_over_and_loads_without_a_warning(shop: Commands) -> None:
     shutil.copy(SAMPLES / "crm.repository", shop.directory)
     done = imported(shop, "crm.repository")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import pty
 import re
 import subprocess
 import sys
 import tempfile
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
@@ -131,17 +129,6 @@ def test_the_help_names_the_first_command(tmp_path: Path) -> None:
     assert call(tmp_path, "--version").stdout == f"connector {version('event-connector')}\n"
 
 
-def test_what_is_written_is_part_of_the_package() -> None:
-    """Patterns of setuptools match no hidden file unless they begin with a dot themselves."""
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    for path in (ROOT / "connector/template").rglob("*"):
-        if path.is_file() and path.suffix != ".pyc":
-            folder = path.parent.relative_to(ROOT / "connector")
-            same_folder = [Path(p).name for p in patterns["connector"] if Path(p).parent == folder]
-            matching = [name for name in same_folder if fnmatch.fnmatch(path.name, name)]
-            assert any(name.startswith(".") == path.name.startswith(".") for name in matching), path
-
-
 # --- new -----------------------------------------------------------------------------------------
 
 
@@ -189,39 +176,6 @@ def test_without_a_configuration_a_draft_goes_to_metaobjects(tmp_path: Path) -> 
     for name, options, folder in (("Order", (), "metaobjects"), ("Other", ("--into", "a/b"), "a/b")):
         said = new(Commands(tmp_path), name, *options).stdout
         assert said.startswith(f"wrote {folder}/{name}.yaml: {name}\n")
-
-
-def test_a_draft_from_a_sample_converts_the_sample(shop: Commands) -> None:
-    done = new(shop, *SAMPLE)
-    assert (done.returncode, done.stderr) == (0, "")
-    said = """\
-wrote objects/Order.yaml: Order, Order_Line
-Look at:
-  types are those of the values in the sample
-  required and max_length are in no sample
-  Order: is OrderId its key?
-  Order_Line: is Article its key?
-"""
-    text = """\
-# Drafted from order.json: look at the keys, the types and what is required.
-business_object: Order
-version: 1.0.0
-verbs:
-  Create:
-  Update:
-  Delete:
-  Retrieve:
-attributes:
-  OrderId: {type: String, key: true}
-  Total: Decimal
-  Line: {type: Order_Line, cardinality: n}
----
-business_object: Order_Line
-attributes:
-  Article: {type: String, key: true}
-"""
-    assert (done.stdout, shop.read("objects/Order.yaml")) == (said, text)
-    assert check(shop.directory / "adapter.yaml", {}) == []
 
 
 def test_what_is_left_out_is_listed_and_stands_in_the_file(shop: Commands) -> None:
@@ -299,14 +253,6 @@ def configure(plugged: Commands, plugins: str) -> None:
     plugged.change("adapter.yaml", "datahandlers: ./handlers\n", plugins)
 
 
-@pytest.mark.process
-def test_a_data_handler_is_drafted_that_works(shop: Commands) -> None:
-    assert shop("new", "datahandler", "stock_list").returncode == 0
-    command = f"{sys.executable} -m pytest -q -p no:cacheprovider datahandlers/test_stock_list_handler.py"
-    tested = subprocess.run(command.split(), cwd=shop.directory, capture_output=True, text=True, timeout=300)
-    assert tested.returncode == 0, tested.stdout
-
-
 @rows(
     "name, module, mime_type",
     [
@@ -365,15 +311,6 @@ def test_the_paths_are_those_of_the_user(plugged: Commands, tmp_path_factory: py
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     assert call(elsewhere, "new", "datahandler", "ledger").returncode == 0
     assert (elsewhere / "datahandlers/ledger_handler.py").is_file()
-
-
-def test_the_written_handler_converts_both_ways(plugged: Commands) -> None:
-    plugged("new", "datahandler", "ledger")
-    body = 'OrderId: "7"\nTotal: "1.5"\n'
-    arguments = ("convert", "--object", "Order", "--from", "text/x-ledger")
-    done = plugged(*arguments, data=body)
-    assert done.document == {"BusinessObject": "Order", "Verb": "Create", "OrderId": "7", "Total": 1.5}
-    assert plugged(*arguments, "--to", "text/x-ledger", data=body).stdout == body
 
 
 @rows(

@@ -100,15 +100,6 @@ def test_what_is_not_acknowledged_comes_again_redelivered(call: Commands, ack: s
 
 
 @pytest.mark.process
-def test_a_message_is_waited_for(call: Commands) -> None:
-    receiver = call.start("receive", "orders", "--wait", "20000", "--json")
-    wait_for((call.directory / "data/orders/incoming/target").exists, what="the command receives")
-    call.send("orders", "late")
-    output, errors = receiver.communicate()
-    assert json.loads(output)["body"] == "late", errors
-
-
-@pytest.mark.process
 def test_a_reader_that_is_gone_before_a_message_is_written_has_not_received_it(call: Commands) -> None:
     with call.start("receive", "orders", "--wait", "20000") as receiver:
         receiver.stdout.close()

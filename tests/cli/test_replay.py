@@ -186,15 +186,15 @@ def test_an_event_of_a_topic_goes_back_to_the_one_subscription_that_it_came_from
     assert each_world.lines("stored") == ["1 1", "1 1"]
 
 
-def test_choices_say_which_messages_are_meant(each_world: World) -> None:
-    ids = each_world.put_into_error(
+def test_choices_say_which_messages_are_meant(world: World) -> None:
+    ids = world.put_into_error(
         copy(kind="refused", reason="no account for 1"),
         copy(kind="refused", reason="no account for 2"),
         copy(kind="malformed", reason="Amount: wrong"),
     )
 
     def count(*choices: str) -> int:
-        return int(each_world.do("replay", *choices)["matched"])
+        return int(world.do("replay", *choices)["matched"])
 
     for choices, number in (
         ((), 3),
@@ -206,12 +206,12 @@ def test_choices_say_which_messages_are_meant(each_world: World) -> None:
         (("--limit", "2"), 2),
     ):
         assert count(*choices) == number, choices
-    groups = {group_of(message) for message in each_world.messages("error")}
+    groups = {group_of(message) for message in world.messages("error")}
     by_number = {count("--group", group): group for group in groups}
     assert sorted(by_number) == [1, 2]
-    each_world.refuses("replay --kind refuse", "replay --selector '1 ='")
-    assert each_world.do("replay", "--group", by_number[2], "--limit", "1", "--yes")["moved"] == 1
-    assert sorted(each_world.ids("error")) == sorted(ids[1:])
+    world.refuses("replay --kind refuse", "replay --selector '1 ='")
+    assert world.do("replay", "--group", by_number[2], "--limit", "1", "--yes")["moved"] == 1
+    assert sorted(world.ids("error")) == sorted(ids[1:])
 
 
 def test_another_number_than_expected_moves_nothing(world: World) -> None:
@@ -288,18 +288,6 @@ def test_an_unsubscribed_event_starts_anew_for_all(world: World) -> None:
     assert world.do("replay", "unsubscribed", "--yes")["moved"] == 1
     world.drain()
     assert world.lines("stored") == ["1 1"]
-
-
-def test_messages_that_were_put_aside_go_back_to_their_queue(each_world: World) -> None:
-    each_world.document["provider"] = {**each_world.document["provider"], "redelivery_limit": 1}
-    each_world.configure()
-    each_world.send("1")
-    assert each_world.run("receive", "orders", "--ack", "rollback").returncode == 0
-    assert each_world.run("receive", "orders").returncode == 0
-    assert len(each_world.ids("orders~RECOVER-ERROR")) == 1
-    assert each_world.do("replay", "orders~RECOVER-ERROR", "--yes")["to"] == {"queue://orders": 1}
-    each_world.drain()
-    assert each_world.lines("stored") == ["1 1"]
 
 
 def test_messages_are_moved_as_they_are(each_world: World) -> None:
@@ -383,7 +371,7 @@ def moving(world: World, number: int, action: Replay | Move) -> Iterator[tuple[C
 
 
 def test_what_fails_again_meanwhile_is_not_replayed_twice(
-    each_world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While an adapter runs, a replayed event may be in error again before the run ends."""
     moved: list[Movement] = []
@@ -391,14 +379,14 @@ def test_what_fails_again_meanwhile_is_not_replayed_twice(
     def fail_again(movement: Movement) -> None:
         """The adapter fails what was replayed so far, at a later time, and others fail, too."""
         moved.append(movement)
-        each_world.put_into_error(copy(time="2026-01-01T00:00:01Z"))
-        for message in each_world.messages("orders"):
+        world.put_into_error(copy(time="2026-01-01T00:00:01Z"))
+        for message in world.messages("orders"):
             again = message.copy(message.body)
             again.set_property("connector_time", "2026-01-01T00:00:01Z")
-            each_world.put_into_error(again)
+            world.put_into_error(again)
 
     monkeypatch.setattr("connector.operate.replay.TRANSACTION", 1)
-    with moving(each_world, 3, Replay(ERROR)) as (connection, mover):
+    with moving(world, 3, Replay(ERROR)) as (connection, mover):
         result = mover.run(connection, together=False, note=fail_again)
     assert (result.moved, result.left) == (3, {})
     assert len({one.ids[0] for one in moved}) == 3

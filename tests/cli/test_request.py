@@ -115,17 +115,6 @@ def test_what_the_application_answers_is_printed_as_the_object_and_the_status_is
     assert json.loads(application.requests[0].body)["CustomerId"] == "7"
 
 
-def test_as_json_it_is_one_document_with_status_object_and_message(asking: Asking) -> None:
-    asking.application(replying_with("MULTIPLE_HITS", {"CustomerId": "8"}))
-    answered = asking.ask("Customer.Retrieve", "--json")
-    assert (answered.returncode, answered.stderr) == (0, "")
-    assert answered.stdout.count("\n") == 1
-    document = answered.document
-    assert list(document) == ["status", "object", "message"]
-    assert (document["status"], document["message"]) == ("MULTIPLE_HITS", None)
-    assert document["object"]["CustomerId"] == "8"
-
-
 def test_what_the_application_refuses_ends_with_status_1_and_its_text(asking: Asking) -> None:
     asking.application(replying_with("BO_DOES_NOT_EXIST", b"nobody has the number 7\x1b[2J"))
     failure = asking.ask("Customer.Retrieve").failure()
@@ -133,12 +122,6 @@ def test_what_the_application_refuses_ends_with_status_1_and_its_text(asking: As
     answered = asking.ask("Customer.Retrieve", "--json")
     refused = {"status": "BO_DOES_NOT_EXIST", "message": "nobody has the number 7\x1b[2J"}
     assert (answered.returncode, answered.document) == (1, {**refused, "object": {"CustomerId": "7"}})
-
-
-def test_a_request_that_waits_for_no_reply_is_answered_at_once(asking: Asking) -> None:
-    answered = asking.ask("Customer.Create", "--json")
-    assert (answered.returncode, answered.document["status"]) == (0, "SUCCEED")
-    asking.await_request()
 
 
 def test_the_time_out_of_the_command_is_that_of_the_request(asking: Asking) -> None:

@@ -338,16 +338,6 @@ def test_the_summary_is_one_document_whose_numbers_add_up(quick: Deploy) -> None
     assert len(deployment.names("b", "expired")) == 1
 
 
-def test_without_destinations_for_copies_messages_are_counted_as_discarded(quick: Deploy) -> None:
-    copies = ("ArchiveDestination", "ErrorDestination", "UnsubscribedDestination")
-    deployment = quick(connector=dict.fromkeys(copies))
-    deployment.fill("in", ["", "raise:bad"])
-    run = deployment.drain()
-    assert run.summary["discarded"] == run.summary["claimed"] == 2
-    assert len(deployment.names("in", "processed")) == 2
-    assert deployment.leftovers() == []
-
-
 def test_a_drain_that_settles_nothing_ends_with_status_1_and_the_message_stays(quick: Deploy) -> None:
     """A process that is not active: APPRESPONSETIMEOUT; later ones of the queue wait behind it."""
     deployment = quick()
@@ -365,16 +355,6 @@ def test_a_drain_that_settles_nothing_ends_with_status_1_and_the_message_stays(q
     assert [d.count for d in deployment.deliveries() if d.word == "begin"] == [1, 1, 1, 1]
     assert sorted(deployment.ids("archive")) == ids
     assert deployment.leftovers() == []
-
-
-def test_an_empty_drain_and_messages_in_error_are_no_failure_of_the_command(quick: Deploy) -> None:
-    deployment = quick()
-    assert deployment.drain().summary["claimed"] == 0
-    deployment.fill("in", ["raise:bad"])
-    run = deployment.start("--drain")
-    assert run.wait() == 0
-    assert "bad" in run.output, "the table shows why"
-    assert "queue://in" in run.output
 
 
 def test_a_wrong_call_or_configuration_ends_with_status_2_and_an_empty_stdout(quick: Deploy) -> None:

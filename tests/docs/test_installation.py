@@ -27,14 +27,6 @@ PROGRAMS = {
     "pip": 'exec python -m pip "$@"',
 }
 """Environments have the pip among the linked packages: an own copy takes longer than the wheel."""
-WITHOUT_SPARK = """\
-connector() {{
-    [ "$1" = run ] || {{ command connector "$@"; return; }}
-    set -- 'import sys; sys.path.append("{clone}"); from tests.without_java import start; start()' "$@"
-    python -c "$@"
-}}
-"""
-"""Runs the installed connector without Spark. The page of installation runs the same deployment with it."""
 HANDLER = '''
 from connector.datahandlers.json_handler import JsonHandler
 from datahandlers.units import CENTS
@@ -145,16 +137,19 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(reader: Termina
     assert set(metadata.get_all("Provides-Extra", ())) == set(extras.split())
 
 
-def test_the_front_page_tells_how_to_begin_without_a_clone(reader: Terminal, clone: Path) -> None:
-    place = clone.parent / "reader"
-    place.mkdir()
-    (block,) = [block for block in blocks(REPOSITORY / "README.md") if block.not_run == REASON]
-    # pip's name for yes; the page of installation compiles. The python3 that makes no pip is the first again
-    quickly = f'export PIP_NO_COMPILE=0 PATH="{clone.parent}/bin:$PATH"\n{WITHOUT_SPARK.format(clone=clone)}'
-    status, output = reader.run(f"(set -e; {quickly}cd {place}\n{block.text}\nconnector browse archive)")
-    assert status == 0, output
-    assert output.endswith("1 message in queue://archive\n")
-    assert (place / ".venv/bin/connector").exists()
+def test_the_front_pages_begin_as_the_page_that_is_followed() -> None:
+    """They activate the environment, where the page names its programs with their paths."""
+    followed = _steps(PAGE)
+    for page in ("README.md", "PACKAGE.md"):
+        made, activated, installed, *others = _steps(REPOSITORY / page)
+        assert (activated, installed) == (". .venv/bin/activate", "pip install event-connector")
+        assert {made, f".venv/bin/python -m {installed}", *others} - set(followed) == set()
+
+
+def _steps(page: Path) -> list[str]:
+    """The commands of a page that need packages, each without its comment."""
+    lines = [line for block in blocks(page) if block.not_run == REASON for line in block.text.splitlines()]
+    return [step.strip() for line in lines for step in line.partition("  #")[0].split("&&")]
 
 
 def test_the_package_is_installed_and_a_folder_of_the_deployment_hides_nothing(

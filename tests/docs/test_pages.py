@@ -25,9 +25,9 @@ IN_THE_CLONE = {"README.md", "docs/reference/commands.md", "docs/tutorial/tour-o
 """Pages whose reader stands in a clone of the repository; any other begins in an empty directory."""
 NOT_RUN = {
     ("CONTRIBUTING.md", "own-tests"): 2,  # scripts of this repository, and parts of these tests
-    ("PACKAGE.md", "needs-packages"): 1,  # test_installation.py follows the page that says the same
+    ("PACKAGE.md", "needs-packages"): 1,  # test_installation.py compares it with the page that it follows
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
-    ("README.md", "needs-packages"): 1,  # test_installation.py follows this part
+    ("README.md", "needs-packages"): 1,  # test_installation.py compares it with the page that it follows
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
     ("docs/how-to/jms-broker.md", "needs-packages"): 1,
     ("docs/how-to/jms-broker.md", "needs-broker"): 3,  # tests/servers/test_example.py follows this page

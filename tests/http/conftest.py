@@ -49,13 +49,10 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
-@pytest.fixture(params=["dropbox", "sqlite", "postgresql"])
+@pytest.fixture(params=[ADAPTER, on_database("sqlite:///./messages.db")], ids=["dropbox", "sqlite"])
 def on_provider(request: pytest.FixtureRequest) -> str:
-    """The configuration with each provider that keeps messages itself."""
-    if request.param == "dropbox":
-        return ADAPTER
-    url = request.getfixturevalue("database") if request.param == "postgresql" else "sqlite:///./messages.db"
-    return on_database(url)
+    """The configuration with a directory, and with a database."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -257,7 +257,8 @@ def many_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_files")
-def test_pages_are_shown_while_a_thousand_requests_wait() -> None:
+def test_pages_are_shown_while_a_thousand_requests_wait(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "connector.http")
     script = Script()
     script.holds = True
     body = json.dumps({"CustomerId": "7"}).encode()
@@ -274,6 +275,9 @@ def test_pages_are_shown_while_a_thousand_requests_wait() -> None:
                 answer = http.post(PATH, json={})
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
             assert "too many requests (http.max_requests)" in answer.json()["detail"]
+            wait_for(lambda: "calls are refused" in caplog.messages, what="it is logged")
+            refused = [vars(one) for one in caplog.records if one.getMessage() == "calls are refused"]
+            assert [(one["number"], one["max_requests"]) for one in refused] == [(1, 1000)]
             script.release()
             assert all(read_all(connection).startswith(b"HTTP/1.1 200 ") for connection in waiting)
         finally:

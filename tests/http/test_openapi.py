@@ -72,7 +72,7 @@ def check_call(server: Server, case: schemathesis.Case[Any]) -> None:
 def test_what_fits_the_description_is_taken_and_what_does_not_is_refused(
     guarded: Server, operation: Any, mode: GenerationMode
 ) -> None:
-    @effort(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+    @effort(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
     @given(operation.as_strategy(generation_mode=mode))
     def check(case: schemathesis.Case[Any]) -> None:
         check_call(guarded, case)

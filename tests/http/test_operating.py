@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import shutil
 import threading
 import time
@@ -62,21 +61,6 @@ def becomes(server: Server, page: str, status: int, what: str) -> list[str]:
     _, word, reasons = health(server, page)
     assert (word, reasons == []) == (("ok", True) if status == HTTPStatus.OK else ("failed", False))
     return reasons
-
-
-def test_a_storm_of_failures_makes_it_unwell_and_not_unready(tmp_path: Path, on_provider: str) -> None:
-    with service(tmp_path, on_provider) as (deployment, _, server):
-        becomes(server, "ready", 200, "the adapter is ready")
-        becomes(server, "well", 200, "the adapter is well")
-        send(deployment, *(f"bad{number}" for number in range(20)))
-        (reason,) = becomes(server, "well", 503, "the storm is seen")
-        assert re.match(r"host-a: (\d+) of \1 events failed in 5 minutes", reason), reason
-        assert "secret" not in reason
-        assert health(server, "ready")[0] == health(server, "live")[0] == 200
-        with client(server) as http:
-            assert http.post("/requests/Order/Create", json={"Id": "7"}).json()["status"] == "SUCCEED"
-        send(deployment, *(f"good{number}" for number in range(30)))
-        becomes(server, "well", 200, "the adapter is well again")
 
 
 def test_looks_leave_no_connection_behind(tmp_path: Path, database: str) -> None:

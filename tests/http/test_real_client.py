@@ -55,19 +55,6 @@ def test_the_traceparent_of_a_call_is_that_of_its_request(world: World) -> None:
     assert found == [traceparent, None]
 
 
-def test_stopping_the_client_of_requests_answers_the_calls_in_flight(world: World) -> None:
-    requests = world.client()
-    with serving(requests, definitions=definitions()) as server, client(server) as http:
-        waiting = in_thread(lambda: http.post(PATH, json={"CustomerId": "1"}))
-        world.request_on_queue()
-        requests.stop()
-        answer = waiting()
-        after = http.post(PATH, json={"CustomerId": "2"})
-    assert answer.status_code in (502, 504)
-    assert answer.json()["message"]
-    assert (after.status_code, after.headers["retry-after"]) == (503, "1")
-
-
 @pytest.mark.parametrize("seconds", [0.0, 2.0])
 def test_at_a_stop_those_that_wait_for_their_turn_are_told_at_once_that_nothing_was_sent(
     world: World, seconds: float

@@ -173,21 +173,6 @@ def test_the_first_is_said_at_once_and_the_others_together(caplog: pytest.LogCap
     assert said == [("refused", 1, 7), ("refused", 4, 7)]
 
 
-def test_calls_beyond_the_limit_are_counted_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "connector.http")
-    script = Script()
-    script.holds = True
-    with serving(script, max_requests=1) as server, client(server) as http, client(server) as other:
-        first = in_thread(lambda: http.post("/requests/Customer/Create", json={}))
-        wait_for(lambda: script.held, what="a call is being answered")
-        for _ in range(3):
-            assert other.post("/requests/Customer/Create", json={}).status_code == 503
-        script.release()
-        assert first().status_code == 200
-    said = [vars(one) for one in caplog.records if one.getMessage() == "calls are refused"]
-    assert [(one["number"], one["max_requests"]) for one in said] == [(1, 1)]
-
-
 def test_no_token_is_ever_logged_shown_or_answered(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     script = Script()
