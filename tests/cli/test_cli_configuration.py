@@ -88,6 +88,18 @@ def test_a_file_that_is_none_is_a_problem_and_no_traceback(call: Commands, argum
     assert len(done.stdout.splitlines()) == 1
 
 
+def test_a_missing_table_is_found_with_its_place_and_the_sql_that_makes_it(call: Commands) -> None:
+    table = "table: shop.customer\n    columns: {id: CustomerId}"
+    call.change("adapter.yaml", "process: processes:store_customer", table)
+    done = call("check", "--connect")
+    assert done.returncode == 1
+    (line,) = [line for line in done.stdout.splitlines() if "shop.customer" in line and "no table" in line]
+    assert line.startswith("no  table shop.customer for Customer: ")
+    assert "adapter.yaml:23:12: subscriptions[0].table: there is no table customer" in line
+    assert "there are no tables" in line
+    assert "CREATE TABLE customer (id VARCHAR(20) NOT NULL, PRIMARY KEY (id));" in line
+
+
 # --- wrong calls ----------------------------------------------------------------------------------
 
 
