@@ -25,6 +25,7 @@ class Clone:
 
     def __init__(self, directory: Path, forks: Forks) -> None:
         self.directory = directory
+        self._forks = forks
         for name in ("adapter.yaml", "processes.py"):
             shutil.copy(REPOSITORY / name, directory)
         for name in ("metaobjects", "examples"):
@@ -33,7 +34,6 @@ class Clone:
         shutil.copy(REPOSITORY / "script/demo", directory / "script")
         self._script("script/bootstrap", "exit 0")
         self._script(".venv/bin/python", f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}" "$@"')
-        self._script(".venv/bin/connector", f'export PYTHONPATH="{REPOSITORY}"\nexec {forks.command} "$@"')
 
     def _script(self, name: str, command: str) -> None:
         path = self.directory / name
@@ -41,11 +41,11 @@ class Clone:
         path.write_text(f"#!/bin/sh\n{command}\n", "utf-8")
         path.chmod(0o755)
 
-    def demo(self, cwd: Path = Path("/")) -> subprocess.CompletedProcess[str]:
-        """Runs the demo. The test forks its commands, without Spark.
-
-        ``tests/docs/test_installation.py`` and ``tests/crash`` run deployments with it.
-        """
+    def demo(self, cwd: Path = Path("/"), *, spark: bool = True) -> subprocess.CompletedProcess[str]:
+        """Runs the demo. The test forks its commands, but for a run with Spark."""
+        run = f'[ "$1" != run ] || exec "{sys.executable}" -m connector.cli.app "$@"\n' if spark else ""
+        command = f'export PYTHONPATH="{REPOSITORY}"\n{run}exec {self._forks.command} "$@"'
+        self._script(".venv/bin/connector", command)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         return subprocess.run(
             [self.directory / "script/demo"],
@@ -75,13 +75,13 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
 
 @pytest.fixture(scope="module")
 def wrong(clone: Clone) -> str:
-    """What the first demo of ``clone`` prints, in which a process fails."""
+    """What the first demo of ``clone`` prints, in which a process fails. Spark has no part in that."""
     processes = clone.directory / "processes.py"
     text = processes.read_text("utf-8")
     broken = text.replace('    _append("notes", note, event)', '    raise ValueError("no more paper")')
     assert broken != text
     processes.write_text(broken, "utf-8")
-    result = clone.demo()
+    result = clone.demo(spark=False)
     processes.write_text(text, "utf-8")
     assert result.returncode == 1, result.stdout + result.stderr
     return result.stdout
