@@ -11,7 +11,6 @@ from connector.core.connection import MessagingConnection
 from connector.core.session import CoreSession
 from connector.errors import ClaimLost, ProviderError, SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
-from connector.stores.memory.provider import MemoryProvider
 from tests.core.conftest import Connect, Obstacle, Watched, fill, next_of, rest
 from tests.tables import Table
 from tests.waiting import wait_for
@@ -163,16 +162,6 @@ def test_acknowledge_after_close_is_an_error(connection: MessagingConnection) ->
                 with pytest.raises(SessionStateError, match="closed"):
                     message.acknowledge()
                 rest(connection)
-
-
-def test_a_message_that_is_never_acknowledged_is_put_aside_at_the_limit_of_the_provider() -> None:
-    with MessagingConnection(MemoryProvider(redelivery_limit=2)) as connection:
-        fill(connection, "bad", "good")
-        for mode in (CLIENT, TRANSACTED):
-            session = connection.session(mode)
-            take(session, 1)
-            session.rollback() if mode is TRANSACTED else session.recover()
-        assert rest(connection) == [("good", 1)]
 
 
 # -- when the provider fails -----------------------------------------------------------------------

@@ -1,15 +1,11 @@
-"""SIGKILL of sessions at every step: what each acknowledge mode promises (JMS Guaranteed Messaging)."""
+"""Sessions whose process dies, and what another session takes over from it."""
 
 from __future__ import annotations
 
 import os
-import signal
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -24,188 +20,19 @@ from tests.forked_command import PipedProcess
 from tests.waiting import beside, wait_for, waits_in
 
 ORDERS = parse_destination("orders")
-MESSAGES = 60
-ALL = {str(number) for number in range(MESSAGES)}
 PROGRAM = """
-import os, signal, sys
+import sys
 from connector.messaging import AcknowledgeMode, connect
 
 connection = connect("dropbox:" + sys.argv[1] + "?create=true", durability="none")
 session = connection.session(AcknowledgeMode[sys.argv[2]])
 consumer = session.consumer("orders")
 
-def note(message):
-    os.write(log, f"{message.value} {message.delivery_count} {int(message.redelivered)}\\n".encode())
-
 def ready():
     print("ready", flush=True)
     sys.stdin.read()
 """
-LISTEN = """
-consumer.listen(note)
-signal.pause()
-"""
-RECEIVE = """
-while True:
-    note(consumer.receive(60))
-"""
-ACKNOWLEDGE_EACH_FIFTH = """
-number = 0
-while True:
-    message = consumer.receive(60)
-    note(message)
-    number += 1
-    if number % 5 == 0:
-        message.acknowledge()
-        os.write(log, b"settled\\n")
-"""
-RELAY_FIVE_AT_A_TIME = """
-while True:
-    for _ in range(5):
-        message = consumer.receive(60)
-        note(message)
-        session.send("bills", message.value)
-    session.commit()
-    os.write(log, b"settled\\n")
-"""
-ONE_BY_ONE = ("claim:7", "settle.move:5", "settle.finished:6")
-"""What is acknowledged alone is one rename."""
-TOGETHER = ("claim:13", "settle.record:2", "settle.committing:2", "settle.move:8", "settle.finished:2")
-"""What is settled together is one commit record."""
 
-
-class Delivery(NamedTuple):
-    """A message as a session was given it."""
-
-    value: str
-    number: int
-    redelivered: bool
-
-
-@dataclass
-class Killed:
-    """What a killed session noted: its deliveries, and how many of them it said to have settled."""
-
-    deliveries: list[Delivery] = field(default_factory=list)
-    settled: int = 0
-
-
-class Sessions:
-    """Sessions over one root, each in a process that is killed."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.killed: list[Killed] = []
-        with self.connect() as connection:
-            fill(connection, *map(str, range(MESSAGES)))
-
-    def connect(self) -> MessagingConnection:
-        return MessagingConnection(DropboxProvider(self.root, create=True, durable=False))
-
-    def kill(self, mode: AcknowledgeMode, program: str, *faults: str) -> None:
-        """Runs a program until it is killed at a step, once for each of them."""
-        for fault in faults:
-            path = self.root / f"log.{len(self.killed)}"
-            log = f"import os\nlog = os.open({str(path)!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n"
-            script = log + PROGRAM + program
-            ended = PipedProcess(self.root, mode.name, script=script, CONNECTOR_FAULT=f"{fault}=kill")
-            _, errors = ended.communicate()
-            assert ended.returncode == -signal.SIGKILL, (fault, errors)
-            found = Killed()
-            for line in path.read_text().splitlines():
-                if line == "settled":
-                    found.settled = len(found.deliveries)
-                else:
-                    value, count, redelivered = line.split()
-                    found.deliveries.append(Delivery(value, int(count), redelivered == "1"))
-            self.killed.append(found)
-
-    @property
-    def noted(self) -> list[Delivery]:
-        """Every delivery to a session that was killed, in its order."""
-        return [delivery for killed in self.killed for delivery in killed.deliveries]
-
-    def rest(self, queue: str = "orders") -> list[Delivery]:
-        """All that is left, taken by a session that is not killed."""
-        with self.connect() as connection:
-            taken = connection.session().consumer(queue).messages(0)
-            return [Delivery(str(m.value), m.delivery_count, m.redelivered) for m in taken]
-
-
-@pytest.fixture
-def sessions(tmp_path: Path) -> Sessions:
-    return Sessions(tmp_path)
-
-
-def values_of(deliveries: list[Delivery]) -> set[str]:
-    return {delivery.value for delivery in deliveries}
-
-
-def assert_flagged(deliveries: list[Delivery]) -> None:
-    """Whatever came again said so, and counted."""
-    counts: dict[str, int] = {}
-    for delivery in deliveries:
-        assert delivery.redelivered is (delivery.number > 1)
-        assert delivery.number > counts.get(delivery.value, 0), delivery
-        counts[delivery.value] = delivery.number
-
-
-@pytest.mark.process
-def test_in_auto_only_the_most_recent_message_of_a_killed_listener_comes_twice(sessions: Sessions) -> None:
-    sessions.kill(AcknowledgeMode.AUTO, LISTEN, *ONE_BY_ONE)
-    found = sessions.noted + sessions.rest()
-    assert values_of(found) == ALL
-    assert_flagged(found)
-    twice = {value for value, times in Counter(delivery.value for delivery in found).items() if times > 1}
-    assert twice <= {killed.deliveries[-1].value for killed in sessions.killed}
-    assert twice, "the one that was not acknowledged when its session died"
-
-
-@pytest.mark.process
-def test_in_auto_nothing_comes_twice_that_receive_has_returned(sessions: Sessions) -> None:
-    """It is acknowledged just before; at most one of a killed session was acknowledged and not returned."""
-    sessions.kill(AcknowledgeMode.AUTO, RECEIVE, *ONE_BY_ONE)
-    found = sessions.noted + sessions.rest()
-    assert_flagged(found)
-    assert len(values_of(found)) == len(found)
-    assert len(found) >= MESSAGES - len(ONE_BY_ONE)
-
-
-@pytest.mark.process
-def test_what_was_acknowledged_never_comes_again_and_everything_else_does(sessions: Sessions) -> None:
-    sessions.kill(AcknowledgeMode.CLIENT, ACKNOWLEDGE_EACH_FIFTH, *TOGETHER)
-    left = sessions.rest()
-    found = sessions.noted + left
-    assert values_of(found) == ALL
-    assert_flagged(found)
-    acknowledged: set[str] = set()
-    for killed in sessions.killed:
-        assert not acknowledged & values_of(killed.deliveries)
-        assert len(killed.deliveries) - killed.settled <= 5, "what is in doubt is one acknowledgement"
-        acknowledged |= values_of(killed.deliveries[: killed.settled])
-    assert not acknowledged & values_of(left)
-
-
-@pytest.mark.process
-def test_dups_ok_loses_nothing_and_says_what_comes_twice(sessions: Sessions) -> None:
-    sessions.kill(AcknowledgeMode.DUPS_OK, RECEIVE, "claim:13", "claim:21")
-    found = sessions.noted + sessions.rest()
-    assert values_of(found) == ALL
-    assert_flagged(found)
-    assert len(found) > MESSAGES, "acknowledgements of several messages were late"
-
-
-@pytest.mark.process
-def test_a_transaction_that_relays_is_never_half_done(sessions: Sessions) -> None:
-    sessions.kill(AcknowledgeMode.TRANSACTED, RELAY_FIVE_AT_A_TIME, *TOGETHER)
-    bills = [delivery.value for delivery in sessions.rest("bills")]
-    left = sessions.rest()
-    assert Counter(bills + [delivery.value for delivery in left]) == Counter(ALL)
-    assert len(bills) % 5 == 0
-    assert_flagged(sessions.noted + left)
-
-
-# -- a session that works on when it is killed -----------------------------------------------------
 
 TAKE_TWO = """
 consumer.receive_nowait(), consumer.receive_nowait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connector.core.connection import MessagingConnection
-from connector.errors import DestinationError, SelectorError, SubscriptionError
+from connector.errors import SubscriptionError
 from connector.messaging import NON_PERSISTENT, AcknowledgeMode
 from tests.core.conftest import Connect, Watched, next_of, values
 
@@ -97,36 +97,7 @@ def test_other_details_make_an_inactive_durable_subscription_anew(billing: Messa
     assert values(consumer) == ["dear"]
 
 
-def test_a_durable_subscription_on_a_queue_without_client_id_or_with_a_wrong_selector_is_refused(
-    billing: MessagingConnection, connection: MessagingConnection
-) -> None:
-    with pytest.raises(DestinationError):
-        billing.session().durable_consumer("queue://orders", "audit")
-    with pytest.raises(SelectorError):
-        billing.session().durable_consumer(TOPIC, "audit", "price >")
-    with pytest.raises(SubscriptionError, match="client id"):
-        connection.session().durable_consumer(TOPIC, "audit")
-
-
-def test_a_subscription_may_have_any_name(billing: MessagingConnection) -> None:
-    for name in ("a.b", "a|b", "a/b", "..", "audit \u20ac", "x" * 300):
-        billing.session().durable_consumer(TOPIC, name).close()
-        publish(billing, "1")
-        with billing.session().durable_consumer(TOPIC, name) as consumer:
-            assert values(consumer) == ["1"], name
-        billing.session().unsubscribe(name)
-
-
 # -- shared subscribers ----------------------------------------------------------------------------
-
-
-def test_the_consumers_of_a_shared_subscription_share_its_messages(connection: MessagingConnection) -> None:
-    session = connection.session()
-    consumers = [session.shared_consumer(TOPIC, "workers") for _ in range(2)]
-    numbers = [str(number) for number in range(10)]
-    publish(connection, *numbers)
-    assert sorted(next_of(consumer).value for consumer in consumers * 5) == numbers
-    assert values(consumers[0]) == []
 
 
 def test_a_shared_subscription_ends_with_its_last_consumer(connection: MessagingConnection) -> None:

@@ -16,6 +16,7 @@ from connector.requests.result import RequestResult
 from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.requests.world import (
+    IN_MEMORY,
     PATIENCE,
     REQUESTS,
     Replying,
@@ -33,6 +34,7 @@ from tests.requests.world import (
 from tests.waiting import now_ms, until_past, wait_for
 
 
+@IN_MEMORY
 def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: World) -> None:
     client = world.client(pool_size=5)
     futures = [ask(client, number) for number in range(40)]
@@ -50,6 +52,7 @@ def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: Wor
     assert max(unanswered) == 5
 
 
+@IN_MEMORY
 def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(world: World) -> None:
     """More than there are threads that complete futures, while all of the pool is in use."""
     world.application()
@@ -67,6 +70,7 @@ def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(wor
     assert all(is_greeted(result, "again") for result in asked_again)
 
 
+@IN_MEMORY
 def test_a_request_that_may_not_be_sent_in_time_is_not_sent(world: World) -> None:
     client = world.client(pool_size=1, pool_timeout=0.2)
     first = ask(client, 1)
@@ -84,6 +88,7 @@ def test_a_request_that_may_not_be_sent_in_time_is_not_sent(world: World) -> Non
     assert world.requests == []  # neither of the two has come after all
 
 
+@IN_MEMORY
 def test_a_request_waits_at_least_as_long_as_it_is_told_to(world: World) -> None:
     client = world.client()
     for timeout in (0, 1, 60, 400):
@@ -164,6 +169,7 @@ def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World
     assert not any(future.done() for future in futures)
 
 
+@IN_MEMORY
 def test_a_request_that_awaits_nothing_needs_no_turn(world: World) -> None:
     client = world.client(pool_size=1, pool_timeout=600.0)
     waiting = ask(client, 1, timeout=600_000)

@@ -14,6 +14,7 @@ from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.status import ReturnCode
 from tests.requests.world import (
+    IN_MEMORY,
     LATE,
     PATIENCE,
     REPLIES,
@@ -66,6 +67,7 @@ def test_a_delayed_request_is_taken_in_its_time(world: World) -> None:
     assert time.monotonic() - began >= 0.5
 
 
+@IN_MEMORY
 def test_a_reply_says_which_request_it_answers_not_the_order_of_replies(world: World) -> None:
     held: list[ReceivedMessage] = []
 
@@ -108,6 +110,7 @@ def test_a_late_reply_is_put_aside_and_answers_nobody(world: World, fatal: bool,
     assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
 
 
+@IN_MEMORY
 def test_late_replies_keep_nobody_from_its_answer_however_many_there_are(world: World) -> None:
     client = world.client()
     ended = [ask(client, n, timeout=0) for n in range(30)]
@@ -205,6 +208,7 @@ def test_a_reply_that_comes_before_the_wait_begins_is_the_answer(stored: World) 
     assert paused == [True, True]
 
 
+@IN_MEMORY
 def test_the_object_of_the_caller_is_never_changed(world: World) -> None:
     world.application()
     data = customer(1, CorrelationID="c")
@@ -219,6 +223,7 @@ def test_the_object_of_the_caller_is_never_changed(world: World) -> None:
     assert asked["Name"] == "the caller's"
 
 
+@IN_MEMORY
 def test_every_call_completes_exactly_once(world: World) -> None:
     """Replies, time-outs and a stop at the same moment."""
 

@@ -11,6 +11,7 @@ from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from tests.requests.world import (
+    IN_MEMORY,
     REPLIES,
     Replying,
     World,
@@ -85,6 +86,7 @@ def test_selectors_find_replies_on_a_temporary_queue_beside_those_to_other_reque
     assert world.late == []
 
 
+@IN_MEMORY
 def test_a_selector_may_ask_for_values_of_children(world: World) -> None:
     client = world.client(TYPED)
     addresses = [{"AddressID": "0"}, {"AddressID": "20095"}]
@@ -111,6 +113,7 @@ def test_of_several_messages_that_a_selector_is_true_for_the_first_is_the_reply(
     assert [body_of(message)["CustomerId"] for message in world.replies] == ["1", "2"]
 
 
+@IN_MEMORY
 def test_a_value_that_is_not_set_fails_the_request_before_it_is_sent(world: World) -> None:
     result = world.client(EQUAL).request("Customer.Find", {"CustomerId": "1"})
     assert result.status is ReturnCode.FAIL
@@ -175,6 +178,7 @@ def test_a_second_reply_that_a_selector_finds_is_no_answer_to_the_next_question(
     assert client.stats.duplicate_replies == 1
 
 
+@IN_MEMORY
 def test_a_selector_that_no_provider_understands_is_refused_and_the_text_says_where(world: World) -> None:
     client = world.client(Verb("Find", "response_selector=Who LIKE {{1}"))
     result = client.request("Customer.Find", {"CustomerId": "1"})

@@ -20,6 +20,7 @@ from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.brokers.engine.provider import LentProvider
 from tests.requests.world import (
+    IN_MEMORY,
     REQUESTS,
     World,
     a_world,
@@ -58,6 +59,7 @@ def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -
 
 
 @pytest.mark.parametrize("way", ["stop", "refuse"])
+@IN_MEMORY
 def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_its_reply(
     world: World, way: str
 ) -> None:
@@ -76,6 +78,7 @@ def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_it
     assert len(world.requests) == 1
 
 
+@IN_MEMORY
 def test_nothing_is_sent_after_a_stop(world: World) -> None:
     world.application()
     client, unused = world.client(), world.client()
@@ -91,6 +94,7 @@ def test_nothing_is_sent_after_a_stop(world: World) -> None:
     assert world.requests == world.replies == []
 
 
+@IN_MEMORY
 def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world: World) -> None:
     world.application()
     client = world.client(pool_size=4)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.brokers.engine.provider import RemoteProvider
 from connector.businessobjects.definition import Definitions, Verb
@@ -37,6 +39,8 @@ from tests.waiting import wait_for
 
 STORES: Final = ("dropbox", "memory")
 PROVIDERS: Final = (*STORES, "broker")
+IN_MEMORY: Final = pytest.mark.parametrize("world", ["memory"], indirect=True)
+"""For what a client does by itself, whatever the provider."""
 REQUESTS: Final = parse_destination("queue://requests")
 REPLIES: Final = parse_destination("queue://replies")
 LATE: Final = parse_destination("queue://late")

@@ -33,6 +33,11 @@ def sqlite(root: Path) -> str:
     return f"sqlite:///{root}/messages.db"
 
 
+@pytest.fixture
+def provider(sqlite: str) -> SqlProvider:
+    return SqlProvider(Settings(sqlite))
+
+
 def connect(url: str, instance: str = "one") -> LocalConnection:
     return SqlProvider(Settings(url)).connect("suite", instance)
 
@@ -175,13 +180,14 @@ def check_that_only_this_message_fails(connection: LocalConnection, reason: str)
 def test_only_a_message_that_another_program_has_written_badly_fails(url: str) -> None:
     """SQLite keeps any value in any column, so it has more of such messages."""
     cases = [*BAD, *(BAD_IN_SQLITE if "sqlite" in url else ())]
-    connect(url).close()
+    provider = SqlProvider(Settings(url))
+    provider.connect().close()
     database = EmptiedDatabase(url)
     with Table() as table:
         for reason, message, reference in cases:
             with table.row(message, reference):
                 database.empty()
-                connection = connect(url)
+                connection = provider.connect("suite", "one")
                 insert(url, message, reference)
                 check_that_only_this_message_fails(connection, reason)
                 connection.close()
@@ -297,9 +303,9 @@ _properties = st.dictionaries(st.text(), _values, max_size=4).map(json.dumps)
     of_reference=st.tuples(_cells, _cells, _cells, _cells),
 )
 def test_any_row_of_sqlite_is_claimed_or_refused_by_the_database(
-    sqlite: str, of_message: tuple[object, ...], of_reference: tuple[object, ...]
+    provider: SqlProvider, sqlite: str, of_message: tuple[object, ...], of_reference: tuple[object, ...]
 ) -> None:
-    connection = connect(sqlite)
+    connection = provider.connect("suite", "one")
     with program(sqlite) as other:
         driver = other.connection.driver_connection
         assert driver is not None

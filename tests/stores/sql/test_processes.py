@@ -78,7 +78,7 @@ def test_processes_that_come_to_a_subscription_and_leave_it_at_once_leave_nothin
 ) -> None:
     work = """
 shared = TopicSubscription(parse_destination("topic://prices"), "all", shared=True)
-for number in range(40):
+for number in range(25):
     poller = connection.poller(shared)
     connection.send(shared.topic, [Message(b"body")])
     connection.settle([Settlement(claim) for claim in poller.claim(number, range(3))])
