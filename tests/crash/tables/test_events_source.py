@@ -51,11 +51,12 @@ class Query:
         while True:
             if len(self._offsets) == len(self.table):
                 begin = self._offsets[-1] if self._offsets else begin
-                stream.commit(begin)
                 offset = stream.latestOffset(begin, stream.getDefaultReadLimit())
                 if offset == begin:
                     return
                 self._offsets.append(offset)
+                if len(self._offsets) > 1:
+                    stream.commit(begin)  # when the next batch is in the checkpoint
             parts = stream.partitions(begin, self._offsets[-1])
             self.table.append(
                 [row[0] for part in parts for row in stream.read(pickle.loads(pickle.dumps(part)))]
