@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -205,6 +206,8 @@ def test_a_loader_that_dies_at_each_step_loses_and_doubles_nothing(bench: Bench)
     assert bench.errors() == []
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the dead: its connection to the table
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("place", ["load.written", "lot.settled"])
 def test_a_loader_that_dies_with_all_in_a_database_loses_and_doubles_nothing(
     bench: Bench, database: str, place: str
@@ -222,6 +225,7 @@ def test_a_loader_that_dies_with_all_in_a_database_loses_and_doubles_nothing(
     bench.die("shop", place)
     bench.drain()
     assert bench.table() == [*range(1, 7)]
+    gc.collect()  # here, and not in another test
 
 
 def test_a_lot_waits_for_its_size_or_for_its_age(bench: Bench) -> None:
