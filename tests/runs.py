@@ -17,7 +17,6 @@ from typing import Any
 from connector.service.status_document import StatusReader
 from connector.testing.deployment import Deployment
 from tests import forked_command
-from tests.spark.warm_java import WarmJava
 from tests.waiting import is_running, wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -33,8 +32,6 @@ class ServiceDeployment(Deployment):
     """True = a run with Spark starts as `connector` does, False = it is a fork that need not import."""
     recovery: float | None = 1.0
     """Seconds after which a run without Spark looks for dead clients again. None = 10 s, as with Spark."""
-    warm_java: WarmJava | None = None
-    """Java for the Spark of each run, one after the other. None = each run starts a Java of its own."""
 
     def __init__(self, directory: Path, metaobjects: str, processes: str) -> None:
         super().__init__(directory, metaobjects=metaobjects, processes=processes)
@@ -58,8 +55,6 @@ class ServiceDeployment(Deployment):
         faults = self.directory / f"faults.{len(self.runs)}"
         faults.mkdir(exist_ok=True)
         variables = {_MARK: uuid.uuid4().hex, "CONNECTOR_FAULT_DIRECTORY": str(faults), **environment}
-        if self.warm_java is not None and verb == "run":
-            variables |= self.warm_java.variables()
         if fault:
             variables["CONNECTOR_FAULT"] = fault
         if self.recovery is not None:

@@ -211,9 +211,12 @@ class EventJobs:
         A job that fails although Spark runs may have met workers that had ended while idle: a process that
         kills its process group kills all workers. If no event was touched, another job may meet others. If
         the workers end again, each event runs alone, because an event may end its worker and leave no trace.
+
+        Only a job for each batch meets one ended worker after the other. Of tasks that stay, only one that
+        lives is given an assignment.
         """
         result, error = self._run(batch)
-        for _ in range(self._pipeline.parallelism):
+        for _ in range(1 if self.tasks_stay else self.parallelism):
             if error is None or not result.is_untouched or self._cancelled or not self._pipeline.alive:
                 break
             result, error = self._run(batch)

@@ -62,12 +62,17 @@ rules:
 """
 
 
+def make(place: Path) -> Path:
+    """Writes a deployment into a directory."""
+    (place / "metaobjects").mkdir()
+    (place / "metaobjects" / "objects.yaml").write_text(OBJECTS)
+    (place / "adapter.yaml").write_text(CONFIG)
+    return place
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    (tmp_path / "metaobjects").mkdir()
-    (tmp_path / "metaobjects" / "objects.yaml").write_text(OBJECTS)
-    (tmp_path / "adapter.yaml").write_text(CONFIG)
-    return tmp_path
+    return make(tmp_path)
 
 
 @pytest.fixture

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from pyspark.sql import SparkSession
-from sqlalchemy import create_engine, text
+from deltalake import DeltaTable
+from sqlalchemy import NullPool, create_engine, text
 
+from connector.config.loading import load
 from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
 from connector.messaging.settlement import GroupSettlement
 from connector.service.adapter import Adapter
+from connector.service.assembly import make_provider
+from connector.service.loads import _load
+from connector.service.lot_load import LotLoad
+from connector.sinks.load.settings import LotsEntry
 from connector.sinks.load.sink import load_queue
 from connector.spark.pipeline import SparkPipeline
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.cli.in_process import call
+from tests.stores.dropbox.steps import Died, at, die
 from tests.waiting import wait_for
 
 OBJECTS = """
@@ -64,15 +72,17 @@ FUNCTION = {"object": "Order", "name": "calls", "load": "loads:orders", "every":
 class Bench(Deployment):
     """A deployment with loads."""
 
-    def __init__(self, directory: Path, session: SparkSession) -> None:
+    def __init__(self, directory: Path, spark: SparkPipeline) -> None:
         super().__init__(directory, metaobjects=OBJECTS)
-        self._session = session
+        self._spark, self._session = spark, spark.session()
         self.write("loads.py", LOADS)
         self.engine = create_engine(f"sqlite:///{directory / 'shop.db'}")
 
-    def configure(self, *subscriptions: dict[str, Any], **connector: Any) -> None:
+    def configure(self, *subscriptions: dict[str, Any], database: str = "", **connector: Any) -> None:
+        """Writes adapter.yaml. With a database, the messages and the table are there."""
+        dropbox = {"type": "dropbox", "root": "./data", "create": True, "durability": "none"}
         document = {
-            "provider": {"type": "dropbox", "root": "./data", "create": True, "durability": "none"},
+            "provider": {"type": "sql", "url": database} if database else dropbox,
             "connector": {
                 "ApplicationName": "shop",
                 "instance": "one",
@@ -85,7 +95,7 @@ class Bench(Deployment):
                 "PollQuantity": 100,
                 **connector,
             },
-            "databases": {"shop": {"url": "sqlite:///shop.db"}},
+            "databases": {"shop": {"url": database or "sqlite:///shop.db"}},
             "subscriptions": list(subscriptions),
             "metaobjects": "./metaobjects",
         }
@@ -101,7 +111,7 @@ class Bench(Deployment):
             body = {"BusinessObject": "Order", "Verb": "Create", "Id": number, "Day": day, "Price": 1.5}
             self.drop("in", json.dumps(body))
 
-    @contextmanager
+    @contextlib.contextmanager
     def adapter(self) -> Iterator[Adapter]:
         with Adapter.from_file(self.directory / "adapter.yaml", spark=self._session) as adapter:
             yield adapter
@@ -112,6 +122,20 @@ class Bench(Deployment):
             report = adapter.drain()
         assert report.code is code, report.reason
         return report.reason
+
+    def die(self, name: str, place: str) -> None:
+        """Lets a loader die at a place, with the first lot of a subscription."""
+        configuration = load(self.directory / "adapter.yaml")
+        (entry,) = (one for one in configuration.subscriptions if one.name == name)
+        assert isinstance(entry, LotsEntry)
+        queue = load_queue("shop", "one", name)
+        connection = make_provider(configuration).connect()
+        lot = connection.claim_lot(queue, queue.name, entry.size)
+        assert lot is not None
+        lots = LotLoad(_load(configuration, entry, "one"), self._spark, lambda: False)
+        with pytest.raises(Died), at(place, die):
+            lots.run(connection, lot, 1, is_half=False)
+        connection.abandon()
 
     def calls(self) -> list[list[Any]]:
         try:
@@ -136,7 +160,7 @@ class Bench(Deployment):
 
 @pytest.fixture
 def bench(local: SparkPipeline, tmp_path: Path) -> Bench:
-    return Bench(tmp_path, local.session())
+    return Bench(tmp_path, local)
 
 
 def test_each_subscription_gets_each_object_once(bench: Bench) -> None:
@@ -151,6 +175,57 @@ def test_each_subscription_gets_each_object_once(bench: Bench) -> None:
     assert sorted(number for *_, ids in bench.calls() for number in ids) == [*range(1, 11)]
     assert len(bench.messages("archive")) == 10
     assert [bench.waiting(name) for name in ("lake", "shop", "calls")] == [0, 0, 0]
+
+
+def test_a_loader_that_dies_at_each_step_loses_and_doubles_nothing(bench: Bench) -> None:
+    """A function gets the number of a lot with the same objects again. Steps within a lot: tests/stores."""
+    bench.make_table("id >= 0")
+    delta = {"object": "Order", "name": "delta", "dataframe": {"format": "delta", "path": "./delta"}}
+    loads = [{**one, "size": 4} for one in (FILES, delta, TABLE, FUNCTION)]
+    bench.configure(*loads)
+    steps = {
+        "lake": ("load.saved", "lot.settled"),
+        "delta": ("load.written", "load.claimed"),
+        "shop": ("load.written", "lot.settled"),
+        "calls": ("load.written", "load.claimed"),
+    }
+    for number in range(2):
+        bench.fill(*range(number * 6, number * 6 + 6))
+        with bench.running() as adapter:  # no Spark, so the objects wait
+            adapter.drain()
+        for name, places in steps.items():
+            bench.die(name, places[number])
+        bench.drain()
+    expected = [*range(12)]
+    delta_ids = DeltaTable(str(bench.directory / "delta")).to_pyarrow_table(columns=["Id"])["Id"].to_pylist()
+    assert bench.lake() == bench.table() == sorted(delta_ids) == expected
+    lots = {number: ids for number, *_, ids in bench.calls()}
+    assert all(lots[number] == ids for number, *_, ids in bench.calls())
+    assert len(bench.calls()) > len(lots)
+    assert sorted(one for ids in lots.values() for one in ids) == expected
+    assert bench.errors() == []
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the dead: its connection to the table
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("place", ["load.written", "lot.settled"])
+def test_a_loader_that_dies_with_all_in_a_database_loses_and_doubles_nothing(
+    bench: Bench, database: str, place: str
+) -> None:
+    bench.engine = create_engine(database, poolclass=NullPool)
+    bench.make_table()
+    bench.configure({**TABLE, "size": 4}, database=database)
+    with contextlib.closing(make_provider(load(bench.directory / "adapter.yaml")).connect()) as connection:
+        bodies = [
+            {"BusinessObject": "Order", "Verb": "Create", "Id": one, "Day": "mo"} for one in range(1, 7)
+        ]
+        connection.send(parse_destination("in"), [Message(json.dumps(one).encode()) for one in bodies])
+    with bench.running() as adapter:
+        adapter.drain()
+    bench.die("shop", place)
+    bench.drain()
+    assert bench.table() == [*range(1, 7)]
+    gc.collect()  # here, and not in another test
 
 
 def test_a_lot_waits_for_its_size_or_for_its_age(bench: Bench) -> None:
