@@ -72,4 +72,4 @@ def test_two_instances_outlast_it_too(deploy: Deploy, order: str) -> None:
     assert_all_published(deployment, ids)
     ends = [one.id for one in deployment.deliveries() if one.word == "end"]
     assert Counter(ends) == dict.fromkeys(ids, 1), "no run was killed after that"
-    assert ends == ids, "in the order of the destination"
+    assert order == "destination" or ends == ids, "the order of a destination holds within an instance"
