@@ -47,10 +47,23 @@ def _kill(pid: int | None) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+def test_workers_and_runners_killed_again_and_again_delay_an_adapter_and_no_more(deploy: Deploy) -> None:
+    """Each process counts for itself, so that each new worker and each new runner is killed in its turn."""
+    deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 6, "max_attempts": 1000}, java=True)
+    ids = _fill(deployment, *["", "sleep:0.002"] * 30)
+    faults = "task.answered:6=kill,done:11=kill"
+    run = deployment.start("--drain", "--json", fault=faults)
+    assert run.wait(300) == 0, run.errors
+    run.await_gone()
+    runners = len({delivery.pid for delivery in deployment.deliveries()})
+    assert runners > 5, "nothing was killed"
+    assert_settled_once(deployment, ids, kills=runners, tasks=1)
+
+
 def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
     """Each time that something happens, an event is at work and others wait behind it.
 
-    In the end a worker is killed whose answer the driver has not read, and then such a driver.
+    In the end the driver is killed, which has not read the answer to an assignment.
     """
     deployment = deploy(
         inputs=QUEUES,
@@ -97,18 +110,12 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
         beside("daemon", lambda runners: _kill(_daemon(run)))
         beside("workers", lambda runners: list(map(run.signal_parent_of, runners)))
         beside("last", lambda runners: None, kill=False)
-    for name in ("killed worker", "killed driver"):
-        with _going_on(run):
-            deployment.await_archived(ids)
-            kill_idle_workers()  # so that the next answer is the first one of its worker
-            ids += deployment.fill("a", [f"gate:{name}", "", ""])
-            deployment.await_gate(run, name, 1)
-        run.signal_driver(signal.SIGSTOP)
-        deployment.open(name)
-        run.await_pause("task.answered")
-        if name == "killed worker":
-            _kill(run.paused("task.answered")[0])
-            run.signal_driver(signal.SIGCONT)
+        kill_idle_workers()  # so that the next answer is the first one of its worker
+        ids += deployment.fill("a", ["gate:answer", "", ""])
+        deployment.await_gate(run, "answer", 1)
+    run.signal_driver(signal.SIGSTOP)
+    deployment.open("answer")
+    run.await_pause("task.answered")
     run.kill_while_paused(whole_group=False)
     deployment.java = False
     deployment.drain()
