@@ -169,4 +169,4 @@ def test_a_file_that_is_no_configuration_is_an_ordinary_mistake(recorded: Record
                 recorded.text = text
                 assert not begins("--once")
                 answer = call(recorded.directory, "run", "--once")
-                assert (answer.returncode, "adapter.yaml" in answer.stderr) == (2, True)
+                assert (answer.returncode, "adapter.yaml" in answer.stderr) == (2, True), answer.stderr
