@@ -117,6 +117,7 @@ class LogLines:
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogLines]:
     """Sets up the log as a command does."""
     monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr("connector.log._json", False)  # as it was, afterwards
     root = logging.getLogger("connector")
     before = root.handlers[:], root.propagate, root.level
     yield LogLines()
