@@ -26,7 +26,7 @@ from typing import Final
 from tests import measures
 
 ROOT: Final = measures.FILE.parents[1]
-TOGETHER: Final = ("tests/spark", "tests/crash/tables")
+TOGETHER: Final = ("tests/spark", "tests/servers/spark")
 """Folders whose tests share something that takes long to start."""
 WITHOUT_COVERAGE: Final = ("tests/crash", "tests/crash_states", "tests/crashing", "tests/spark")
 """Folders whose tests run the product in other processes only, or hand functions of this process to Spark."""

@@ -36,14 +36,13 @@ def deploy(tmp_path: Path, request: pytest.FixtureRequest, provider_type: str) -
     """Makes deployments; ends their processes and removes their roots afterwards.
 
     They run without Spark, unless a test says ``java=True``: a start of Spark costs more than all the rest of
-    most tests. Spark has a part in all that tests/crash/tables shows, so there it is the other way round.
+    most tests.
     """
     databases = {"sqlite": "sqlite:///{root}/messages.db"}
     if provider_type == "postgresql":
         databases["postgresql"] = request.getfixturevalue("database")
-    java = request.path.parent != _HERE
     with deployments(tmp_path) as make:
-        yield functools.partial(make, java=java, database=databases.get(provider_type, ""))
+        yield functools.partial(make, java=False, database=databases.get(provider_type, ""))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.crash.conftest import Deploy
+from tests.crash.harness import assert_settled_once
 from tests.waiting import wait_for
 
 
@@ -137,3 +139,16 @@ def test_events_keep_their_order_over_jobs_that_are_sent_ahead_also_when_one_is_
     run = deployment.drain()
     assert run.summary["published"] + run.summary["failed"] == 20
     assert [d.id for d in deployment.deliveries() if d.word == "begin"] == ids[:101] + ids[100:]
+
+
+@pytest.mark.parametrize("order", ["destination", "none"])
+def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Deploy, order: str) -> None:
+    deployment = deploy(connector={"worker_events": 10, "order": order}, spark={"master": "local[1]"})
+    ids = deployment.fill("in", [""] * 95)
+    run = deployment.drain()
+    assert sorted(Counter(one.pid for one in deployment.deliveries() if one.word == "begin").values()) == [
+        5,
+        *[10] * 9,
+    ]
+    assert run.errors.count("a worker is replaced after many events") == 9
+    assert_settled_once(deployment, ids, kills=0)

@@ -4,7 +4,7 @@ Each run first takes over from the one that was killed before, and then is kille
 step; only the last runs to its end. So what is proved of a step holds also for a recovery.
 
 A driver that is killed alone leaves workers, a whole group leaves nothing. A database has steps of its own.
-Spark's workers outlive their driver in test_staying_tasks. Kills by chance, at every store: tests/crashing.
+Spark's workers outlive their driver in tests/servers/spark. Kills by chance, at every store: tests/crashing.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from connector.java import find_java
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, assert_settled_once
@@ -122,16 +120,6 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
     assert_settled_once(deployment, ids, kills=kills + 1)
     assert max(_events_of_each_runner(deployment).values()) <= 9
     assert "a worker is replaced after many events" in run.errors
-
-
-@pytest.mark.parametrize("order", ["destination", "none"])
-def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Deploy, order: str) -> None:
-    deployment = deploy(connector={"worker_events": 10, "order": order}, spark={"master": "local[1]"})
-    ids = deployment.fill("in", [""] * 95)
-    run = deployment.drain()
-    assert sorted(_events_of_each_runner(deployment).values()) == [5, *[10] * 9]
-    assert run.errors.count("a worker is replaced after many events") == 9
-    assert_settled_once(deployment, ids, kills=0)
 
 
 def _stop_while_it_ends(deployment: CrashDeployment, runner: int, name: str) -> None:

@@ -1,7 +1,7 @@
 """A load whose driver or Java is killed: every object is in its table, and there once.
 
 Each step of a load, with all kinds of tables: ``tests/spark/test_loads.py``. Executors and whole trees of
-processes: ``tests/servers/test_spark_cluster.py``.
+processes: ``test_cluster.py``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_loads_go_on_in_a_new_spark_and_what_dies_while_spark_writes_leaves_no_p
     lake = tmp_path / "lake"
     table = {"format": "parquet", "path": str(lake), "partition_by": ["Name"]}
     load = {"object": "Customer", "name": "lake", "dataframe": table, "every": "300ms"}
-    deployment = deploy(only=[load], connector={"instance": "one"})
+    deployment = deploy(only=[load], connector={"instance": "one"}, java=True)
     names = [f"n{number}" for number in range(60)]  # as many directories take a while
     deployment.fill("in", names)
     run = deployment.start()

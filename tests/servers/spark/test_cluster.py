@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.crash.harness import CrashDeployment, assert_settled_once, deployments, on
-from tests.crash.tables.test_loads import await_parts, parquet_ids, sent
 from tests.runs import Run
+from tests.servers.spark.test_loads import await_parts, parquet_ids, sent
 from tests.spark.conftest import deployment
 from tests.spark.events_query import ROOT
 from tests.spark.events_query import run as run_alone
