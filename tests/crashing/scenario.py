@@ -99,7 +99,7 @@ class Scenario:
             order=order,
             inputs=choices.choice((("a",), ("a", "b"))),
             topic=topic,
-            window=happens(0.3),
+            window=happens(0.3) and not managed,
             in_progress=not topic and not managed and happens(0.25),
             later=not managed and happens(0.3),
             records=records,
