@@ -285,6 +285,7 @@ CASES = [
     case("selector of a rule", R, "InputFormat: CUST_IN", "selector: 'urgent =§'", "MO_Config.rules.Customer_Create.selector", "no message selector"),
     case("expression of a rule", R, "InputFormat: CUST_IN", "jmespath: §'a[?'", "MO_Config.rules.Customer_Create.jmespath", "no JMESPath expression"),
     case("priority of a rule", R, "InputFormat: CUST_IN", "rule_priority: §high", "MO_Config.rules.Customer_Create.rule_priority", "from 0 up"),
+    case("list of data handlers", R, 'handlers:\n  text/xml: {BOPrefix: "", IgnoreUndefinedAttributes: false}', "handlers: §[text/xml]", "MO_DataHandler_Default.handlers", "a list", "MIME type: options"),
     case("class of a data handler in its options", R, "text/xml: {", "text/xml: {ClassName: §mine:Handler, ", "MO_DataHandler_Default.handlers.text/xml.ClassName", "'mine:Handler'", "DataHandlerClassName"),
     case("name handler", R, "text/xml: {", "text/xml: {NameHandlerClass: §top, ", "MO_DataHandler_Default.handlers.text/xml.NameHandlerClass", "'top'", "jmespath:EXPRESSION"),
     case("property of a rule", R, "InputFormat: CUST_IN", "§InputFormt: CUST_IN", "MO_Config.rules.Customer_Create.InputFormt", "unknown key", nearest="InputFormat"),

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from connector.messaging.destination import parse_destination
+from connector.messaging.state_store import InstanceNote, ReloadNote
 from connector.messaging.subscription import TopicSubscription
 from connector.operate import control
 from connector.operate.control import ReloadAnswer, Target, TargetKind, ask_to_reload, reload_answers
@@ -189,6 +190,13 @@ def test_nothing_is_claimed_and_nothing_is_cut_while_a_reload_waits(bench: Bench
         assert (found, waiting) == (([first], []), ["one"])
         wait_for(lambda: not reload_answers(state.instances(), request)[1], what="the answer")
         wait_for(lambda: bench.called() == [first, second], what="the event")
+
+
+def test_only_a_running_service_answers() -> None:
+    known = {"reload": {"number": 2, "result": "reloaded"}}
+    notes = [("service", True, known), ("drain", True, {}), ("ended", False, known)]
+    answers, waiting = reload_answers([InstanceNote(*one) for one in notes], ReloadNote(2, "ann", 0.0))
+    assert (list(answers), waiting) == (["service"], [])
 
 
 @pytest.mark.parametrize("paused", [False, True])
