@@ -212,8 +212,8 @@ class EventJobs:
         kills its process group kills all workers. If no event was touched, another job may meet others. If
         the workers end again, each event runs alone, because an event may end its worker and leave no trace.
 
-        Only a job for each batch meets one ended worker after the other. Of tasks that stay, only one that
-        lives is given an assignment.
+        Jobs of single batches may meet one ended worker after the other. A task that stays is known to live
+        when it gets an assignment, so its job is repeated once.
         """
         result, error = self._run(batch)
         for _ in range(1 if self.tasks_stay else self.parallelism):
