@@ -209,9 +209,9 @@ def main(arguments: Sequence[str]) -> int:
             os.environ["TEST_MEASURES"] = scratch
             options += ["-p", "tests.measures"]
         status = run(_parts(bool(coverage), files_of("tests")), options, coverage)
-        apart_too = [*(files_of(SERVERS) if asked.servers else ()), *(_browser() if asked.browser else ())]
-        if apart_too:  # on their own: beside the others, two cores have too much to do
-            status = run(plan(apart_too, _SERVER_SHARDS), [*options, "--servers"], coverage) or status
+        apart = [*(files_of(SERVERS) if asked.servers else ()), *(_browser() if asked.browser else ())]
+        if apart:  # on their own: beside the others, two cores have too much to do
+            status = run(plan(apart, _SERVER_SHARDS), [*options, "--servers"], coverage) or status
         if asked.measure:
             measures.main(Path(scratch))
         if coverage:
