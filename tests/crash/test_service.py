@@ -146,9 +146,7 @@ def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Dep
     deployment = deploy(connector={"worker_events": 10, "order": order}, spark={"master": "local[1]"})
     ids = deployment.fill("in", [""] * 95)
     run = deployment.drain()
-    assert sorted(Counter(one.pid for one in deployment.deliveries() if one.word == "begin").values()) == [
-        5,
-        *[10] * 9,
-    ]
+    events = Counter(one.pid for one in deployment.deliveries() if one.word == "begin")
+    assert sorted(events.values()) == [5, *[10] * 9]
     assert run.errors.count("a worker is replaced after many events") == 9
     assert_settled_once(deployment, ids, kills=0)

@@ -57,6 +57,7 @@ class Deliveries:
             process, word, *rest = text.split(" ")
             if word == "life":
                 living = process
+                died_at.pop(process, None)  # the number of a process may come again
             elif word == "death":
                 number = died_at[process] = at_work.pop(process, 0)
                 if number:

@@ -200,9 +200,7 @@ class World:
         finally:
             died = self._wait(pid) is None
             if "hook" in self.scenario.sinks:
-                urllib.request.urlopen(
-                    self.hook
-                ).close()  # when this is answered, all earlier calls are in the log
+                urllib.request.urlopen(self.hook).close()  # answered when all earlier calls are in the log
         self.deaths += died
         self.history.append(f"{place or '*'}:{nth}" if died else "-")
 
