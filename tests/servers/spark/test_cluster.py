@@ -89,14 +89,13 @@ print(json.dumps(facts))
 @pytest.fixture(scope="module")
 def facts(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = deployment(tmp_path_factory.mktemp("deployment"))
-    root = Path(__file__).parents[2]
     process = subprocess.run(
         [sys.executable, "-c", DRIVER, cluster.url, str(place)],
         capture_output=True,
         text=True,
         timeout=1700,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )
     assert process.returncode == 0, process.stderr
