@@ -39,7 +39,7 @@ NOT_RUN = {
     ("docs/how-to/run-as-a-service.md", "needs-root"): 2,
     # test_container.py runs the commands of the Dockerfile that make the wheel, and checks the example
     ("docs/how-to/run-in-a-container.md", "needs-docker"): 3,
-    # tests/servers/spark/test_cluster.py runs a cluster, tests/spark/test_sessions.py runs spark-submit
+    # tests/servers/spark runs a cluster (test_cluster.py) and spark-submit (test_sessions.py)
     ("docs/how-to/run-on-a-cluster.md", "needs-several-hosts"): 2,
 }
 """Page and reason -> number of blocks whose commands are not run here."""

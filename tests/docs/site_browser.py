@@ -1,4 +1,4 @@
-"""The site of the documentation is whole, and finds and describes what there is."""
+"""The site of the documentation is whole, and describes what there is. Run by ``script/test-browser``."""
 
 from __future__ import annotations
 
