@@ -102,9 +102,16 @@ OF_SPARK: Final = {"group": "tried alone", "terminate": "alone"}
 """They end the worker of Spark, too. Without Spark that is the adapter."""
 
 
-@pytest.mark.parametrize(("provider_type", "java"), [("dropbox", True), ("sqlite", False)])
-def test_bodies_that_harm_their_conversion_hold_up_no_service(deploy: Deploy, java: bool) -> None:
-    """With Spark all objects go to a queue: no delivery is journalled that could tell of what was begun."""
+@pytest.mark.parametrize("provider_type", ["sqlite"])
+def test_bodies_that_harm_their_conversion_hold_up_no_service(deploy: Deploy) -> None:
+    send_harmful_bodies(deploy, java=False)
+
+
+def send_harmful_bodies(deploy: Deploy, java: bool) -> None:
+    """Sends them to a service, and compares what it does.
+
+    With Spark all objects go to a queue: no delivery is journalled that could tell of what was begun.
+    """
     out = {"object": "Customer", "destination": "queue://out", "mime_type": "application/json"}
     deployment = deploy(
         inputs=("a", "b"),

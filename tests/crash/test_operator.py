@@ -7,11 +7,9 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
-from tests.cli.in_process import call as in_process
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment
 from tests.forked_command import PipedProcess
@@ -131,58 +129,6 @@ def test_a_service_that_is_killed_while_it_reloads_has_the_new_settings_at_its_n
     run.stop()
     assert deployment.ids("archive") == deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.leftovers() == []
-
-
-LOADS = """
-import pathlib
-
-HERE = pathlib.Path(__file__).parent
-
-def broken(dataframe, lot):
-    if (HERE / "broken").exists():
-        raise ValueError("the lake is dry")
-    (HERE / f"loaded{lot.number}").write_text(f"{lot.attempt} {dataframe.count()}")
-"""
-
-
-def test_a_reload_in_spark_loads_the_processes_anew_and_begins_a_stopped_load_again(deploy: Deploy) -> None:
-    load = {"object": "Customer", "name": "broken", "load": "loads:broken", "every": "100ms"}
-    deployment = deploy(java=True, subscriptions=[load])
-    deployment.write("loads.py", LOADS)
-    broken, loaded = deployment.directory / "broken", deployment.directory / "loaded1"
-    broken.touch()
-
-    def shown() -> dict[str, Any]:
-        return json.loads(in_process(deployment.directory, "status", "--json").stdout)  # type: ignore[no-any-return]
-
-    run = start(deployment)
-    (first,) = deployment.fill("in", [""])
-    deployment.await_archived([first])
-    document = wait_for(lambda: (found := shown())["loads"] and found, 180)
-    (row,) = document["loads"]
-    assert (row["subscription"], row["state"], row["lot"], row["attempt"]) == ("broken", "stopped", 1, 1)
-    assert "ValueError: the lake is dry" in row["reason"]
-    assert document["well"] is False
-    assert any("the load of broken has stopped" in reason for reason in document["reasons"])
-    errors = in_process(deployment.directory, "errors")
-    assert (errors.returncode, "the load of broken has stopped: " in errors.stderr) == (0, True)
-    broken.unlink()
-    processes = deployment.directory / "processes.py"
-    processes.write_text(processes.read_text().replace('"store"', '"new"'))
-    status, output = call(deployment, "reload")
-    assert (status, output.endswith(" has the new configuration\n")) == (0, True), output + run.errors
-    wait_for(lambda: loaded.exists() and loaded.read_text() == "2 1", 180, lambda: run.errors)
-    wait_for(lambda: shown()["well"], 180)
-    assert shown()["loads"] == []
-    (second,) = deployment.fill("in", [""])
-    deployment.await_archived([second])
-    processes.write_text(f"{processes.read_text()}\nraise RuntimeError('half written')")
-    status, output = call(deployment, "reload")
-    assert (status, "half written" in output) == (2, True), output
-    (third,) = deployment.fill("in", [""])  # workers that were there before run it
-    deployment.await_archived([third])
-    run.stop()
-    assert (deployment.begun("store"), deployment.begun("new")) == ({first: 1}, {second: 1, third: 1})
 
 
 def test_without_a_service_nobody_reloads(deploy: Deploy) -> None:

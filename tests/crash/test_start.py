@@ -7,8 +7,6 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from tests.crash.conftest import Deploy
 from tests.postgres import PostgresServer
 from tests.runs import Run
@@ -31,11 +29,16 @@ def workers_of(run: Run) -> list[int]:
     return [pid for pid in run.members() if _runs(pid, "connector.spark.daemon")]
 
 
-@pytest.mark.parametrize("java", [False, True])
 def test_a_service_waits_for_a_database_that_is_away_at_the_start(
-    own_postgres: PostgresServer, deploy: Deploy, java: bool
+    own_postgres: PostgresServer, deploy: Deploy
 ) -> None:
-    """With Spark all is killed before it is ready: Java, then the database, then the workers.
+    wait_for_the_database(own_postgres, deploy, java=False)
+
+
+def wait_for_the_database(own_postgres: PostgresServer, deploy: Deploy, java: bool) -> None:
+    """Starts a service without its database, which comes later.
+
+    With Spark all is killed before it is ready: Java, then the database, then the workers.
 
     The database is lost while the second Java starts, so that the service has seen the database.
     """
@@ -88,13 +91,6 @@ def test_a_service_does_not_wait_until_a_mistake_is_right(postgres: PostgresServ
     assert "correct the" in run.errors
     assert "guess" not in run.errors
     run.await_gone()
-
-
-def test_java_that_cannot_start_ends_a_service_at_once(deploy: Deploy) -> None:
-    options = {"conf": {"spark.driver.extraJavaOptions": "-javaagent:/no/such.jar"}}
-    run = deploy(java=True, connector=_RETRIES, spark=options).start()
-    assert run.wait(60) == 1
-    assert "restarting" not in run.errors
 
 
 def _runs(pid: int, text: str) -> bool:
