@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
-from connector.requests.client import RequestClient
-from connector.requests.result import RequestResult
 from connector.requests.settings import ListenerIntervals
 from tests.forked_command import PipedProcess
 from tests.requests.caller import ASK
-from tests.requests.world import (
-    REQUESTS,
-    World,
-    all_greeted,
-    ask,
-    body_of,
-    customer,
-    is_greeted,
-)
+from tests.requests.world import REQUESTS, World, all_greeted, ask, body_of, customer, is_greeted
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
@@ -37,19 +26,13 @@ def caller(dropbox: World) -> Iterator[Start]:
     """Starts processes that make requests; those that are left are killed."""
     running: list[PipedProcess] = []
 
-    def start(count: int, fault: str = "", *options: str) -> PipedProcess:
-        words = (dropbox.root, count, *options)
-        running.append(PipedProcess(*words, script=ASK, CONNECTOR_FAULT=fault))
+    def start(fault: str = "", *options: str) -> PipedProcess:
+        running.append(PipedProcess(dropbox.root, *options, script=ASK, CONNECTOR_FAULT=fault))
         return running[-1]
 
     yield start
     for process in running:
         process.end()
-
-
-def asking(client: RequestClient, count: int) -> list[Future[RequestResult]]:
-    """Requests that wait."""
-    return [ask(client, number) for number in range(count)]
 
 
 def left_behind(root: Path) -> list[str]:
@@ -78,9 +61,9 @@ def unanswered(world: World) -> list[str]:
     ("fault", "sent", "left"),
     [
         ("settle.move=kill", False, []),  # before the request is seen
-        ("settle.finished=kill", True, ["child-0"]),  # it is sent, and nobody waits any more
-        ("claim=kill", True, ["child-0"]),  # the reply is claimed
-        ("settle.move:2=kill", True, ["child-0"]),  # it has been read, and is not acknowledged
+        ("settle.finished=kill", True, ["child"]),  # it is sent, and nobody waits any more
+        ("claim=kill", True, ["child"]),  # the reply is claimed
+        ("settle.move:2=kill", True, ["child"]),  # it has been read, and is not acknowledged
         ("settle.finished:2=kill", True, []),  # it is acknowledged, and its caller was never told
     ],
 )
@@ -88,9 +71,9 @@ def test_a_client_that_dies_at_a_step_leaves_its_neighbour_alone_and_keeps_nothi
     dropbox: World, caller: Start, fault: str, sent: bool, left: list[str]
 ) -> None:
     neighbour = dropbox.client()
-    waiting = asking(neighbour, 5)
+    waiting = [ask(neighbour, number) for number in range(5)]
     dropbox.requests_on_queue(5)
-    killed = caller(1, fault)
+    killed = caller(fault)
     if sent:
         dropbox.requests_on_queue(6)
     else:
@@ -107,30 +90,13 @@ def test_a_client_that_dies_at_a_step_leaves_its_neighbour_alone_and_keeps_nothi
     assert is_greeted(neighbour.request("Customer.Retrieve", customer(9)), 9)
 
 
-def test_a_client_that_dies_while_it_waits_leaves_its_replies_to_nobody(
-    dropbox: World, caller: Start
-) -> None:
-    killed = caller(20)
-    dropbox.requests_on_queue(20)
-    waiting = asking(dropbox.client(), 20)
-    dropbox.requests_on_queue(40)
-    killed.kill()
-    killed.wait()
-    application = dropbox.application()
-    assert all_greeted(waiting)
-    wait_for(lambda: len(application.requests) == 40, what="every request has been answered")
-    application.end()
-    assert (len(dropbox.replies), dropbox.late) == (20, [])
-    assert left_behind(dropbox.root) == []
-
-
 def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
     dropbox: World, caller: Start
 ) -> None:
     neighbour = dropbox.client(intervals=ListenerIntervals(takeover=0.3))
     waiting = ask(neighbour, 1, OutputDestination="queue://slow")
     dropbox.request_on_queue(parse_destination("queue://slow"))
-    killed = caller(1, "claim=kill")
+    killed = caller("claim=kill")
     with dropbox.session() as session:
         request = session.consumer(REQUESTS).receive(120.0)
         assert request is not None
@@ -142,29 +108,11 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
     assert not waiting.done()
 
 
-def test_a_client_that_dies_in_the_middle_of_its_replies_takes_none_of_a_neighbour_s(
-    dropbox: World, caller: Start
-) -> None:
-    waiting = asking(dropbox.client(), 30)
-    killed = caller(30, "claim:7=kill")
-    dropbox.requests_on_queue(60)
-    application = dropbox.application()
-    assert all_greeted(waiting)
-    assert killed.wait(120) == -signal.SIGKILL
-    wait_for(lambda: len(application.requests) == 60, what="every request has been answered")
-    application.end()
-    is_free_after_a_takeover(dropbox)
-    told = [line for line in killed.stdout.read().splitlines() if line.startswith("VALCHANGE")]
-    left = unanswered(dropbox)
-    assert len(told) <= 30 - len(left) <= 6
-    assert len(set(left)) == len(left)
-
-
 def test_a_temporary_reply_queue_ends_with_the_process_that_made_it(dropbox: World, caller: Start) -> None:
     neighbour = dropbox.client(reply_to=None)
-    waiting = asking(neighbour, 1)
+    waiting = [ask(neighbour, 0)]
     own = dropbox.request_on_queue().reply_to
-    killed = caller(1, "", "temporary")
+    killed = caller("", "temporary")
     (dead,) = {request.reply_to for request in dropbox.requests_on_queue(2)} - {own}
     killed.kill()
     killed.wait()

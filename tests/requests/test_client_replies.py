@@ -67,21 +67,6 @@ def test_a_delayed_request_is_taken_in_its_time(world: World) -> None:
     assert time.monotonic() - began >= 0.5
 
 
-@IN_MEMORY
-def test_a_reply_says_which_request_it_answers_not_the_order_of_replies(world: World) -> None:
-    held: list[ReceivedMessage] = []
-
-    def backwards(request: ReceivedMessage, replying: Replying) -> None:
-        held.append(request)
-        if len(held) == 10:
-            for one in reversed(held):
-                greet(one, replying)
-
-    world.application(backwards)
-    client = world.client()
-    assert all_greeted([ask(client, number) for number in range(10)])
-
-
 def test_the_leading_id_of_a_message_id_may_be_left_out(world: World) -> None:
     def without(request: ReceivedMessage, replying: Replying) -> None:
         identity = (request.message_id or "").removeprefix("ID:")
@@ -108,16 +93,6 @@ def test_a_late_reply_is_put_aside_and_answers_nobody(world: World, fatal: bool,
     assert world.replies == []
     world.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
-
-
-@IN_MEMORY
-def test_late_replies_keep_nobody_from_its_answer_however_many_there_are(world: World) -> None:
-    client = world.client()
-    ended = [ask(client, n, timeout=0) for n in range(30)]
-    assert {result.status.name for result in done(ended)} == {"APPRESPONSETIMEOUT"}
-    world.application()  # answers those thirty first
-    assert is_greeted(client.request("Customer.Retrieve", customer(99)), 99)
-    wait_for(lambda: world.replies == [], what="no late reply is left")
 
 
 def test_of_two_replies_the_first_is_the_answer_and_the_other_is_put_aside(world: World) -> None:
@@ -241,17 +216,6 @@ def test_every_call_completes_exactly_once(world: World) -> None:
         assert result.status.name in ("VALCHANGE", "APPRESPONSETIMEOUT", "FAIL")
         assert result.status is not ReturnCode.VALCHANGE or is_greeted(result, number)
     assert sorted(completed) == list(range(90))
-
-
-def test_a_request_that_wants_no_reply_is_sent_and_that_is_all(world: World) -> None:
-    client = world.client()
-    result = client.request("Customer.Create", {"CustomerId": "1", "Name": "n"})
-    assert (result.status, result.message) == (ReturnCode.SUCCEED, None)
-    request = world.request_on_queue()
-    assert (request.reply_to, request.expiration, request.correlation_id) == (None, 0, None)
-    said = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": "n"}
-    assert body_of(request) == said
-    assert len(world.requests) == 1
 
 
 def test_a_reply_that_cannot_be_read_is_kept_where_late_ones_are(world: World) -> None:

@@ -10,26 +10,12 @@ from connector.businessobjects.definition import Verb
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.status import ReturnCode
-from tests.requests.world import (
-    IN_MEMORY,
-    REPLIES,
-    Replying,
-    World,
-    all_greeted,
-    ask,
-    body_of,
-    done,
-    greet,
-)
-from tests.waiting import wait_for
+from tests.requests.world import IN_MEMORY, REPLIES, Replying, World, all_greeted, ask, body_of, done, greet
 
 LIVES = {"Meta": {"TimeToLive": "60000"}}
 """A broker drops a message that has expired."""
 EQUAL = Verb("Find", "response_selector=Who = '{1}':Name")
 ALIKE = Verb("Find", "response_selector=Who LIKE '{1}':Name")
-TYPED = Verb(
-    "Find", "response_selector=JMSType = 'answer' AND Who = '{1}'AND Zip LIKE '{2}':Name,Address[1].AddressID"
-)
 
 HOSTILE = [
     *("x' OR '1' = '1", "' OR TRUE OR 'x' = '", "' OR Who IS NOT NULL OR Who = '", "'", "''", "%", "_", "\\"),
@@ -84,41 +70,6 @@ def test_selectors_find_replies_on_a_temporary_queue_beside_those_to_other_reque
     assert [result.object["Name"] for result in done(found)] == [f"n{n}" for n in range(40)]
     assert all_greeted(others)
     assert world.late == []
-
-
-@IN_MEMORY
-def test_a_selector_may_ask_for_values_of_children(world: World) -> None:
-    client = world.client(TYPED)
-    addresses = [{"AddressID": "0"}, {"AddressID": "20095"}]
-    future = client.request_async("Customer.Find", {"CustomerId": "1", "Name": "n", "Address": addresses})
-    request = world.request_on_queue()
-    replying = world.replying()
-    for kind, code in (("answer", "0"), ("question", "20095"), ("answer", "20095")):
-        data, properties = {"CustomerId": code + kind}, {"Who": "n", "Zip": code}
-        replying.reply(request, data, correlation_id="", type=kind, properties=properties)
-    (result,) = done([future])
-    assert result.object["CustomerId"] == "20095answer"
-    assert len(world.replies) == 2
-
-
-def test_of_several_messages_that_a_selector_is_true_for_the_first_is_the_reply(world: World) -> None:
-    client = world.client(EQUAL)
-    request = Message()
-    replying = world.replying()
-    for number in range(3):
-        replying.reply(request, {"CustomerId": str(number)}, properties={"Who": "n"}, to=str(REPLIES))
-    result = client.request("Customer.Find", asked("n"))
-    assert result.object["CustomerId"] == "0"
-    wait_for(lambda: len(world.replies) == 2)  # one at a broker fetches them, and gives them back
-    assert [body_of(message)["CustomerId"] for message in world.replies] == ["1", "2"]
-
-
-@IN_MEMORY
-def test_a_value_that_is_not_set_fails_the_request_before_it_is_sent(world: World) -> None:
-    result = world.client(EQUAL).request("Customer.Find", {"CustomerId": "1"})
-    assert result.status is ReturnCode.FAIL
-    assert "Name" in (result.message or "")
-    assert world.requests == []
 
 
 def test_a_reply_that_comes_too_late_for_its_selector_stays_where_it_is(world: World) -> None:

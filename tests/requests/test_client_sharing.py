@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -14,20 +10,16 @@ from connector.businessobjects.definition import Attribute
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.requests.settings import Matching
-from tests.forked_command import PipedProcess
-from tests.requests.caller import ANSWER
 from tests.requests.world import (
     REPLIES,
     Replying,
     World,
-    a_world,
     ask,
     body_of,
     customer,
     definitions,
     done,
     is_greeted,
-    shared_memory,
 )
 from tests.waiting import beside, wait_for
 
@@ -115,44 +107,3 @@ def test_a_property_that_the_request_sets_itself_is_found_whatever_its_type(
         assert client.request("Customer.Retrieve", data).object["CustomerId"] == "found", kind
         client.stop()
     assert [message.body for message in world.replies] == [b"a stranger's"]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("pool", [100, 10])
-def test_many_callers_each_have_their_own_answer_once(pool: int) -> None:
-    """Half of the callers by futures, two applications of which some replies come twice, and strangers."""
-    with (
-        tempfile.TemporaryDirectory(dir=shared_memory()) as directory,
-        a_world("dropbox", Path(directory)) as world,
-    ):
-        client = world.client(pool_size=pool, pool_timeout=600.0)
-        completed: list[str] = []
-        right: list[str] = []
-
-        def call(caller: int) -> None:
-            for name in (f"{caller}-0", f"{caller}-1"):
-                if caller % 2:
-                    result = client.request("Customer.Retrieve", customer(name), timeout=600_000)
-                    completed.append(name)
-                else:
-                    result = ask(client, name, timeout=600_000, told=completed).result()
-                if is_greeted(result, name):
-                    right.append(name)
-
-        with ExitStack() as running, ThreadPoolExecutor(100) as callers:
-            applications = [running.enter_context(PipedProcess(world.root, 50, script=ANSWER)) for _ in "ab"]
-            for one in applications:
-                assert one.stdout.readline() == "ready\n"
-            calling = callers.map(call, range(100))
-            for _ in range(3):
-                world.send(REPLIES, *(Message(b"a stranger's", correlation_id="c-1") for _ in range(3)))
-            list(calling)
-            said = [one.communicate(timeout=120)[0].split() for one in applications]
-        requests, replies = (sum(map(int, numbers)) for numbers in zip(*said, strict=True))
-        names = sorted(f"{caller}-{number}" for caller in range(100) for number in range(2))
-        assert requests == len(names)
-        assert sorted(right) == sorted(completed) == names
-        wait_for(lambda: len(world.late) == replies - requests, what="second replies are put aside")
-        assert (client.stats.duplicate_replies, client.stats.late_replies) == (replies - requests, 0)
-        assert [(one.delivery_count, one.correlation_id) for one in world.replies] == [(1, "c-1")] * 9
-        assert world.requests == []

@@ -102,17 +102,6 @@ def test_what_waits_during_a_commit_is_one_commit(session: Recorder, sender: Sen
     assert session.commits == [["first"], names]
 
 
-def test_many_threads_send_each_request_once(session: Recorder, sender: Sender) -> None:
-    def send_some(caller: int) -> None:
-        for number in range(50):
-            sender.send(outgoing(f"{caller}-{number}"))
-
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(send_some, range(16)))
-    sent = [name for commit in session.commits for name in commit]
-    assert sorted(sent) == sorted(f"{caller}-{number}" for caller in range(16) for number in range(50))
-
-
 def test_an_error_of_one_request_is_told_to_its_thread_alone(session: Recorder, sender: Sender) -> None:
     with Line(session, sender) as line:
         line.send("bad", NOWHERE)
@@ -208,33 +197,4 @@ def test_closed_slots_cancel_all_who_wait_and_all_who_come() -> None:
     assert [slot.cancelled() for slot in (granted, waiting, slots.acquire())] == [False, True, True]
     assert not slots.wait_until_unused(0.0)
     slots.release()
-    assert slots.wait_until_unused(1.0)
-
-
-def test_never_more_have_a_slot_than_there_are_and_each_has_one_once() -> None:
-    slots = Slots(3)
-    lock = threading.Lock()
-    granted: list[int] = []
-    most = inside = 0
-
-    def count(number: int, slot: Future[None]) -> None:
-        nonlocal most, inside
-        with lock:
-            granted.append(number)
-            inside += 1
-            most = max(most, inside)
-
-    def ask(number: int) -> None:
-        nonlocal inside
-        slot = slots.acquire()
-        slot.add_done_callback(lambda slot: count(number, slot))
-        slot.result(120)
-        with lock:
-            inside -= 1
-        slots.release()
-
-    with ThreadPoolExecutor(200) as pool:
-        list(pool.map(ask, range(200)))
-    assert sorted(granted) == list(range(200))
-    assert most <= 3
     assert slots.wait_until_unused(1.0)

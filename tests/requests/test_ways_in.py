@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,25 +18,24 @@ from connector.errors import ProviderError, UnknownBusinessObject
 from connector.messaging.destination import parse_destination
 from connector.messaging.history import History
 from connector.operate.history import LifeEvent, find_ids, read_all, read_life
-from connector.requests.contract import RequestsSpec
 from connector.service.assembly import make_requests
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.forked_command import PipedProcess
-from tests.requests.world import Application, all_greeted, is_greeted, shared_memory
+from tests.requests.world import Application, all_greeted, is_greeted
 from tests.tables import rows
 from tests.waiting import wait_for
 
-DROPBOX = "{type: dropbox, root: ./data, create: true, durability: none}"
 ASKS = "subscriptions: [{object: Customer, process: 'processes:ask'}]\n"
 QUEUE = "InputDestination: queue://in"
 
 
-def adapter_with(*keys: str, provider: str = DROPBOX, more: str = "") -> str:
+def adapter_with(*keys: str, more: str = "") -> str:
     """A configuration with more keys of the connector, and more sections. Spark could not start with it."""
     lines = "".join(f"  {key}\n" for key in keys)
     return (
-        f"provider: {provider}\nconnector:\n  ApplicationName: asking\n  instance: one\n"
+        "provider: {type: dropbox, root: ./data, create: true, durability: none}\n"
+        "connector:\n  ApplicationName: asking\n  instance: one\n"
         "  ConfigurationMetaObject: MO_Config\n  DataHandlerMimeType: application/json\n"
         f"  ErrorDestination: queue://error\n{lines}{more}metaobjects: ./metaobjects\n"
         "spark: {conf: {spark.serializer: no.such.Serializer}}\n"
@@ -72,15 +69,9 @@ def ask(customer, event):
 
 
 @pytest.fixture
-def directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=shared_memory(), prefix="asking-") as path:
-        yield Path(path)
-
-
-@pytest.fixture
-def asking(directory: Path) -> Deployment:
+def asking(tmp_path: Path) -> Deployment:
     """A deployment that polls nothing."""
-    return Deployment(directory, adapter=adapter_with(), metaobjects=OBJECTS, processes=PROCESSES)
+    return Deployment(tmp_path, adapter=adapter_with(), metaobjects=OBJECTS, processes=PROCESSES)
 
 
 @pytest.fixture
@@ -190,16 +181,6 @@ def test_an_adapter_without_input_polls_nothing_and_says_so(
 
 
 @pytest.mark.process
-def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Deployment) -> None:
-    process = PipedProcess("run", "--drain", "--json", cwd=asking.directory)
-    output, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    summary = json.loads(output)
-    assert (summary["claimed"], summary["destinations"]) == (0, {})
-    assert "only makes requests" in errors
-
-
-@pytest.mark.process
 def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deployment) -> None:
     process = PipedProcess("run", cwd=asking.directory)
     lines = [process.stderr.readline(), process.stderr.readline()]
@@ -212,62 +193,6 @@ def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deploymen
 
 
 # --- a business process, any process with the recipe -------------------------------------------------------
-
-
-@pytest.mark.parametrize("provider", [DROPBOX, "{type: memory}"])
-def test_a_business_process_makes_requests_while_it_handles_an_event(directory: Path, provider: str) -> None:
-    text = adapter_with(QUEUE, provider=provider, more=ASKS)
-    deployment = Deployment(directory, adapter=text, metaobjects=OBJECTS, processes=PROCESSES)
-    application = Application(deployment.provider)
-    try:
-        for number in range(5):
-            drop(deployment, number)
-        with deployment.running() as adapter:
-            adapter.drain()
-            assert adapter.summary.total.published == 5
-            assert is_greeted(adapter.request("Customer.Retrieve", data(5)), 5)
-    finally:
-        application.end()
-    asked = sorted(json.loads(request.body)["CustomerId"] for request in application.requests)
-    assert (asked, deployment.messages("error")) == (list("012345"), [])
-
-
-_ASK = """
-import pickle, sys
-from pathlib import Path
-client = pickle.loads(Path(sys.argv[1]).read_bytes()).open(sys.argv[2])
-try:
-    print(client.request("Customer.Retrieve", {"CustomerId": "7"}).status.name)
-finally:
-    client.stop()
-"""
-
-
-def elsewhere(spec: RequestsSpec, directory: Path) -> tuple[str, str]:
-    """What another process prints that makes a request with a recipe."""
-    (directory / "recipe").write_bytes(pickle.dumps(spec))
-    return PipedProcess(directory / "recipe", directory, script=_ASK).communicate(timeout=120)
-
-
-@pytest.mark.process
-def test_the_recipe_travels_to_another_process(asking: Deployment, application: Application) -> None:
-    assert elsewhere(make_requests(asking.configuration), asking.directory)[0] == "VALCHANGE\n"
-    assert len(application.requests) == 1
-
-
-@pytest.mark.process
-def test_the_recipe_of_a_memory_is_good_in_its_own_process_only(directory: Path) -> None:
-    text = adapter_with(provider="{type: memory}")
-    deployment = Deployment(directory, adapter=text, metaobjects=OBJECTS)
-    spec = make_requests(deployment.configuration, deployment.provider)
-    copy: RequestsSpec = pickle.loads(pickle.dumps(spec))  # made by the test
-    client = copy.open(str(directory))
-    assert client.request("Customer.Create", data(7)).good
-    client.stop()
-    assert len(deployment.messages("requests")) == 1
-    printed, errors = elsewhere(spec, directory)
-    assert printed == ""
-    assert "memory cannot be shared between processes" in errors
 
 
 def test_what_an_adapter_asks_a_topic_is_local_to_it(asking: Deployment) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -372,9 +371,3 @@ def done(futures: Sequence[Future[RequestResult]], patience: float = PATIENCE) -
     """The results of requests, which all complete in time."""
     deadline = time.monotonic() + patience
     return [future.result(max(0.0, deadline - time.monotonic())) for future in futures]
-
-
-def shared_memory() -> str | None:
-    """A directory in memory, where there is one."""
-    found = "/dev/shm"
-    return found if os.access(found, os.W_OK | os.X_OK) else None
