@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from typing import Any
 
@@ -324,18 +323,9 @@ def test_a_body_of_two_kinds_is_400(http: httpx.Client, script: Script) -> None:
 # -- who calls, and from where -----------------------------------------------------------------------
 
 
-def test_any_of_the_tokens_lets_a_caller_in() -> None:
-    with serving(tokens=(TOKEN, OTHER_TOKEN)) as server:
-        for token in (TOKEN, OTHER_TOKEN):
-            with client(server, token) as http:
-                for scheme in ("Bearer", "bearer"):
-                    headers = {"Authorization": f"{scheme} {token}"}
-                    assert http.post(PATH, json={}, headers=headers).status_code == 200
-
-
 def test_without_the_token_nobody_learns_or_does_anything() -> None:
     script = Script()
-    with serving(script, tokens=(TOKEN,)) as server, client(server, None) as http:
+    with serving(script, tokens=(TOKEN, OTHER_TOKEN)) as server, client(server, None) as http:
         none = http.post("/requests/Nothing/Create", content=b"{", headers={"Content-Type": "text/plain"})
         assert is_problem(none, 401, "Authorization: Bearer TOKEN")
         assert none.headers["www-authenticate"] == 'Bearer realm="connector"'
@@ -349,7 +339,9 @@ def test_without_the_token_nobody_learns_or_does_anything() -> None:
         assert is_problem(http.post(PATH, json={}, headers=both), 401)
         wrong_token = http.post(PATH, json={}, headers={"Authorization": f"Bearer {TOKEN}x"})
         assert wrong_token.headers["www-authenticate"].endswith('error="invalid_token"')
-    assert script.calls == []
+        assert script.calls == []
+        for right in (f"Bearer {TOKEN}", f"bearer {OTHER_TOKEN}"):
+            assert http.post(PATH, json={}, headers={"Authorization": right}).status_code == 200
 
 
 STRANGERS = ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "[", "0.0.0.0", "a@b:c")
@@ -386,16 +378,6 @@ def test_only_the_servers_own_page_makes_requests(http: httpx.Client, server: Se
 
 # -- reading -----------------------------------------------------------------------------------------
 
-_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
-)
-
 
 @given(st.binary(max_size=60) | st.text(alphabet='{}[]":,\\u0041e-1.tnf \n', max_size=60).map(str.encode))
 def test_whatever_the_bytes_are_they_are_read_or_refused(body: bytes) -> None:
@@ -405,12 +387,3 @@ def test_whatever_the_bytes_are_they_are_read_or_refused(body: bytes) -> None:
     except HttpProblem as problem:
         status = problem.status
     assert status in (200, 400)
-
-
-@given(st.dictionaries(st.text(), _VALUES, max_size=5))
-def test_what_is_written_as_json_is_read_as_it_was(document: dict[str, Any]) -> None:
-    try:
-        body = json.dumps(document, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half a surrogate pair cannot be sent
-        return
-    assert parse(body) == document

@@ -12,7 +12,7 @@ from connector.http.idempotency import KeptAnswers
 from connector.http.problems import HttpProblem
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
-from tests.http.world import OTHER_TOKEN, TOKEN, Script, client, in_thread, serving
+from tests.http.world import Script, in_thread
 from tests.tables import rows
 from tests.waiting import wait_for
 
@@ -105,17 +105,6 @@ def test_the_answer_is_kept_for_a_client_that_hung_up(http: httpx.Client, script
         what="its answer is kept",
     )
     assert len(script.calls) == 1
-
-
-def test_callers_do_not_get_one_anothers_answers() -> None:
-    script = Script()
-    script.answer = lambda bo: RequestResult(ReturnCode.SUCCEED, bo, f"call {len(script.calls)}")
-    with serving(script, tokens=(TOKEN, OTHER_TOKEN)) as server:
-        messages = []
-        for token in (TOKEN, OTHER_TOKEN, TOKEN):
-            with client(server, token) as http:
-                messages.append(http.post(PATH, json=DATA, headers=key("same")).json()["message"])
-    assert messages == ["call 1", "call 2", "call 1"]
 
 
 @rows("text", ["", "a" * 256, "two words", 'half"', '""', "back\\slash"])

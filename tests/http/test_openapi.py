@@ -117,20 +117,6 @@ def test_a_list_of_values_is_an_array_of_the_schema_of_a_value() -> None:
     assert schema["required"] == ["Code"]
 
 
-def test_what_a_request_has_to_have_is_required_and_null_is_not_enough() -> None:
-    schemas = object_schemas(DEFINITIONS)
-    order = schemas["Order"]
-    assert order["required"] == ["OrderId", "Express", "Weight", "Currency", "Line", "To"]
-    properties = order["properties"]
-    assert properties["OrderId"]["type"] == "string"
-    assert properties["Express"] == {"type": ["boolean", "string"], "enum": [True, False, ""]}
-    assert properties["Weight"]["anyOf"][1] == {"type": "string", "maxLength": 0}
-    line = {"type": "array", "items": {"$ref": "#/components/schemas/Line"}, "minItems": 1}
-    assert properties["Line"] == line
-    assert properties["To"]["anyOf"] == [{"$ref": "#/components/schemas/Address"}]
-    assert schemas["Line"]["required"] == ["Item"]
-
-
 def test_a_default_satisfies_what_is_required_where_defaults_are_used() -> None:
     order = object_schemas(DEFINITIONS, use_defaults=True)["Order"]
     assert order["required"] == ["OrderId", "Express", "Weight", "Line", "To"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,19 +20,24 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 
 from connector.cli.app import run
-from connector.config.http_model import OPERATE, READ, REQUEST, TokenEntry
-from connector.errors import CapabilityError, ProviderError
-from connector.http.application import make_application
-from connector.http.calls import Calls, ServerLimits
-from connector.http.control import Action, Control, ControlCall
-from connector.http.openapi import describe_requests
-from connector.http.problems import HttpProblem
+from connector.config.http_model import OPERATE, READ, REQUEST
+from connector.http.actions import ACTIONS
 from connector.http.server import Server
-from connector.http.tokens import Tokens
 from connector.service.observer import Observer
-from connector.testing.deployment import InProcessAdapter
-from tests.http.shop import ADAPTER, CALLER, OPERATOR, READER, TOKENS, deploy, on_database, send, service
-from tests.http.world import DEFINITIONS, TOKEN, Script, client, settings
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.http.shop import (
+    ADAPTER,
+    CALLER,
+    OPERATOR,
+    READER,
+    TOKENS,
+    deploy,
+    on_database,
+    send,
+    service,
+    with_archive,
+)
+from tests.http.world import TOKEN, client
 from tests.tables import Table
 from tests.waiting import wait_for
 
@@ -103,6 +106,8 @@ def test_a_provider_that_is_away_makes_it_unready_and_not_dead(tmp_path: Path) -
         assert reasons[0].startswith("the provider cannot be used: ")
         assert health(server, "live") == (200, "ok", [])
         assert metrics(server)["connector_provider_up"] == 0
+        with client(server) as http:
+            assert http.get("/control/errors").status_code == HTTPStatus.SERVICE_UNAVAILABLE
         (tmp_path / "aside").rename(tmp_path / "data")
         becomes(server, "ready", 200, "the adapter is ready again")
 
@@ -269,97 +274,135 @@ def test_the_status_is_the_document_of_the_command(
         assert http.get("/control/nothing").status_code == HTTPStatus.NOT_FOUND
 
 
-# -- the table of actions ------------------------------------------------------------------------------
+# -- control: what operators do is what the commands do ------------------------------------------------
+
+WITH_ARCHIVE = with_archive()
 
 
-def _echo(call: ControlCall) -> Any:
-    parts = {"path": dict(call.path), "query": dict(call.query), "body": dict(call.body)}
-    return {"caller": call.caller, **parts}
+def call(http: httpx.Client, method: str, path: str, token: str = OPERATOR, **values: Any) -> Any:
+    answer = http.request(
+        method, path, headers={"Authorization": f"Bearer {token}"}, json=values if method == "POST" else None
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()
 
 
-def _raise(call: ControlCall) -> Any:
-    raise {
-        "problem": HttpProblem(HTTPStatus.NOT_FOUND, "no such thing"),
-        "provider": ProviderError("the provider is away"),
-        "other": CapabilityError("that cannot be done"),
-    }[call.path["what"]]
+def command(deployment: Deployment, capsys: pytest.CaptureFixture[str], *words: str) -> list[Any]:
+    """Returns what a command prints with ``--json``."""
+    capsys.readouterr()
+    run([*words, "--json", "-c", str(deployment.directory / "adapter.yaml")])
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-ACTIONS = (
-    Action("GET", "/control/thing/{id}", READ, _echo),
-    Action("POST", "/control/thing/{id}", OPERATE, _echo),
-    Action("POST", "/control/raise/{what}", OPERATE, _raise),
-)
+def test_messages_in_error_are_grouped_replayed_and_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with service(tmp_path, WITH_ARCHIVE, tokens=TOKENS) as (deployment, _, server), client(server) as http:
+        send(deployment, "bad1", "bad2", "bad3")
+        wait_for(lambda: len(deployment.names("error")) == 3, what="three failures")
+        assert call(http, "GET", "/control/errors?destination=queue://orders", READER) == []
+        (group,) = call(http, "GET", "/control/errors", READER)
+        assert [group] == command(deployment, capsys, "errors")
+        assert (group["count"], group["kind"], group["objects"]) == (3, "refused", ["Order"])
+        assert "secret" not in group["text"]
+        preview = call(http, "POST", "/control/replay", group=group["group"], limit=1)
+        assert preview == {"matched": 1, "moved": 0, "to": {"queue://orders": 1}}
+        assert len(deployment.names("error")) == 3
+        call(http, "POST", "/control/pause", what="queue://orders", reason="until it is repaired")
+        wait_for(lambda: "paused by an operator" in caplog.text, what="the pause")
+        done = call(http, "POST", "/control/replay", group=group["group"], limit=1, yes=True, expect=1)
+        assert (done["moved"], len(deployment.names("error"))) == (1, 2)
+        discarded = call(http, "POST", "/control/discard", why="nobody wants it", yes=True)
+        assert discarded == {"matched": 2, "moved": 2, "to": {"queue://archive": 2}}
+        copies = deployment.messages("queue://archive")
+        assert {copy.properties["connector_discarded_by"] for copy in copies} == {"bob"}
+        life = call(http, "GET", f"/control/history/{copies[0].message_id}", READER)
+        assert [one["what"] for one in life["events"]] == ["failed", "discarded"]
+        assert life["events"][1]["by"] == "bob"
+        place = {"id": copies[0].message_id, "destination": "queue://archive", "state": "waiting"}
+        assert life["now"] == [place]
+        assert [life] == command(deployment, capsys, "history", str(copies[0].message_id))
 
 
-@contextmanager
-def controlled(
-    directory: Path, tokens: tuple[TokenEntry, ...] = TOKENS
-) -> Iterator[Callable[..., httpx.Response]]:
-    """Calls of a server with actions of its own."""
-    deployment = deploy(directory)
-    section, checked, script = settings(), Tokens(tokens), Script()
-    calls = Calls(section, checked, script, DEFINITIONS, ServerLimits())
-    observer = Observer(InProcessAdapter(deployment.configuration))
-    routes = Control(observer, checked, ACTIONS).routes()
-    description = describe_requests(DEFINITIONS, checked.needed)
-    transport = httpx.ASGITransport(make_application(section, calls, description, routes))
-
-    def call(method: str, path: str, token: str | None = None, **options: Any) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        headers.update(options.pop("headers", {}))
-
-        async def ask() -> httpx.Response:
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-                return await http.request(method, path, headers=headers, **options)
-
-        return asyncio.run(ask())
-
-    try:
-        yield call
-    finally:
-        calls.close()
-
-
-def test_an_action_gets_the_parts_of_the_call_and_its_answer_is_a_document(tmp_path: Path) -> None:
-    with controlled(tmp_path) as call:
-        found = call("GET", "/control/thing/7?since=1h", READER).json()
-        assert found == {"caller": "ann", "path": {"id": "7"}, "query": {"since": "1h"}, "body": {}}
-        found = call("POST", "/control/thing/7", OPERATOR, json={"what": "queue://orders"}).json()
-        body = {"what": "queue://orders"}
-        assert found == {"caller": "bob", "path": {"id": "7"}, "query": {}, "body": body}
-        assert call("POST", "/control/thing/7", OPERATOR).json()["body"] == {}
-
-
-def test_each_action_of_an_operator_is_logged_with_the_name_of_the_token(
+def test_inputs_and_subscriptions_are_paused_and_resumed_and_the_log_says_by_whom(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with controlled(tmp_path) as call, caplog.at_level(logging.INFO, "connector.http"):
-        call("GET", "/control/thing/7", READER)
-        call("POST", "/control/thing/7", OPERATOR)
-        call("POST", "/control/raise/problem", OPERATOR)
-        call("POST", "/control/thing/7", READER)
-    lines = [record for record in caplog.records if record.getMessage() == "an operator has called"]
-    assert [(vars(one)["token"], vars(one)["action"], vars(one)["result"]) for one in lines] == [
-        ("bob", "POST /control/thing/7", "done"),
-        ("bob", "POST /control/raise/problem", "refused: no such thing"),
-        ("ann", "POST /control/thing/7", "refused: ann does not have the role operate (http.tokens)"),
+    caplog.set_level(logging.INFO, "connector.http")
+    with service(tmp_path, WITH_ARCHIVE, tokens=TOKENS) as (deployment, _, server), client(server) as http:
+        changes = call(http, "POST", "/control/pause", what=["orders"], reason="the shop is closed")
+        (note,) = changes["paused"]
+        assert (note["what"], note["by"], note["reason"]) == ("queue://orders", "bob", "the shop is closed")
+        assert call(http, "POST", "/control/pause", what="orders")["unchanged"] == ["queue://orders"]
+        assert call(http, "POST", "/control/resume", all=True)["changed"] == ["queue://orders"]
+        send(deployment, "good")
+        wait_for(lambda: len(deployment.names("archive")) == 1, what="the event")
+        http.post("/control/pause", headers={"Authorization": f"Bearer {READER}"})
+    lines = [vars(one) for one in caplog.records if one.getMessage() == "an operator has called"]
+    refused = "refused: ann does not have the role operate (http.tokens)"
+    assert [(one["token"], one["action"], one["result"]) for one in lines] == [
+        *[("bob", "POST /control/pause", "done")] * 2,
+        ("bob", "POST /control/resume", "done"),
+        ("ann", "POST /control/pause", refused),
     ]
 
 
-def test_an_action_that_cannot_be_done_or_comes_from_another_page_is_a_problem(tmp_path: Path) -> None:
-    thing: dict[str, Any] = {"path": "/control/thing/7", "content": b"{}"}
-    calls: tuple[tuple[dict[str, Any], int], ...] = (
-        ({"path": "/control/raise/problem"}, 404),
-        ({"path": "/control/raise/provider"}, 503),
-        ({"path": "/control/raise/other"}, 422),
-        ({**thing, "headers": {"Origin": "http://evil.example"}}, 403),
-        ({**thing, "headers": {"Host": "evil.example"}}, 421),
-        ({**thing, "headers": {"Content-Type": "text/plain"}}, 415),
+def test_a_reload_answers_with_what_each_instance_has_done(tmp_path: Path) -> None:
+    made = service(tmp_path, WITH_ARCHIVE, tokens=TOKENS)
+    with made as (deployment, adapter, server), client(server) as http:
+        deployment.write("adapter.yaml", WITH_ARCHIVE.replace("PollQuantity: 100", "PollQuantity: 7"))
+        (answer,) = call(http, "POST", "/control/reload")["instances"]
+        assert (answer["instance"], answer["result"]) == ("host-a", "reloaded")
+        assert adapter.configuration.connector.poll_quantity == 7
+        deployment.write("adapter.yaml", WITH_ARCHIVE.replace("PollQuantity: 100", "PollQuantity: many"))
+        refused = http.post("/control/reload", headers={"Authorization": f"Bearer {OPERATOR}"})
+        assert refused.status_code == 422
+        assert "PollQuantity" in refused.json()["detail"]
+        assert adapter.configuration.connector.poll_quantity == 7
+
+
+def test_a_wrong_call_is_refused_with_its_mistake(tmp_path: Path) -> None:
+    calls: tuple[tuple[str, dict[str, Any], str], ...] = (
+        ("replay", {"kind": "malfomed"}, "did you mean malformed"),
+        ("replay", {"destination": "topic://prices"}, "expected a queue"),
+        ("replay", {"selector": "a = = b"}, "selector"),
+        ("replay", {"limit": "many"}, "limit: expected a number"),
+        ("replay", {"yes": "yes"}, "yes: expected true or false"),
+        ("replay", {"ids": [7]}, "ids: expected a text, or a list of texts"),
+        ("replay", {"groups": "x"}, "there is no 'groups'"),
+        ("replay", {"destination": "orders", "expect": 5}, "expected 5, found 0"),
+        ("move", {"destination": "error"}, "destination"),
+        ("pause", {}, "what: expected a text"),
+        ("discard", {"destination": "archive"}, "is the archive itself"),
     )
-    with controlled(tmp_path) as call, Table() as table:
-        for asked, status in calls:
-            with table.row(asked, status):
-                answer = call("POST", asked.pop("path"), OPERATOR, **asked)
-                found = (answer.status_code, answer.headers["content-type"])
-                assert found == (status, "application/problem+json")
+    headers = {"Authorization": f"Bearer {OPERATOR}"}
+    made = service(tmp_path, WITH_ARCHIVE, tokens=TOKENS)
+    with made as (_, _, server), client(server) as http, Table() as table:
+        for path, values, detail in calls:
+            with table.row(path, values):
+                answer = http.post(f"/control/{path}", json=values, headers=headers)
+                assert answer.status_code == 422, answer.text
+                assert detail in answer.json()["detail"]
+        plain = {**headers, "Content-Type": "text/plain"}
+        assert http.post("/control/pause", content=b"{}", headers=plain).status_code == 415
+
+
+def test_each_action_asks_for_its_role(tmp_path: Path) -> None:
+    with service(tmp_path, tokens=TOKENS) as (_, _, server), client(server) as http:
+        for action in ACTIONS:
+            path = action.path.replace("{id:path}", "ID:7")
+            for token in (READER, OPERATOR, CALLER):
+                answer = http.request(action.method, path, headers={"Authorization": f"Bearer {token}"})
+                allowed = token == {"read": READER, "operate": OPERATOR}[action.role]
+                if not allowed and token != OPERATOR:
+                    assert answer.status_code == 403, (path, token)
+            assert http.request(action.method, path).status_code == 401
+
+
+def test_without_tokens_everybody_reads_and_does_nothing_else(tmp_path: Path) -> None:
+    with service(tmp_path, tokens=()) as (_, _, server), client(server, None) as http:
+        assert http.get("/control/errors").json() == []
+        assert http.get("/metrics").status_code == 200
+        for path, role in (("/control/pause", "operate"), ("/requests/Order/Create", "request")):
+            answer = http.post(path, json={"all": True})
+            assert answer.status_code == 403
+            assert answer.json()["detail"].endswith(f"http.tokens gives a token the role {role}")

@@ -1,4 +1,4 @@
-"""The server from start to stop, and what it says to its log."""
+"""The server from start to stop, what it says to its log, and real requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import socket
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -38,6 +38,7 @@ from tests.http.world import (
     settings,
     tokens,
 )
+from tests.requests.world import World, definitions
 from tests.waiting import wait_for
 
 PATH = "/requests/Customer/Create"
@@ -79,6 +80,7 @@ def test_a_stop_waits_for_the_calls_in_flight_and_makes_no_more() -> None:
         assert other.get("/docs").status_code == 200
         stopped = in_thread(lambda: server.stop(PATIENCE))
         wait_for(lambda: server._calls is not None and server._calls._stopping, what="the stop has begun")
+        assert script.refusing, "what waits for its turn is told at once"
         late = other.post("/requests/Order/Create", json={})
         assert (late.status_code, late.headers["retry-after"]) == (503, "1")
         assert "the adapter is stopping; nothing was sent" in late.json()["detail"]
@@ -113,6 +115,8 @@ def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent() -> None:
         made = server._calls
         assert made is not None
         wait_for(lambda: made.under_way == 2, what="both calls are there")
+        with client(server) as reader:
+            assert reader.get("/docs").status_code == 200
         server.stop()
         script.free.set()
     assert (first().status_code, "retry-after" in first().headers) == (503, False)
@@ -202,3 +206,49 @@ def test_no_token_is_ever_logged_shown_or_answered(caplog: pytest.LogCaptureFixt
     shown += "".join(answer.text + str(answer.headers) for answer in seen) + seen_raw.decode()
     for secret in (TOKEN, OTHER_TOKEN, wrong):
         assert secret not in shown
+
+
+# -- requests that are real messages, to an application that really answers -------------------------------
+
+RETRIEVE = "/requests/Customer/Retrieve"
+
+
+def test_a_hundred_callers_each_have_the_answer_to_their_own_request(world: World) -> None:
+    world.application()
+    requests = world.client()
+    with (
+        serving(requests, definitions=definitions()) as server,
+        client(server, limits=httpx.Limits(max_connections=100)) as http,
+        ThreadPoolExecutor(100) as many,
+    ):
+
+        def ask(number: int) -> tuple[int, str]:
+            answer = http.post(RETRIEVE, json={"CustomerId": str(number)})
+            return answer.status_code, answer.json()["object"]["Name"]
+
+        answers = list(many.map(ask, range(100)))
+    assert answers == [(200, f"name of {number}") for number in range(100)]
+
+
+def test_what_nobody_answers_is_504_and_what_wants_no_answer_200(world: World) -> None:
+    with serving(world.client(), definitions=definitions()) as server, client(server) as http:
+        lives = {"CustomerId": "1", "Meta": {"TimeToLive": "60000"}}  # a broker drops what has expired
+        unanswered = http.post(f"{RETRIEVE}?timeout=50", json=lives)
+        sent = http.post(f"{RETRIEVE}?timeout=-1", json={"CustomerId": "2"})
+        wrong = {"CustomerId": "3", "Meta": {"OutputDestination": "queue://../x"}}
+        refused = http.post("/requests/Customer/Create", json=wrong)
+    assert (unanswered.status_code, unanswered.json()["status"]) == (504, "APPRESPONSETIMEOUT")
+    assert (sent.status_code, sent.json()["status"]) == (200, "SUCCEED")
+    assert (refused.status_code, refused.json()["status"]) == (422, "FAIL")
+    assert len(world.requests_on_queue(2)) == 2
+
+
+def test_the_traceparent_of_a_call_is_that_of_its_request(world: World) -> None:
+    traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    with serving(world.client(), definitions=definitions()) as server, client(server) as http:
+        for value in (traceparent, "nonsense"):
+            headers = {"traceparent": value}
+            sent = http.post(f"{RETRIEVE}?timeout=-1", json={"CustomerId": "1"}, headers=headers)
+            assert sent.status_code == 200
+    found = [one.properties.get("traceparent") for one in world.requests_on_queue(2)]
+    assert found == [traceparent, None]

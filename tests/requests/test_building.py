@@ -6,11 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.dynamic import fill_dynamic
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, RequestRefused
 from connector.formats.handlers import HandlerSpec
@@ -18,7 +15,7 @@ from connector.messaging.message import Message
 from connector.requests.building import build
 from connector.requests.properties import resolve
 from connector.requests.settings import RequestSettings
-from tests.requests.samples import PROPERTIES, SAMPLES, customer, handlers, settings
+from tests.requests.samples import customer, handlers, settings
 from tests.tables import rows
 
 
@@ -174,33 +171,3 @@ def test_a_data_handler_that_is_not_there_refuses_the_request(meta: dict[str, An
     with pytest.raises(RequestRefused) as refused:
         message_of(customer(**meta))
     assert str(refused.value).startswith(text)
-
-
-# --- there and back --------------------------------------------------------------------------------
-
-
-WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
-
-
-@given(
-    region=WORDS,
-    urgent=st.booleans(),
-    count=st.integers(-(2**31), 2**31 - 1),
-    correlation=WORDS.filter(str.strip),
-    priority=st.integers(0, 9),
-)
-def test_what_a_request_says_is_what_an_event_reads(
-    region: str, urgent: bool, count: int, correlation: str, priority: int
-) -> None:
-    said: dict[str, Any] = {
-        "CorrelationID": correlation,
-        "Priority": priority,
-        "JMSProperties": {"Region": region, "Urgent": urgent, "Count": count},
-    }
-    message = message_of(customer(**said))
-    read = customer()
-    fill_dynamic(read, message, message_format=None, input_destination="queue://in")
-    found = read.as_dict()["Meta"]
-    assert {name: found[name] for name in said} == said
-    assert len(PROPERTIES) == len(found["JMSProperties"])
-    assert read.definition is SAMPLES["Customer"]

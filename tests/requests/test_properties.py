@@ -360,18 +360,3 @@ def test_any_value_of_any_type_is_either_read_or_refused_with_its_place(
         assert found.reply_to is None or found.reply_to.is_queue
         assert found.time_to_live is None or found.time_to_live >= 0
         assert found.response_timeout is None or found.response_timeout >= -1
-
-
-@given(
-    number=st.integers(-(2**31), 2**31 - 1),
-    name=st.sampled_from(["Priority", "ResponseTimeout", "TimeToLive"]),
-)
-def test_a_number_means_the_same_as_an_integer_a_double_and_a_text(number: int, name: str) -> None:
-    def answer(kind: str, value: Any) -> object:
-        of = definitions(types={name: kind})
-        try:
-            return resolve(customer(of, **{name: value}), settings(of))
-        except RequestRefused:
-            return None
-
-    assert answer("Integer", number) == answer("Double", float(number)) == answer("String", str(number))

@@ -288,26 +288,3 @@ def test_no_reply_raises_and_only_names_of_table_6_are_more_than_a_failure(
     if result.status is not ReturnCode.FAIL:
         assert RESULTS[str(value)] is result.status
     assert result.good == (result.message is None)
-
-
-TYPED: dict[str, st.SearchStrategy[Any]] = {
-    "string": st.text(max_size=8),
-    "boolean": st.booleans(),
-    "byte": st.integers(-128, 127),
-    "long": st.integers(-(2**63), 2**63 - 1),
-    "double": st.floats(),
-}
-
-
-@given(data=st.data(), name=st.sampled_from(["region", "urgent", "count"]), kind=st.sampled_from(list(TYPED)))
-def test_a_property_of_a_reply_fits_the_dynamic_meta_object_or_fails_the_request_with_its_place(
-    data: st.DataObject, name: str, kind: str
-) -> None:
-    message = reply("VALCHANGE")
-    value: PropertyValue = data.draw(TYPED[kind])
-    message.set_property(name, value, kind)
-    result = answer(message)
-    if result.good:
-        assert name.capitalize() in result.object["Meta"]["JMSProperties"]
-    else:
-        assert f"Meta.JMSProperties.{name.capitalize()}: " in str(result.message)
