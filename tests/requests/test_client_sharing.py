@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from connector.businessobjects.definition import Attribute
@@ -21,34 +19,22 @@ from tests.requests.world import (
     done,
     is_greeted,
 )
-from tests.waiting import beside, wait_for
+from tests.waiting import wait_for
 
 
 def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
     world.application()
     clients = [world.client(), world.client()]
     session = world.session()
-    taken: list[bytes] = []
-    stop = threading.Event()
-
-    def stranger() -> None:
-        """Asks and answers on the same queue, by a selector of its own."""
-        consumer = session.consumer(REPLIES, "JMSType = 'STRANGER'")
-        number = 0
-        while not stop.is_set():
+    futures = []
+    with session.consumer(REPLIES, "JMSType = 'STRANGER'") as stranger:
+        for number in range(60):
+            futures += [ask(one, number) for one in clients]
             session.send(REPLIES, Message(b"%d" % number, type="STRANGER", delivery_mode=world.mode))
-            received = consumer.receive(timeout=120.0)
+            received = stranger.receive(timeout=120.0)
             assert received is not None
-            taken.append(received.body)
-            number += 1
-        consumer.close()
-
-    taking = beside(stranger)
-    results = done([ask(one, n) for n in range(60) for one in clients])
-    stop.set()
-    taking.result(120)
-    assert all(is_greeted(result, index // 2) for index, result in enumerate(results))
-    assert taken == [b"%d" % number for number in range(len(taken))]
+            assert received.body == b"%d" % number
+    assert all(is_greeted(result, index // 2) for index, result in enumerate(done(futures)))
     assert world.replies == world.late == []
 
 

@@ -22,7 +22,6 @@ from tests.requests.world import (
     PATIENCE,
     REPLIES,
     REQUESTS,
-    Application,
     World,
     ask,
     body_of,
@@ -238,46 +237,3 @@ def test_a_provider_that_was_away_for_a_moment_refuses_no_reply_destination(
     dropbox.client(connect=connect)
     goes_on(dropbox)
     assert failures == []
-
-
-def test_requests_go_on_while_the_provider_comes_and_goes(dropbox: World) -> None:
-    """Each completes once, with its own answer or none, and none that has its answer has another's."""
-    stop = threading.Event()
-
-    def application() -> None:
-        """One that survives it as well."""
-        while not stop.is_set():
-            try:
-                running = Application(dropbox.provider)
-                wait_for(lambda running=running: stop.is_set() or not running.is_alive(), 600)  # type: ignore[misc]
-                running.end()
-            except ProviderError:
-                wait_for(lambda: stop.is_set() or dropbox.root.exists(), 600)
-
-    client = dropbox.client()
-    results: list[tuple[int, RequestResult]] = []
-
-    def call(first: int) -> None:
-        number = first
-        while not stop.is_set():
-            results.append((number, client.request("Customer.Retrieve", customer(number), timeout=3000)))
-            number += 100
-
-    def await_one(*, good: bool) -> None:
-        def count() -> int:
-            return sum(result.good is good for _, result in list(results))
-
-        before = count()
-        wait_for(lambda: count() > before)
-
-    running = [beside(application), *(beside(call, number) for number in range(8))]
-    for _ in range(4):
-        await_one(good=True)
-        with away(dropbox):
-            await_one(good=False)
-    await_one(good=True)
-    stop.set()
-    assert [one.exception(120) for one in running] == [None] * 9
-    assert len({number for number, _ in results}) == len(results)
-    for number, result in results:
-        assert is_greeted(result, number) or result.status is ReturnCode.APPRESPONSETIMEOUT

@@ -81,6 +81,21 @@ def test_a_mistake_is_the_only_error_and_named_with_its_place(
             "response_selector=a = '{3}' AND b = '{x' AND c = {1}:PrimaryID,Addres[0].AddressID",
             ["{3}, but 2", "a single {", "no attribute 'Addres'", "PrimaryID is a String"],
         ),
+        *(
+            (f"response_selector_template={template}", [word])
+            for template, word in (
+                ("a = '{{ Idd }}'", "Customer has no attribute 'Idd'"),
+                ("a = '{{ Meta.key }}'", "Meta has no attribute 'key'"),
+                ("a = '{{ Address.AddressID }}'", "Address is a list, expected Address[0].AddressID"),
+                ("a = '{{ Meta }}'", "Meta is a business object (Meta)"),
+                ("a = '{{ PrimaryID.x }}'", "PrimaryID is a String"),
+                ("{% if Idd %}a = 1{% else %}a = 2{% endif %}", "Customer has no attribute 'Idd'"),
+                ("a = '{{ PrimaryID'", "no template"),
+                ("a = '{{ PrimaryID | uper }}'", "no filter 'uper'"),
+                ("a = '{% if PrimaryID is sting %}{% endif %}'", "no test 'sting'"),
+                ("a = '{{ f(PrimaryID) }}'", "a call in a template"),
+            )
+        ),
     ])  # fmt: skip
 def test_all_mistakes_of_a_selector_are_found_at_once(info: str, words: list[str]) -> None:
     found = [str(one) for one in mistakes(info) if not one.warning]
@@ -93,7 +108,8 @@ def test_all_mistakes_of_a_selector_are_found_at_once(info: str, words: list[str
         ("response_selector=a = '{1}' AND:PrimaryID", "no selector of JMS"),
         ("response_selector=JMSCorrelation = '{1}':PrimaryID", "JMSCorrelationID"),
         ("response_selector=a = '{1}':PrimaryID,Age", "attribute 2, Age, is not used"),
-        ("response_selector_template=a = '{{ PrimaryID }}' AND", "no selector of JMS"),
+        ("response_selector_template=a = '{{ PrimaryID }}' AND", "sample values it is no selector of JMS"),
+        ("response_selector_template=a = {{ PrimaryID }}", "with sample values: PrimaryID is a text"),
         *(
             (f"a=b; {name}=JMSType = 'x'", "means nothing")
             for name in (
@@ -117,7 +133,13 @@ def test_what_a_provider_may_know_better_or_is_almost_a_name_is_a_warning(info: 
         "response_selector=a = {1}:max_by(Address, &AddressID).Anything",
         "response_selector=a = {1}:not_null(PrimaryID, Age)",
         "response_selector=a = '{1}':Address[0].Next.Next.Next.AddressID",
-        "response_selector_template=a = '{{ PrimaryID }}'",
+        "response_selector_template=a = '{{ PrimaryID }}' AND n = {{ Age }}",
+        "response_selector_template=a = '{{ Address[4].City.Name }}'",
+        "response_selector_template={% for one in Address %}a = '{{ one.AddressID }}'"
+        "{% if not loop.last %} OR {% endif %}{% endfor %}",
+        "response_selector_template={% if Meta and Address %}a = {{ Age }}{% endif %}",
+        "response_selector_template={% set x = Address | first %}"
+        "n = '{{ x.AddressID }}' AND s = {{ Address | length }}",
     ])  # fmt: skip
 def test_the_check_finds_nothing_wrong_with_a_good_selector_or_any_other_name(info: str) -> None:
     assert mistakes(info) == []

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
+from connector.errors import MalformedData, UnknownBusinessObject
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection
 from connector.requests.client import RequestClient
 from connector.status import ReturnCode
 from tests.requests.samples import HANDLERS, SAMPLES, settings
@@ -58,15 +57,6 @@ def test_table_3_wrong_meta_data_or_a_data_handler_that_fails_is_fail(world: Wor
         assert (result.status, result.good) == (ReturnCode.FAIL, False)
         assert words in str(result.message)
     assert world.browse(OUT) == []
-
-
-def test_table_3_a_provider_that_is_gone_is_appresponsetimeout(world: World) -> None:
-    def connect() -> Connection:
-        raise ProviderError("the directory is gone")
-
-    result = client(world, connect=connect).request("Customer.Create", {"CustomerId": "7"})
-    assert result.status is ReturnCode.APPRESPONSETIMEOUT
-    assert "the directory is gone" in str(result.message)
 
 
 def test_a_call_that_is_wrong_in_itself_raises_instead(world: World) -> None:
