@@ -225,9 +225,6 @@ def test_hostile_text_is_only_shown(http: httpx.Client, script: Script) -> None:
         assert page.text.count("</textarea>") == 1
         assert "{{ 7*7 }}" in page.text
         assert body_of(page) == body
-    for field in ("object", "verb"):
-        page = http.get("/console/requests", params={"object": "x", field: HOSTILE})
-        assert "<script>alert" not in page.text
 
 
 def test_a_repeated_key_gets_the_first_answer(server: Server, http: httpx.Client, script: Script) -> None:
@@ -289,7 +286,6 @@ def test_a_form_of_another_page_sends_nothing(server: Server, http: httpx.Client
     form = {"form_key": form_key(http), "object": "Customer", "verb": "Create", "body": "{}"}
     with client(server) as stranger:  # a token, and no session
         assert stranger.post("/console/request", data=form).headers["location"] == "/console/sign-in"
-        assert stranger.get(CREATE).headers["location"].startswith("/console/sign-in?next=")
     assert script.calls == []
 
 

@@ -106,9 +106,6 @@ def test_what_is_no_http_is_refused_and_the_connection_ends(
     assert is_served(server)
 
 
-SMUGGLED = b"GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
 @rows(
     "call",
     [
@@ -128,7 +125,7 @@ def test_a_call_whose_end_can_be_read_in_two_ways_is_refused_and_so_is_all_that_
     server: Server, script: Script, call: bytes
 ) -> None:
     with connect(server) as connection:
-        connection.sendall(call + SMUGGLED)
+        connection.sendall(call + b"GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = read_all(connection)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert answer.count(b"HTTP/1.1 ") == 1

@@ -106,13 +106,6 @@ def test_what_is_no_key_is_400(http: httpx.Client, script: Script, text: str) ->
 # -- what is kept ------------------------------------------------------------------------------------
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def keep(answers: KeptAnswers, name: str, body: bytes = b"{}") -> None:
     assert answers.begin((0, name), b"f") is None
     answers.finish((0, name), Response(body))
@@ -130,20 +123,20 @@ def kept(answers: KeptAnswers, *names: str) -> list[str]:
 
 
 def test_an_answer_is_kept_for_its_time() -> None:
-    clock = Clock()
-    answers = KeptAnswers(60.0, 10, clock)
+    now = 0.0
+    answers = KeptAnswers(60.0, 10, lambda: now)
     keep(answers, "a")
-    clock.now = 30.0
+    now = 30.0
     keep(answers, "b")
-    clock.now = 59.9
+    now = 59.9
     assert kept(answers, "a", "b") == ["a", "b"]
-    clock.now = 60.0
+    now = 60.0
     assert kept(answers, "a", "b") == ["b"]
 
 
 def test_the_oldest_answers_go_when_there_are_too_many_or_they_are_too_large() -> None:
-    answers = KeptAnswers(60.0, 3, Clock())
-    large = KeptAnswers(60.0, 100, Clock(), 10_000)
+    answers = KeptAnswers(60.0, 3, lambda: 0.0)
+    large = KeptAnswers(60.0, 100, lambda: 0.0, 10_000)
     for name in "abcde":
         keep(answers, name)
         keep(large, name, b"x" * 4000)
@@ -152,7 +145,7 @@ def test_the_oldest_answers_go_when_there_are_too_many_or_they_are_too_large() -
 
 
 def test_a_call_in_progress_is_never_forgotten() -> None:
-    answers = KeptAnswers(60.0, 1, Clock())
+    answers = KeptAnswers(60.0, 1, lambda: 0.0)
     assert answers.begin((0, "slow"), b"f") is None
     for name in "abc":
         keep(answers, name)

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
@@ -29,7 +30,6 @@ from tests.http.world import (
     PATIENCE,
     TOKEN,
     Script,
-    StuckScript,
     client,
     connect,
     in_thread,
@@ -107,10 +107,18 @@ def test_what_is_in_flight_for_longer_than_the_stop_waits_is_told_that_it_may_ha
 
 
 def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent() -> None:
-    script = StuckScript()
+    script = Script()
+    entered, free, make = threading.Event(), threading.Event(), script.request_async
+
+    def stuck(*arguments: Any, **options: Any) -> Future[RequestResult]:
+        entered.set()
+        free.wait(PATIENCE)
+        return make(*arguments, **options)
+
+    script.request_async = stuck  # type: ignore[method-assign]
     with serving(script, ServerLimits(threads=1)) as server, client(server) as http, client(server) as other:
         first = in_thread(lambda: http.post(PATH, json={}))
-        assert script.entered.wait(PATIENCE)
+        assert entered.wait(PATIENCE)
         second = in_thread(lambda: other.post(PATH, json={}))
         made = server._calls
         assert made is not None
@@ -118,7 +126,7 @@ def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent() -> None:
         with client(server) as reader:
             assert reader.get("/docs").status_code == 200
         server.stop()
-        script.free.set()
+        free.set()
     assert (first().status_code, "retry-after" in first().headers) == (503, False)
     assert (second().status_code, second().headers["retry-after"]) == (503, "1")
     wait_for(lambda: script.calls, what="what has begun goes on")

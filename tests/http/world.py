@@ -140,21 +140,6 @@ class Script:
         self.held.clear()
 
 
-class StuckScript(Script):
-    """A script whose requests are stuck in the provider until a test frees them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered, self.free = threading.Event(), threading.Event()
-
-    def request_async(
-        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
-    ) -> Future[RequestResult]:
-        self.entered.set()
-        self.free.wait(PATIENCE)
-        return super().request_async(name, data, timeout=timeout)
-
-
 def _refusal(bo: BusinessObject) -> RequestResult | None:
     """What a client that knows nothing of rules says to meta-data that cannot be."""
     metadata: Mapping[str, Any] = bo["Meta"] or {} if bo.type == "Customer" else {}

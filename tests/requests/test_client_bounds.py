@@ -7,30 +7,22 @@ import itertools
 import threading
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from connector.brokers.engine.connection import RemoteConnection
-from connector.core.session import sole_session
-from connector.errors import ProviderError
-from connector.messaging.client import AcknowledgeMode, ReceivedMessage
+from connector.messaging.client import ReceivedMessage
 from connector.messaging.destination import parse_destination
-from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.requests.pending import Call
 from connector.requests.result import RequestResult
-from connector.requests.sender import Outgoing, Sender
 from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.brokers.engine.provider import LentProvider
 from tests.requests.world import (
     IN_MEMORY,
     PATIENCE,
-    REQUESTS,
     Replying,
     World,
-    a_world,
     all_greeted,
     ask,
     body_of,
@@ -199,17 +191,6 @@ def test_a_provider_that_hangs_holds_no_request_beyond_its_time(stored: World) -
         ends.set()
 
 
-def test_an_idle_listener_takes_late_replies_and_new_ones(world: World) -> None:
-    client = world.client(intervals=ListenerIntervals(idle=0.05))
-    client.request("Customer.Retrieve", customer(1), timeout=0)
-    request = world.request_on_queue()
-    for number, text in enumerate(("late", "later"), 1):
-        world.replying().reply(request, {"CustomerId": text})
-        wait_for(lambda number=number: len(world.late) == number)  # type: ignore[misc]
-    world.application()
-    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
-
-
 # -- a stop: each completes, and nothing is sent any more -------------------------------------------------
 
 
@@ -297,28 +278,10 @@ def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world:
         assert is_greeted(result, number) if result.good else is_told
 
 
-def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(world: World) -> None:
-    connections: list[Connection] = []
-
-    def connect() -> Connection:
-        connections.append(world.provider.connect())
-        found = connections[-1]
-        return found.session_connection() if isinstance(found, RemoteConnection) else found
-
-    sender = Sender(lambda: sole_session(connect(), AcknowledgeMode.TRANSACTED, world.provider.capabilities))
-    message = Message(b"{}", delivery_mode=world.mode)
-    sender.send(Outgoing(REQUESTS, message, lambda *_: None))
-    sender.close()
-    with pytest.raises(ProviderError, match="stopped"):
-        sender.send(Outgoing(REQUESTS, message, lambda *_: None))
-    assert len(connections) == 1
-    assert len(world.requests) == 1
-
-
-def test_a_client_that_only_sends_leaves_no_connection_behind(tmp_path: Path) -> None:
-    with a_world("broker", tmp_path) as world:
-        client = world.client()
-        assert client.request("Customer.Create", customer(1)).good
-        client.stop()
-        assert isinstance(world.provider, LentProvider)
-        assert [connection for connection in world.provider.broker.connections if not connection.ended] == []
+@pytest.mark.parametrize("world", ["broker"], indirect=True)
+def test_a_client_that_only_sends_leaves_no_connection_behind(world: World) -> None:
+    client = world.client()
+    assert client.request("Customer.Create", customer(1)).good
+    client.stop()
+    assert isinstance(world.provider, LentProvider)
+    assert [connection for connection in world.provider.broker.connections if not connection.ended] == []

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from connector.core.session import CoreSession
-from connector.errors import UnknownDestination
+from connector.errors import ProviderError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.requests.sender import Outgoing, Sender
@@ -44,6 +44,8 @@ class Recorder:
 
     def abandon(self) -> None:
         self._open = []
+
+    close = abandon
 
 
 @pytest.fixture
@@ -159,6 +161,21 @@ def test_a_request_whose_thread_is_interrupted_is_not_sent_and_holds_up_nobody(
         line.send("second")
     assert [one.result() for one in line.sent] == [None, None]
     assert session.commits == [["first"], ["second"]]
+
+
+def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(session: Recorder) -> None:
+    connected: list[Recorder] = []
+
+    def connect() -> CoreSession:
+        connected.append(session)
+        return cast(CoreSession, session)
+
+    sender = Sender(connect)
+    sender.send(outgoing("first"))
+    sender.close()
+    with pytest.raises(ProviderError, match="stopped"):
+        sender.send(outgoing("second"))
+    assert (len(connected), session.commits) == (1, [["first"]])
 
 
 # -- slots: first come, first served, each granted once ---------------------------------------------
