@@ -26,9 +26,9 @@ from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.http.shop import CALLER, OPERATOR, READER, deploy, named
 from tests.http.test_console import signed_in
-from tests.http.world import DEFINITIONS, OTHER_TOKEN, TOKEN, Script, client, in_thread, settings
+from tests.http.world import DEFINITIONS, OTHER_TOKEN, PATIENCE, TOKEN, Script, client, settings
 from tests.tables import rows
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 TOKENS: Final = (
     named(READER, "ann", READ),
@@ -251,14 +251,14 @@ def test_a_form_counts_among_the_most_requests(tmp_path: Path) -> None:
     script = Script()
     script.holds = True
     with console(tmp_path, script, max_requests=1) as server, signed_in(server, TOKEN) as http:
-        first = in_thread(lambda: send(http))
+        first = beside(lambda: send(http))
         wait_for(lambda: script.held, what="the request is made")
         with signed_in(server, OTHER_TOKEN) as other:
             full = send(other)
         assert full.status_code == HTTPStatus.SERVICE_UNAVAILABLE
         assert "http.max_requests" in answer_of(full)
         script.release()
-        assert answer_of(first()).startswith("200 OK")
+        assert answer_of(first.result(PATIENCE)).startswith("200 OK")
 
 
 @pytest.mark.parametrize("token", [READER, OPERATOR])

@@ -12,9 +12,9 @@ from connector.http.idempotency import KeptAnswers
 from connector.http.problems import HttpProblem
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
-from tests.http.world import Script, in_thread
+from tests.http.world import PATIENCE, Script
 from tests.tables import rows
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 PATH = "/requests/Customer/Create"
 DATA = {"CustomerId": "7"}
@@ -74,13 +74,13 @@ def test_a_call_repeated_while_the_first_is_in_progress_is_a_conflict_and_makes_
     http: httpx.Client, script: Script
 ) -> None:
     script.holds = True
-    first = in_thread(lambda: http.post(PATH, json=DATA, headers=key("in-progress")))
+    first = beside(lambda: http.post(PATH, json=DATA, headers=key("in-progress")))
     wait_for(lambda: script.held, what="the first call is made")
     early = http.post(PATH, json=DATA, headers=key("in-progress"))
     assert (early.status_code, early.headers["retry-after"]) == (409, "1")
     assert early.headers["content-type"] == "application/problem+json"
     script.release()
-    assert first().status_code == 200
+    assert first.result(PATIENCE).status_code == 200
     assert http.post(PATH, json=DATA, headers=key("in-progress")).headers["idempotent-replayed"] == "true"
     assert len(script.calls) == 1
 

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from tests.forked_command import ForkedProcess, PipedProcess
-from tests.http.world import PATIENCE, TOKEN, in_thread
-from tests.waiting import wait_for
+from tests.http.world import PATIENCE, TOKEN
+from tests.waiting import beside, wait_for
 
 pytestmark = pytest.mark.process
 ADAPTER = """\
@@ -110,10 +110,10 @@ def test_a_request_becomes_a_message_and_a_stop_answers_what_waits(tmp_path: Pat
         assert (sent.status_code, sent.json()["status"]) == (200, "SUCCEED")
         (message,) = requests_in(tmp_path)
         assert json.loads(message.read_bytes())["CustomerId"] == "7"
-        waiting = in_thread(lambda: ask(run, "Retrieve"))
+        waiting = beside(lambda: ask(run, "Retrieve"))
         wait_for(lambda: len(requests_in(tmp_path)) == 2, what="the second request is sent")
         run.process.send_signal(signal.SIGTERM)
-        answer = waiting()
+        answer = waiting.result(PATIENCE)
         assert answer.status_code in (502, 503, 504)
         assert answer.json()
         assert run.process.wait(PATIENCE) == 0

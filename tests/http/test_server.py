@@ -32,14 +32,13 @@ from tests.http.world import (
     Script,
     client,
     connect,
-    in_thread,
     read_all,
     serving,
     settings,
     tokens,
 )
 from tests.requests.world import World, definitions
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 PATH = "/requests/Customer/Create"
 
@@ -75,18 +74,18 @@ def test_a_stop_waits_for_the_calls_in_flight_and_makes_no_more() -> None:
     script = Script()
     script.holds = True
     with serving(script) as server, client(server) as http, client(server) as other:
-        first = in_thread(lambda: http.post(PATH, json={}))
+        first = beside(lambda: http.post(PATH, json={}))
         wait_for(lambda: script.held, what="a call is in flight")
         assert other.get("/docs").status_code == 200
-        stopped = in_thread(lambda: server.stop(PATIENCE))
+        stopped = beside(lambda: server.stop(PATIENCE))
         wait_for(lambda: server._calls is not None and server._calls._stopping, what="the stop has begun")
         assert script.refusing, "what waits for its turn is told at once"
         late = other.post("/requests/Order/Create", json={})
         assert (late.status_code, late.headers["retry-after"]) == (503, "1")
         assert "the adapter is stopping; nothing was sent" in late.json()["detail"]
         script.release()
-        assert first().status_code == 200
-        stopped()
+        assert first.result(PATIENCE).status_code == 200
+        stopped.result(PATIENCE)
     assert [bo.type for bo, _ in script.calls] == ["Customer"]
 
 
@@ -94,12 +93,12 @@ def test_what_is_in_flight_for_longer_than_the_stop_waits_is_told_that_it_may_ha
     script = Script()
     script.holds = True
     with serving(script) as server, client(server) as http:
-        first = in_thread(lambda: http.post(PATH, json={}))
+        first = beside(lambda: http.post(PATH, json={}))
         wait_for(lambda: script.held, what="a call is in flight")
         began = time.monotonic()
         server.stop(0.3)
         assert time.monotonic() - began >= 0.3
-        answer = first()
+        answer = first.result(PATIENCE)
     assert answer.status_code == 503
     assert "may have been sent" in answer.json()["detail"]
     assert "retry-after" not in answer.headers
@@ -117,9 +116,9 @@ def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent() -> None:
 
     script.request_async = stuck  # type: ignore[method-assign]
     with serving(script, ServerLimits(threads=1)) as server, client(server) as http, client(server) as other:
-        first = in_thread(lambda: http.post(PATH, json={}))
+        first = beside(lambda: http.post(PATH, json={}))
         assert entered.wait(PATIENCE)
-        second = in_thread(lambda: other.post(PATH, json={}))
+        second = beside(lambda: other.post(PATH, json={}))
         made = server._calls
         assert made is not None
         wait_for(lambda: made.under_way == 2, what="both calls are there")
@@ -127,8 +126,9 @@ def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent() -> None:
             assert reader.get("/docs").status_code == 200
         server.stop()
         free.set()
-    assert (first().status_code, "retry-after" in first().headers) == (503, False)
-    assert (second().status_code, second().headers["retry-after"]) == (503, "1")
+    cut, unsent = first.result(PATIENCE), second.result(PATIENCE)
+    assert (cut.status_code, "retry-after" in cut.headers) == (503, False)
+    assert (unsent.status_code, unsent.headers["retry-after"]) == (503, "1")
     wait_for(lambda: script.calls, what="what has begun goes on")
     assert len(script.calls) == 1
 

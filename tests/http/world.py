@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import httpx
 
@@ -22,7 +21,6 @@ from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 
-T = TypeVar("T")
 TOKEN: Final = "AbCd-0123456789.~token"
 OTHER_TOKEN: Final = "another_9876543210+token="
 PATIENCE: Final = 60.0
@@ -204,17 +202,3 @@ def read_all(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return bytes(received)
-
-
-def in_thread(work: Callable[[], T]) -> Callable[[], T]:
-    """Begins some work; what is returned waits for its result."""
-    outcome: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            outcome.set_result(work())
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return lambda: outcome.result(PATIENCE)

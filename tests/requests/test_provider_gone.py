@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from connector.core.takeover import try_take_over
 from connector.errors import ProviderError
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
@@ -237,3 +238,14 @@ def test_a_provider_that_was_away_for_a_moment_refuses_no_reply_destination(
     dropbox.client(connect=connect)
     goes_on(dropbox)
     assert failures == []
+
+
+def test_a_takeover_from_dead_clients_that_fails_is_tried_again(
+    dropbox: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def leftovers(*_: object, **__: object) -> object:
+        raise ProviderError("the root is gone")
+
+    monkeypatch.setattr(dropbox.looking, "leftovers", leftovers)
+    try_take_over(dropbox.looking, at_start=True)
+    assert "taking over from dead clients failed and is tried again" in caplog.messages

@@ -23,7 +23,6 @@ from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.forked_command import PipedProcess
 from tests.requests.world import Application, all_greeted, is_greeted
-from tests.tables import rows
 from tests.waiting import wait_for
 
 ASKS = "subscriptions: [{object: Customer, process: 'processes:ask'}]\n"
@@ -226,23 +225,10 @@ def test_every_key_of_requests_reaches_the_client(asking: Deployment) -> None:
     assert (settings.quoting, settings.max_body, settings.format_property) == ("raw", 1024, "format")
     assert settings.use_defaults is settings.persistent is True
     assert settings.default_handler == "application/json"
-
-
-@rows(
-    "keys, expected",
-    [
-        ((), "error"),
-        (("late_replies: error",), "error"),
-        (("ArchiveDestination: queue://archive", "late_replies: archive"), "archive"),
-        (("late_replies: discard",), None),
-    ],
-)
-def test_late_replies_go_where_they_are_to(
-    asking: Deployment, keys: tuple[str, ...], expected: str | None
-) -> None:
-    asking.write("adapter.yaml", adapter_with(*keys))
-    late = make_requests(load(asking.directory / "adapter.yaml")).settings.late_replies
-    assert late == (None if expected is None else parse_destination(expected))
+    error = parse_destination("error")
+    for keys, late in ([], error), (["late_replies: error"], error), (["late_replies: discard"], None):
+        asking.write("adapter.yaml", adapter_with(*keys))
+        assert make_requests(load(asking.directory / "adapter.yaml")).settings.late_replies == late
 
 
 # --- history: the suite of state stores shows that each provider keeps the rows ----------------------------
