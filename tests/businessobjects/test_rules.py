@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import pickle
 
@@ -18,40 +17,7 @@ from tests.tables import rows, texts
 
 INPUT = parse_destination("MyInputDest")
 OTHER = parse_destination("queue://Other")
-BOTH = Rule("A_Create", "A", "Create", "Cust_In", INPUT)
 FORMAT = Rule("B_Create", "B", "Create", "Cust_In")
-DESTINATION = Rule("C_Create", "C", "Create", None, INPUT)
-EXAMPLE = (BOTH, FORMAT, DESTINATION)
-
-
-@rows("rule", EXAMPLE)
-def test_each_rule_of_the_example_alone_dictates(rule: Rule) -> None:
-    static = StaticMetaObject("MO_Config", [rule])
-    assert static.only_match("Cust_In", INPUT) is rule
-
-
-@rows("count", [2, 3])
-def test_several_rules_of_the_example_together_leave_it_to_the_default_handler(count: int) -> None:
-    for rules in itertools.combinations(EXAMPLE, count):
-        static = StaticMetaObject("MO_Config", rules)
-        assert static.match("Cust_In", INPUT) == rules
-        assert static.only_match("Cust_In", INPUT) is None
-
-
-@rows(
-    "found_format, destination, matching",
-    [
-        ("Cust_In", OTHER, (FORMAT,)),
-        ("Other", INPUT, (DESTINATION,)),
-        (None, INPUT, (DESTINATION,)),
-        ("cust_in", OTHER, ()),
-        (None, OTHER, ()),
-    ],
-)
-def test_every_match_key_that_a_rule_has_must_be_equal(
-    found_format: str | None, destination: Destination, matching: tuple[Rule, ...]
-) -> None:
-    assert StaticMetaObject("MO_Config", EXAMPLE).match(found_format, destination) == matching
 
 
 def test_a_rule_without_match_keys_never_matches() -> None:

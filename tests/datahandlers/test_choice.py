@@ -128,11 +128,7 @@ def deploy(
         directory,
         adapter=yaml.safe_dump(adapter, sort_keys=False),
         metaobjects="---\n".join(documents),
-        processes=(
-            "import os\ndef take(order, event):\n"
-            "    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'taken'), 'w') as file:\n"
-            "        file.write(order['Id'])\n"
-        ),
+        processes="def take(order, event): ...\n",
     )
     made.write("named.py", HANDLERS)
     made.write("handlers/plugins.py", PLUGINS)
@@ -164,17 +160,6 @@ def test_events_and_requests_have_the_same_data_handler(
     request = find_handler(resolve(bo, requests), handlers).to_body(bo)
     expected = EXPECTED[connector, rule][list(DEFAULT).index(default)]
     assert (event["Id"], request) == (expected, expected)
-
-
-def test_a_class_of_the_connector_beside_the_options_of_a_rule_runs(tmp_path: Path) -> None:
-    """A handler that is named by its class has no options, whoever names a data-handler meta-object."""
-    deployment = deploy(tmp_path, CONNECTOR["class"], RULE["config"], DEFAULT["config"])
-    deployment.drop("in", "body")
-    with deployment.running() as adapter:
-        adapter.drain()
-        assert adapter.summary.total.published == 1
-    assert (tmp_path / "taken").read_text() == "connector's class"
-    assert len(deployment.names("archive")) == 1
 
 
 def test_an_entry_that_repeats_the_format_of_default_stands_against_its_class(tmp_path: Path) -> None:

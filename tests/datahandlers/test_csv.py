@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import tracemalloc
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,13 +77,6 @@ def test_a_body_is_read(
     assert read(body, **options) == expected, rule
 
 
-def test_without_split_a_body_is_one_record() -> None:
-    assert (handler().splits, handler(split=True).splits) == (False, True)
-    assert handler().to_business_object(b"Id\nA\n\n", ORDER).as_dict() == {"Id": "A"}
-    with pytest.raises(MalformedData, match=r"^found 3 records, expected one; set the option split$"):
-        handler().to_business_object(b"Id\nA\nB\n\nC", ORDER)
-
-
 def test_records_are_read_one_after_the_other() -> None:
     body = b"Id,Text\n" + b"A,some text\n" * 40_000
     one = handler(split=True)
@@ -97,19 +87,6 @@ def test_records_are_read_one_after_the_other() -> None:
     tracemalloc.stop()
     assert count == 40_000
     assert peak < 1.2 * len(body)  # the text of the body
-
-
-def test_what_comes_before_a_mistake_is_read() -> None:
-    stream = handler(split=True).to_business_objects(b"Id,Count\nA,1\nB,2\nC,x\n", ORDER)
-    assert [bo["Id"] for bo in islice(stream, 2)] == ["A", "B"]
-    with pytest.raises(MalformedData, match=r"^record 3: column Count"):
-        next(stream)
-
-
-def test_a_field_may_be_longer_than_the_limit_of_the_csv_module() -> None:
-    text = 'x "\n' * 500_000
-    assert len(text) > 131_072  # csv.field_size_limit() of a fresh interpreter
-    assert handler().to_business_object(handler().to_body(order({"Text": text})), ORDER)["Text"] == text
 
 
 # --- writing ----------------------------------------------------------------------------------
@@ -150,6 +127,7 @@ def test_a_body_is_written_and_read_back(
 def test_objects_are_written_together_with_one_header() -> None:
     bos = [order({"a": str(number)}, TEXTS) for number in range(3)]
     one: SplittingHandler = handler(TEXTS, split=True)
+    assert (one.splits, handler().splits) == (True, False)
     body = one.to_joint_body(bos)
     assert body == b"a,b,c\r\n0,,\r\n1,,\r\n2,,\r\n"
     assert list(one.to_business_objects(body, ORDER)) == bos
@@ -421,38 +399,3 @@ def test_the_csv_module_reads_what_is_written(dialect: dict[str, Any], rows: lis
     reading = {name: value for name, value in dialect.items() if name != "lineterminator"}
     reading |= {"doublequote": dialect["escapechar"] is None, "quoting": csv.QUOTE_MINIMAL, "strict": True}
     assert list(csv.reader(io.StringIO(body, newline=""), **reading)) == [["a", "b", "c"], *rows]
-
-
-NUMBERS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "Id": st.text(st.sampled_from('aé", \n€'), min_size=1),
-            "Text": st.none() | st.text(st.sampled_from('aé", \n€'), min_size=1),
-            "Number": st.none() | st.floats(allow_nan=False, allow_infinity=False),
-            "Count": st.integers(-(2**31), 2**31 - 1),
-            "Done": st.booleans(),
-        }
-    ),
-    min_size=1,
-    max_size=5,
-)
-
-
-@settings(max_examples=100)
-@given(rows=NUMBERS)
-def test_pandas_reads_the_types_of_what_is_written(rows: list[dict[str, Any]]) -> None:
-    body = handler().to_joint_body([order(row) for row in rows])
-    frame = pandas.read_csv(
-        io.BytesIO(body),
-        dtype={"Id": str, "Text": str, "Secret": str},
-        na_values=[""],
-        keep_default_na=False,
-        float_precision="round_trip",
-    )
-    for row, found in zip(rows, frame.to_dict("records"), strict=True):
-        for name, value in row.items():
-            if value is None:
-                assert isinstance(found[name], float)
-                assert math.isnan(found[name])
-            else:
-                assert found[name] == value

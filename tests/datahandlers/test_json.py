@@ -124,12 +124,6 @@ def test_a_type_or_verb_that_is_no_text_is_malformed(body: bytes) -> None:
     assert "expected a text" in refusal(STRICT.to_business_object, body, None)
 
 
-def test_an_attribute_called_verb_is_an_attribute() -> None:
-    words = make(JsonHandler, known(define("Word", Verb="String")))
-    bo = words.to_business_object(b'{"Verb": "run"}', Hint("Word", "Create"))
-    assert (bo.verb, bo["Verb"]) == ("Create", "run")
-
-
 def test_the_body_names_its_type_unless_told_not_to() -> None:
     bo = BusinessObject(SAMPLES, "Note", "Create", {"Text": "a"})
     assert json.loads(STRICT.to_body(bo)) == {"BusinessObject": "Note", "Verb": "Create", "Text": "a"}

@@ -214,53 +214,11 @@ def test_text_means_the_same_decoded_and_parsed(body: str) -> None:
     assert_both_agree(body)
 
 
-@rows(
-    "body, values",
-    [
-        (b"{}", {}),
-        (b' {"Name" : "a"}\n', {"Name": "a"}),
-        (b'{"N\\u0061me": "\\u00e9", "Notes": "\xc3\xa9"}', {"Name": "\u00e9", "Notes": "\u00e9"}),
-        (b'{"Name": null, "Home": null, "Address": null}', {}),
-        (b'{"Active": "", "Rating": "", "Discount": "", "Limit": "", "Since": "", "Name": ""}', None),
-        (b'{"Active": true, "Rating": -2147483648, "Discount": 1, "Limit": 1e300}', None),
-        (b'{"Since": "2024-02-29T23:59:60Z", "Notes": "a \\"{: b"}', None),
-        (b'{"Home": {"City": "a", "Before": {"City": null}}, "Address": []}', None),
-        (b'{"Address": [{"City": "a"}, {"AddressID": 1, "Before": {}}]}', None),
-    ],
-)
-def test_the_decoder_decodes_what_is_right(body: bytes, values: dict[str, Any] | None) -> None:
-    values = json.loads(body) if values is None else values
-    bo = BusinessObject(SAMPLES, "Customer", values=values)
-    assert decoder().decode("Customer", body) == (bo, {})
-
-
 def test_what_stands_beside_the_attributes_of_the_outermost_object_comes_beside_it() -> None:
     decoded = decoder("Verb", "Trace").decode("Customer", b'{"Trace": null, "Verb": "Update", "Home": {}}')
     bo = BusinessObject(SAMPLES, "Customer", None, {"Home": {}})
     assert decoded == (bo, {"Verb": "Update", "Trace": None})
     assert decoder("Verb").decode("Customer", b'{"Home": {"Verb": "Update"}}') is None
-
-
-def test_an_object_with_an_attribute_of_that_name_is_left_to_the_caller() -> None:
-    assert decoder("Name").decode("Customer", b'{"Name": "a"}') is None
-    assert decoder("Name").decode("Note", b'{"Name": "a"}') is not None
-
-
-def test_an_object_that_is_not_defined_is_left_to_the_caller() -> None:
-    half = known(define("A", b="Missing"))
-    assert decoder().decode("Nobody", b"{}") is None
-    assert decoder(definitions=half).decode("A", b"{}") is None
-
-
-def test_definitions_may_be_nested_deeply() -> None:
-    count = 2000
-    chain = [define(f"N{n}", c=f"N{n + 1}", x="String") for n in range(count)]
-    deep = decoder(definitions=known(*chain, define(f"N{count}", x="String")))
-    for name in ("N0", f"N{count - 5}"):
-        decoded = deep.decode(name, b'{"c": {"x": "a"}}')
-        if decoded is not None:
-            assert decoded[0].as_dict() == {"c": {"x": "a"}}
-    assert decoded is not None
 
 
 def test_what_is_decoded_can_be_changed_and_pickled() -> None:
@@ -271,16 +229,6 @@ def test_what_is_decoded_can_be_changed_and_pickled() -> None:
     assert pickle.loads(pickle.dumps(first)) == copy.deepcopy(first) == first
     second, _ = one.decode("Customer", b'{"Address": [{"City": "a"}]}')  # type: ignore[misc]
     assert second.as_dict() == {"Address": [{"City": "a"}]}
-
-
-def test_renamed_attributes_are_decoded_in_one_step() -> None:
-    order = BusinessObject(RENAMED, "Order", None, RENAMED_VALUES)
-    line = BusinessObject(RENAMED, "Line", None, {"Place": {"City": "x"}})
-    for keys, body, decoded in (
-        ((), RENAMED_DECODING.to_body(order), (order, {})),
-        (("Verb",), b'{"Verb": "Create", "at": {"town": "x"}}', (line, {"Verb": "Create"})),
-    ):
-        assert decoder(*keys, definitions=RENAMED).decode(decoded[0].type, body) == decoded
 
 
 def test_an_object_with_a_member_called_as_a_key_is_left_to_the_caller() -> None:

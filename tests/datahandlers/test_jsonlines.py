@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import json
 import tracemalloc
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.jsonlines_handler import JsonLinesHandler
-from connector.errors import MalformedData, UnknownBusinessObject
+from connector.errors import UnknownBusinessObject
 from connector.formats.datahandler import Hint, SplittingHandler
-from connector.testing.datahandlers import objects_of
 from tests.datahandlers import definitions as tools
 from tests.datahandlers.definitions import SAMPLES, make
 from tests.tables import rows
@@ -48,18 +42,13 @@ def test_each_line_is_an_object_of_its_own() -> None:
 def test_lines_may_be_of_different_types() -> None:
     bos = [note("a\nb", "Update"), BusinessObject(SAMPLES, "Customer", "Create", {"Name": "c"})]
     one: SplittingHandler = handler(split=True)
+    assert (one.splits, handler().splits) == (True, False)
     body = one.to_joint_body(bos)
     assert body == (
         b'{"BusinessObject":"Note","Verb":"Update","Text":"a\\nb"}\n'
         b'{"BusinessObject":"Customer","Verb":"Create","Name":"c"}\n'
     )
     assert list(one.to_business_objects(body, None)) == bos
-
-
-def test_without_split_a_body_is_one_line() -> None:
-    assert (handler().splits, handler(split=True).splits) == (False, True)
-    with pytest.raises(MalformedData, match=r"^found 3 records, expected one; set the option split$"):
-        handler().to_business_object(b"{}\n\n{}\n{}", NOTE)
 
 
 def test_lines_are_read_one_after_the_other() -> None:
@@ -72,13 +61,6 @@ def test_lines_are_read_one_after_the_other() -> None:
     tracemalloc.stop()
     assert count == 20_000
     assert peak < 100_000
-
-
-def test_what_comes_before_a_mistake_is_read() -> None:
-    stream = handler(split=True).to_business_objects(b'{"Text": "a"}\n{"Text": "b"}\n{"Text": 1}', NOTE)
-    assert [bo["Text"] for bo in islice(stream, 2)] == ["a", "b"]
-    with pytest.raises(MalformedData, match=r"^record 3: Note: Text: found the number 1.*: line 3$"):
-        next(stream)
 
 
 @rows(
@@ -127,14 +109,3 @@ def test_the_options_are_those_of_json() -> None:
     ours = {(one.name, one.type, one.default) for one in JsonLinesHandler.options}
     json_options = {(one.name, one.type, one.default) for one in JsonHandler.options}
     assert ours == json_options | {("split", bool, False)}
-
-
-@settings(max_examples=100)
-@given(st.lists(objects_of(SAMPLES, "Customer"), min_size=1, max_size=4))
-def test_other_programs_read_what_is_written(bos: list[BusinessObject]) -> None:
-    body = handler(write_type=False).to_joint_body(bos)
-    assert isinstance(body, bytes)
-    assert [json.loads(line) for line in io.BytesIO(body)] == [bo.as_dict() for bo in bos]
-    assert list(handler().to_business_objects(body.replace(b"\n", b"\r\n"), Hint("Customer"))) == [
-        BusinessObject(SAMPLES, "Customer", None, bo.as_dict()) for bo in bos
-    ]

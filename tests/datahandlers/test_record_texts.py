@@ -14,13 +14,9 @@ from connector.datahandlers.delimited_handler import DelimitedHandler
 from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
 from connector.datahandlers.namevalue_handler import NameValueHandler
 from connector.errors import MalformedData
-from connector.formats.datahandler import Hint
-from tests.datahandlers.definitions import SAMPLES, define, known, make, refusal
+from connector.formats.plan import MAX_DEPTH
+from tests.datahandlers.definitions import SAMPLES, WIDE, define, known, make, refusal
 from tests.tables import rows
-
-NOTE = Hint("Note", "Create")
-CUSTOMER = Hint("Customer", "Create")
-
 
 SAMPLE = known(
     define("Order", Id="String 6", Total="Double 8", Line="Line*", Ship="Address", Text="String 10"),
@@ -134,6 +130,12 @@ def test_a_byte_order_mark_is_no_part_of_the_first_field_and_one_in_a_value_stay
         (NameValueHandler, {"CxBlank": "CxIgnore"}, "the same text"),
         (FixedWidthHandler, {"PadCharacter": ""}, "PadCharacter"),
         (FixedWidthHandler, {"PadCharacter": "é", "width": "bytes"}, "one byte"),
+        (
+            FixedWidthHandler,
+            {"PadCharacter": "0", "Alignment": "LEFT"},
+            "PadCharacter 0 needs Alignment RIGHT or",
+        ),
+        (FixedWidthHandler, {"PadCharacter": "1"}, "expected no digit but 0"),
         (FixedWidthHandler, {"BONameSize": 0}, "at least 1"),
     ],
 )
@@ -156,7 +158,13 @@ def test_options_that_do_not_go_together_are_refused(
         (NameValueHandler, {"ValidateAttrCount": True}, "BusinessObject=Order\nVerb=\nAttributeCount=2\nId=1\n", "AttributeCount is 2, but Order has 1"),
         (NameValueHandler, {"ValidateAttrCount": True}, "BusinessObject=Order\nVerb=\nId=1\n", "line 3: found 'Id=1', expected AttributeCount="),
         (DelimitedHandler, {}, "Order~Create~O-1~x~0~~hi", "field 4: Order: Total: found the text 'x'"),
+        (DelimitedHandler, {}, " ", "the body is empty"),
+        (DelimitedHandler, {}, "Order", "field 2: the body ends, expected the verb of Order"),
         (DelimitedHandler, {}, "Order~Create~O-1~2", "field 5: the body ends, expected Line of Order"),
+        (DelimitedHandler, {}, "Order~Create~O-1~2~0~many", "field 6: Order: Ship: found 'many', expected a number of objects"),
+        (DelimitedHandler, {}, "Order~Create~O-1~2~0~2", "field 6: Order: Ship: found 2 objects, expected at most one"),
+        (DelimitedHandler, {}, "Order~Create~O-1~2~0~1", "field 7: the body ends, expected the name of object 1 of 1 of Ship"),
+        (DelimitedHandler, {}, "Order~Create~O-1~2~0~1~Line", "field 7: Order: Ship: found 'Line', expected the object Address"),
         (DelimitedHandler, {}, "Order~Create~O-1~2~0~~hi~E~more", "field 9: found 1 more fields"),
         (DelimitedHandler, {}, "Order~Create~O-1~2~999999999~Line~~tea~", "object 2 of 999999999"),
         (DelimitedHandler, {}, "Order~Create~O-1\\", "ends after an escape character"),
@@ -172,6 +180,21 @@ def test_a_mistake_is_named_with_its_place(
     kind: type[Any], options: dict[str, Any], body: str, words: str
 ) -> None:
     assert words in refusal(make(kind, SAMPLE, **options).to_business_object, body, None)
+
+
+@rows("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
+def test_objects_are_nested_as_deeply_as_the_limit_and_no_deeper(kind: type[Any]) -> None:
+    handler = make(kind, WIDE, CxIgnore="-")
+    outermost = innermost = BusinessObject(WIDE, "Address")
+    for _ in range(MAX_DEPTH - 1):
+        innermost = innermost.add("Before")
+    assert handler.to_business_object(handler.to_body(outermost), None) == outermost
+    innermost.add("Before")
+    assert "Address is nested deeper than 200 levels" in refusal(handler.to_body, outermost)
+    if kind is DelimitedHandler:
+        body = "Address~~-~-~1~" * MAX_DEPTH + "Address~~-~-~-"
+        reason = refusal(handler.to_business_object, body, None)
+        assert reason == "field 1001: nested deeper than 200 levels"
 
 
 @rows(

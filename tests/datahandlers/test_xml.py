@@ -7,8 +7,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.xml_handler import XmlHandler
@@ -176,17 +174,3 @@ def test_a_name_that_xml_lacks_cannot_be_written() -> None:
     definitions = known(define("A", **{"1st": "String"}))
     with pytest.raises(MalformedData, match=r"A: 1st: .1st. is no name in XML; give elem_name"):
         make(XmlHandler, definitions).to_body(BusinessObject(definitions, "A", values={"1st": "x"}))
-
-
-XML_TEXT = st.text(
-    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
-    | st.sampled_from("\t\r\n<&>]"),
-    max_size=20,
-)
-
-
-@given(XML_TEXT, st.lists(XML_TEXT, min_size=1, max_size=3))
-def test_every_text_of_xml_can_be_written_and_comes_back(name: str, cities: list[str]) -> None:
-    values = {"Name": name, "Address": [{"City": city} for city in cities]}
-    bo = BusinessObject(SAMPLES, "Customer", "Create", values)
-    assert STRICT.to_business_object(STRICT.to_body(bo), None) == bo

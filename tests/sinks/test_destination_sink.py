@@ -35,20 +35,6 @@ def sink(
     return DestinationSpec(parse_destination("queue://q"), format=message_format).open(context)
 
 
-@rows(
-    "body, message_class, data",
-    [
-        ("Käse", "T", "Käse".encode()),
-        ("Käse".encode(), "T", "Käse".encode()),
-        (b"\xff\x00", "B", b"\xff\x00"),
-        (b"", "T", b""),
-    ],
-)
-def test_the_message_is_text_where_the_body_is(body: bytes | str, message_class: str, data: bytes) -> None:
-    message = sink(body).prepare(*SAMPLE)
-    assert (message.message_class, message.body) == (message_class, data)
-
-
 def test_the_message_keeps_what_belongs_to_the_event_and_nothing_else() -> None:
     came = Message(
         message_id="ID:1", correlation_id="c", priority=7, reply_to="queue://r", type="IN", expiration=5

@@ -121,11 +121,3 @@ def test_a_refused_event_fails_with_the_answer_and_without_secrets(
     assert (outcome, found.startswith("books: "), ".py" in found) == ("failed", True, False)
     assert f"{server.url}: the answer is 422 Unprocessable Entity: no ledger for ********" in found
     assert "s3cr3t" not in caplog.text + found
-
-
-def test_a_missing_value_fails_the_event_and_nothing_is_sent(bench: Bench, server: WebServer) -> None:
-    deployment = deploy(bench, server, webhook={"url": f"{server.url}/{{Note}}"}, verbs=["Create"])
-    deployment.send("queue://in", invoice("7"))
-    ((_, reason),) = deployment.outcomes().values()
-    assert "the URL needs Note, which has no value" in reason
-    assert server.asked == []
