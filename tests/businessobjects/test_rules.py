@@ -69,6 +69,8 @@ def test_a_selector_and_an_expression_are_match_keys(
     [
         *(("x", value, True) for value in (b"0", b"1")),
         *(("x", value, False) for value in (b"false", b"null", b'""', b"[]", b"{}")),
+        ("x == `0.1000000000000000000001`", b"0.1000000000000000000001", True),
+        ("x == `0.1000000000000000000001`", b"0.1", False),
         ("length(x) > `2`", b'"abc"', True),
         ("length(x) > `2`", b"5", False),  # it fails on this value
     ],
@@ -105,7 +107,7 @@ def test_a_rule_says_why_it_does_not_match() -> None:
         assert one.mismatches(None, INPUT, SeenMessage(message_of())) == [why]
 
 
-FORMATS = st.sampled_from([None, "", "a", "b"])
+FORMATS = st.sampled_from([None, "", "a", "b", "A"])
 DESTINATIONS = st.sampled_from([parse_destination(name) for name in ("x", "y", "topic://x")])
 RULES = st.lists(
     st.builds(Rule, st.just("A_V"), st.just("A"), st.just("V"), FORMATS, st.none() | DESTINATIONS), max_size=5

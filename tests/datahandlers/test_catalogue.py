@@ -142,16 +142,6 @@ def test_a_plug_in_wins_over_a_shipped_handler(deployment: Path) -> None:
     assert catalogue.spec("application/xml").class_name == "XmlHandler"
 
 
-def test_a_plug_in_hides_no_module_of_its_name(deployment: Path) -> None:
-    (deployment / "handlers" / "json.py").write_text(PLUGIN_SOURCE.replace("pper", "pmost"))
-    catalogue = discover(deployment, Path("handlers/json.py"))
-    Handlers([catalogue.spec("text/x-upmost")], DEFINITIONS, deployment).load_all()
-    import json
-
-    assert json.loads("1") == 1
-    assert sys.modules["json"] is json
-
-
 def test_two_plug_ins_for_one_mime_type_and_a_missing_directory_are_a_mistake(deployment: Path) -> None:
     (deployment / "handlers" / "again.py").write_text(PLUGIN_SOURCE)
     words = "again.py:Upper and handlers/upper.py:Upper both serve text/x-upper"

@@ -187,13 +187,6 @@ def test_a_number_in_a_field_comes_back_or_cannot_be_written(alignment: str, pad
     assert again["Rate"] == [Decimal(text)]
 
 
-def test_zeros_stand_behind_the_sign() -> None:
-    definitions = payment(width=8)
-    handler = make("FixedWidth", definitions, Alignment="RIGHT", PadCharacter="0", **SIZES)
-    bo = BusinessObject(definitions, "Payment", "Create", {"Amount": "-12.50", "Rate": ["7.25"]})
-    assert handler.to_body(bo) == b"PaymentCreate" + b"-0012.50" + b"1" + b"00007.25"
-
-
 def test_a_width_comes_from_the_digits_and_a_number_is_never_cut() -> None:
     definitions = known(define("Payment", Amount=Attribute("Amount", "Decimal", digits=6)))
     handler = make("FixedWidth", definitions, Truncation=True, **SIZES)

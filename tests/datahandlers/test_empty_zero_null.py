@@ -167,8 +167,8 @@ def test_a_whole_body_is_an_attribute() -> None:
 @rows("alignment, text", [("RIGHT", "0000000a"), ("BOTH", "a0000000")])
 def test_a_number_padded_with_zeros_is_written_as_others_read_it(alignment: str, text: str) -> None:
     handler = make("fixed width, zeros", Alignment=alignment)
-    body = handler.to_body(doc({"Text": "a", "Count": -100, "Price": 2.5, "Paid": True}))
-    assert body[70:] == f"{text}-0000000100{2.5:024}000true{'0' * 10}{' ' * 12}".encode()
+    body = handler.to_body(doc({"Text": "a", "Count": -100, "Price": 2.5, "Paid": True, "Cost": "-12.50"}))
+    assert body[70:] == f"{text}-0000000100{2.5:024}000true{'0' * 10}-00000012.50".encode()
 
 
 @rows("value", ["*a", "a*", "***"])

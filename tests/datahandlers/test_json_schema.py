@@ -161,29 +161,6 @@ def test_the_best_mistake_of_alternatives_is_named(
     schema_of(tmp_path, b=SEVERAL).check({"a": 7}, "the body")
 
 
-@rows(
-    "items, is_unique",
-    [
-        ([1, 1.0], False),
-        ([1, True], True),
-        ([0, False, "0", None, [], {}], True),
-        ([[1, True], [1, 1]], True),
-        ([{"a": 1, "b": [0]}, {"b": [0.0], "a": 1.0}], False),
-        ([{"a": 1}, {"a": True}], True),
-        ([{}, []], True),
-        ([{}, {}], False),
-        (["a", ["a"]], True),
-    ],
-)
-def test_equal_elements_are_found(tmp_path: Path, items: list[Any], is_unique: bool) -> None:
-    schema = schema_of(tmp_path, a={"uniqueItems": True}, b={"uniqueItems": False})
-    if is_unique:
-        schema.check(items, "the body")
-    else:
-        assert "uniqueItems: true" in refusal(schema, items)
-    JsonSchema(tmp_path / "b.json").check(items, "the body")
-
-
 def test_a_hostile_body_takes_little_time_and_memory(tmp_path: Path) -> None:
     objects, lists = {"items": {"type": "object"}}, {"items": {"type": "array"}}
     properties = {
@@ -324,11 +301,11 @@ def test_a_file_that_is_no_schema_is_refused_at_the_start(tmp_path: Path, conten
         handler(tmp_path / "none.json")
 
 
-def test_words_in_examples_are_no_references(tmp_path: Path) -> None:
-    schema_of(
-        tmp_path,
-        a={"examples": [{"$ref": "x"}], "const": {"$ref": "x"}, "properties": {"$ref": {"type": "string"}}},
-    )
+def test_words_in_values_and_names_are_no_references_and_no_patterns(tmp_path: Path) -> None:
+    text, wrong = {"type": "string"}, {"$ref": "x", "pattern": "(", "patternProperties": {"(": 1}}
+    names = {"$ref": text, "pattern": text, "patternProperties": text}
+    rules = {"examples": [wrong], "const": wrong, "default": wrong, "properties": names}
+    schema_of(tmp_path, a={**rules, "$defs": {"pattern": {"enum": [wrong]}}})
 
 
 def test_a_reference_may_lead_to_the_schema_of_schemas(tmp_path: Path) -> None:
@@ -445,18 +422,6 @@ def test_patterns_are_the_same_in_every_draft(tmp_path: Path, draft: str) -> Non
     schema = schema_of(tmp_path, a={"$schema": draft, "properties": {"Id": pattern}})
     schema.check({"Id": "42"}, "the body")
     assert "$.Id: found a text, expected pattern" in refusal(schema, {"Id": "৪২"})
-
-
-def test_words_that_are_no_patterns_stay_as_they_are(tmp_path: Path) -> None:
-    schema_of(
-        tmp_path,
-        a={
-            "properties": {"pattern": {"type": "string"}, "patternProperties": {"type": "string"}},
-            "const": {"pattern": "("},
-            "default": {"pattern": "("},
-            "$defs": {"pattern": {"enum": [{"patternProperties": {"(": 1}}]}},
-        },
-    )
 
 
 ENDLESS = r"""

@@ -39,11 +39,6 @@ def test_the_whole_body_is_the_attribute_as_it_stands(text: str) -> None:
     assert make(TextHandler).to_body(note(text)) == text.encode()
 
 
-def test_without_a_rule_nobody_names_the_object() -> None:
-    with pytest.raises(UnknownBusinessObject, match="plain text names no business object"):
-        make(TextHandler).to_business_object(b"text", None)
-
-
 @rows("charset, text", [("ISO-8859-1", "Zoë"), ("utf-16", "Zoë"), ("cp1252", "Zoë"), ("Shift_JIS", "Zoe")])
 def test_the_character_set_is_an_option(charset: str, text: str) -> None:
     handler = make(TextHandler, charset=charset)
@@ -135,11 +130,6 @@ def test_a_template_is_a_file_and_may_include_files_beside_it(tmp_path: Path) ->
     assert handler.to_body(note("b")) == b"ab"
 
 
-def test_a_template_reads_nothing() -> None:
-    with pytest.raises(MalformedData, match="text/template only writes"):
-        make(TemplateHandler, text="x").to_business_object(b"x", NOTE)
-
-
 ATTACKS = """
     {{ ''.__class__.__mro__[1].__subclasses__() }}   {{ BusinessObject.__init__.__globals__ }}
     {{ self.__init__.__globals__.__builtins__ }}   {{ cycler.__init__.__globals__.os.popen('id').read() }}
@@ -162,7 +152,7 @@ def test_a_template_cannot_reach_the_process(tmp_path: Path, attack: str) -> Non
     ):
         reason = refusal(handler.to_body, BusinessObject(SAMPLES, "Customer", "Update", CUSTOMER))
         assert "secret" not in reason.replace("secret.txt", "")
-    assert "t.txt" in reason
+    assert "t.txt:2: " in reason
     assert time.process_time() - begun < 5
 
 
@@ -184,12 +174,6 @@ def test_a_text_of_endless_length_is_refused() -> None:
 def test_a_wrong_template_is_told_at_the_start(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make(TemplateHandler, SAMPLES, tmp_path, **options)
-
-
-def test_an_error_names_the_line_of_the_template(tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("one\ntwo\n{{ Nothing }}")
-    with pytest.raises(MalformedData, match=r"t\.txt:3: 'Nothing' is undefined"):
-        make(TemplateHandler, SAMPLES, tmp_path, template="t.txt").to_body(note("x"))
 
 
 # --- two in one -------------------------------------------------------------------------------

@@ -37,11 +37,6 @@ def test_a_boolean_is_no_number_and_no_string(kind: str) -> None:
         check_property(kind, True)
 
 
-@given(st.floats(allow_nan=False, width=32))
-def test_a_float_property_keeps_every_32_bit_number(number: float) -> None:
-    assert check_property("float", number) == number
-
-
 @given(st.floats(min_value=-3e38, max_value=3e38))
 def test_a_float_property_is_rounded_to_32_bits(number: float) -> None:
     kept = check_property("float", number)
@@ -51,21 +46,22 @@ def test_a_float_property_is_rounded_to_32_bits(number: float) -> None:
 def test_a_number_too_large_for_a_float_and_an_unknown_type_are_refused() -> None:
     with pytest.raises(ValueError, match="does not fit a float"):
         check_property("float", 1e39)
-    assert math.isinf(float(check_property("double", math.inf)))
+    assert {check_property(kind, math.inf) for kind in ("float", "double")} == {math.inf}
     with pytest.raises(ValueError, match="there are boolean, byte"):
         check_property("decimal", 1)
 
 
 @rows(
     "kind, text, value",
-    [("boolean", "TRUE", True), ("byte", "-128", -128), ("double", "1e3", 1000.0), ("string", "", "")],
+    [
+        *(("boolean", "TRUE", True), ("byte", "-128", -128), ("double", "1e3", 1000.0), ("string", "", "")),
+        *(("boolean", "yes", None), ("int", "1.5", None), ("byte", "128", None), ("double", "x", None)),
+    ],
 )
 def test_values_are_read_from_text_by_their_type(kind: str, text: str, value: object) -> None:
-    assert parse_property(kind, text) == value
-
-
-@rows("kind, text", [("boolean", "yes"), ("int", "1.5"), ("byte", "128"), ("double", "x")])
-def test_text_that_is_no_value_of_its_type_is_refused(kind: str, text: str) -> None:
+    if value is not None:
+        assert parse_property(kind, text) == value
+        return
     with pytest.raises(ValueError, match=f"is no {kind}"):
         parse_property(kind, text)
 

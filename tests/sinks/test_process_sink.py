@@ -111,12 +111,6 @@ def test_a_module_is_run_once_for_all_its_functions(tmp_path: Path) -> None:
     assert (tmp_path / "counted.py.ran").read_text() == "x"
 
 
-def test_a_process_may_import_its_neighbours(tmp_path: Path) -> None:
-    write(tmp_path, "prices_of_the_house.py", "PRICE = 7\n")
-    write(tmp_path, "processes.py", "from prices_of_the_house import PRICE\ndef f(bo, event): return PRICE\n")
-    assert load_process("processes:f", str(tmp_path))(None, None) == 7
-
-
 RAISED = "importing processes raised"
 
 
@@ -275,8 +269,3 @@ def test_each_call_has_the_whole_timeout_and_none_runs_on_after_it(failures: int
     sink = Failing(failures, TemporaryFailure())
     guard(sink, "s", retries=1, timeout=2.5, timer=timer)(sample_object(), sample_event())
     assert timer.told == [(2.5, "s"), "disarmed"] * (failures + 1)
-
-
-def test_without_retries_and_timeout_nothing_stands_between_caller_and_sink() -> None:
-    sink = Failing(0, ValueError())
-    assert guard(sink, "s", timer=Clockwork()) is sink

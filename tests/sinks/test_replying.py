@@ -165,17 +165,14 @@ def test_an_event_asks_whoever_it_was_given() -> None:
     one = event(requests=Echo())
     assert one.request("Order.Create", {"Id": "7"}).object["Id"] == "7 None"
     assert one.request_async("Order.Create", {"Id": "7"}, timeout=5).result().object["Id"] == "7 5"
+    assert one == event(requests=Echo())
+    assert "Echo" not in repr(one)
 
 
 def test_an_event_that_nobody_gave_anything_says_what_to_do() -> None:
     for call in (event().request, event().request_async):
         with pytest.raises(CapabilityError, match=r"connector\.testing\.deployment.* requests="):
             call("Order.Create", {})
-
-
-def test_events_are_equal_and_shown_without_their_requests() -> None:
-    assert event(requests=Echo()) == event()
-    assert "Echo" not in repr(event(requests=Echo()))
 
 
 def test_a_client_is_opened_once_by_whoever_asks_first() -> None:
@@ -190,12 +187,6 @@ def test_a_client_is_opened_once_by_whoever_asks_first() -> None:
     for thread in threads:
         thread.join()
     assert echo.opened == ["/deployment"]
-
-
-def test_a_stop_is_passed_on_to_the_client_that_was_opened() -> None:
-    echo = Echo()
-    requests = LazyRequests(lambda: echo, "")
-    requests.request("Order.Create", {"Id": "1"})
     requests.stop(2.5)
     assert echo.stopped == [2.5]
 
@@ -204,11 +195,6 @@ def test_a_client_that_is_opened_after_the_stop_is_stopped_before_anybody_asks()
     echo = Echo()
     requests = LazyRequests(lambda: echo, "")
     requests.stop(2.5)
+    assert (echo.opened, echo.stopped) == ([], [])
     requests.request("Order.Create", {"Id": "1"})
     assert (echo.opened, echo.stopped) == ([""], [-1.0])
-
-
-def test_what_was_never_used_is_stopped_without_being_opened() -> None:
-    echo = Echo()
-    LazyRequests(lambda: echo, "").stop()
-    assert (echo.opened, echo.stopped) == ([], [])
