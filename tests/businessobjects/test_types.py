@@ -118,29 +118,9 @@ def test_what_is_no_ciphertext_is_refused_without_being_shown(value: object) -> 
     assert "2718" not in str(refused.value)
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_double_read_from_its_own_text_is_the_same(number: float) -> None:
-    assert text_converter("Double")(repr(number)) == number
-
-
-@given(st.integers())
-def test_an_integer_is_taken_exactly_when_it_has_32_bits(number: int) -> None:
-    try:
-        taken = typed_converter("Integer")(number)
-    except ValueError:
-        taken = None
-    fits = -(2**31) <= number < 2**31
-    assert taken == (number if fits else None)
-
-
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_every_32_bit_number_is_a_float(number: float) -> None:
     assert typed_converter("Float")(number) == struct.unpack("<f", struct.pack("<f", number))[0]
-
-
-@given(st.dates() | st.datetimes(timezones=st.sampled_from([datetime.UTC, None])))
-def test_every_day_and_every_moment_is_a_date(moment: datetime.date) -> None:
-    assert typed_converter("Date")(moment.isoformat()) == moment.isoformat()
 
 
 @given(st.text(max_size=30))

@@ -31,38 +31,28 @@ from connector.businessobjects.instance import BusinessObject
 class {first}:
     """Says who it is and what option it has."""
 
-    name = "{name}"
     mime_types = {types}
     options = {options}
 
     def __init__(self, options, definitions):
         self.definitions = definitions
-        self.who = f"{{self.name}} {{options['mark']}}" if options else self.name
+        self.who = " ".join([*(self.mime_types or ["{first}"]), *options.values()])
 
     def to_business_object(self, body, hint):
         return BusinessObject(self.definitions, "Order", "Create", {{"Id": self.who}})
 
     def to_body(self, bo):
         return self.who
+
+
 '''
-"""A class of a data handler."""
-
-
-def sources(names: Mapping[str, str], *, registered: bool) -> str:
-    """Handlers by the names of their classes. Those that are registered have a MIME type and an option."""
-    option = '(Option("mark", str, default="none", doc="What it says."),)' if registered else "()"
-    return "\n\n".join(
-        SOURCE.format(first=first, name=name, types=(name,) if registered else (), options=option)
-        for first, name in names.items()
-    )
-
-
-HANDLERS: Final = sources(
-    {"ByConnector": "connector's class", "ByRule": "rule's class", "ByDefault": "Default's class"},
-    registered=False,
+MARK: Final = '(Option("mark", str, default="none", doc="What it says."),)'
+HANDLERS: Final = "".join(
+    SOURCE.format(first=name, types=(), options="()") for name in ("ByConnector", "ByRule", "ByDefault")
 )
-PLUGINS: Final = sources({"One": "a/one", "Two": "a/two", "Three": "a/three"}, registered=True)
-
+PLUGINS: Final = "".join(
+    SOURCE.format(first=name, types=(f"a/{name.lower()}",), options=MARK) for name in ("One", "Two", "Three")
+)
 CONNECTOR: Final = {
     "class": {"DataHandlerClassName": "named:ByConnector"},
     "mime": {"DataHandlerMimeType": "a/one"},
@@ -81,14 +71,14 @@ DEFAULT: Final = {
 }
 EXPECTED: Final = {
     # connector, rule: who reads and writes, and with whose options, by each of DEFAULT
-    ("class", "none"): ("connector's class", "Default's class", "a/three connector", "connector's class"),
-    ("class", "class"): ("rule's class", "rule's class", "rule's class", "rule's class"),
+    ("class", "none"): ("ByConnector", "ByDefault", "a/three connector", "ByConnector"),
+    ("class", "class"): ("ByRule", "ByRule", "ByRule", "ByRule"),
     ("class", "mime"): ("a/two connector", "a/two connector", "a/two connector", "a/two default"),
-    ("class", "config"): ("connector's class", "Default's class", "a/three rule", "connector's class"),
-    ("mime", "none"): ("a/one connector", "Default's class", "a/three connector", "a/one default"),
-    ("mime", "class"): ("rule's class", "rule's class", "rule's class", "rule's class"),
+    ("class", "config"): ("ByConnector", "ByDefault", "a/three rule", "ByConnector"),
+    ("mime", "none"): ("a/one connector", "ByDefault", "a/three connector", "a/one default"),
+    ("mime", "class"): ("ByRule", "ByRule", "ByRule", "ByRule"),
     ("mime", "mime"): ("a/two connector", "a/two connector", "a/two connector", "a/two default"),
-    ("mime", "config"): ("a/one rule", "Default's class", "a/three rule", "a/one rule"),
+    ("mime", "config"): ("a/one rule", "ByDefault", "a/three rule", "a/one rule"),
 }
 
 

@@ -130,6 +130,8 @@ def test_objects_are_written_together_with_one_header() -> None:
     assert (one.splits, handler().splits) == (True, False)
     body = one.to_joint_body(bos)
     assert body == b"a,b,c\r\n0,,\r\n1,,\r\n2,,\r\n"
+    reason = tools.refusal(handler(TEXTS).to_business_object, body, ORDER)
+    assert reason == "found 3 records, expected one; set the option split"
     assert list(one.to_business_objects(body, ORDER)) == bos
     note = BusinessObject(SAMPLES, "Note", "Create", {"Text": "a"})
     with pytest.raises(MalformedData, match=r"^record 2: found a Note, expected a Customer"):

@@ -14,6 +14,7 @@ from connector.datahandlers.delimited_handler import DelimitedHandler
 from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
 from connector.datahandlers.namevalue_handler import NameValueHandler
 from connector.errors import MalformedData
+from connector.formats.datahandler import Hint
 from connector.formats.plan import MAX_DEPTH
 from tests.datahandlers.definitions import SAMPLES, WIDE, define, known, make, refusal
 from tests.tables import rows
@@ -69,6 +70,7 @@ def test_a_delimited_object_may_end_without_an_event_id_and_with_a_line_end() ->
     for end in ("", "~", "~Order_7", "\n", "~\r\n"):
         bo = handler.to_business_object(f"Order~Create~O-1~2.5~0~~hi{end}", None)
         assert bo.as_dict() == {"Id": "O-1", "Total": 2.5, "Line": [], "Text": "hi"}
+    assert handler.to_business_object("Order~Create~O-1~2.5~0~~hi", Hint("Order")).verb == "Create"
 
 
 def test_fixed_width_text_looks_as_in_the_source() -> None:

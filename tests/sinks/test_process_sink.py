@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import NotActive, TemporaryFailure, Unsubscribed
 from connector.sinks.calling import guard
@@ -27,9 +26,6 @@ from connector.sinks.subscriptions import Broker, Subscription
 from connector.testing.deployment import Deployment
 from connector.testing.sinks import ExternalSinkSuite, sample_event, sample_object
 from tests.tables import rows
-
-ORDER = Definition("Order", attributes={"Id": Attribute("Id", "String")}, verbs={"Create": Verb("Create")})
-DEFINITIONS = Definitions({"Order": ORDER})
 
 
 class TestProcess(ExternalSinkSuite):

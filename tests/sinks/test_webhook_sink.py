@@ -29,7 +29,6 @@ from connector.testing.deployment import Deployment
 from connector.testing.sinks import ExternalSinkSuite, sample_context, sample_event, sample_object
 from tests.sinks.web_server import Answer, Asked, WebServer, answer, drip, hang_up, raw, server, serving
 from tests.tables import Table, rows
-from tests.waiting import wait_for
 
 __all__ = ["server"]
 
@@ -365,18 +364,3 @@ def test_the_resolved_configuration_shows_no_header(tmp_path: Path) -> None:
     assert "https://h.example/{Text}?token=********" in text
     assert configuration.subscriptions[0].name == "Note https://h.example"
     assert "s3cr3t" not in text + repr(configuration.subscriptions)
-
-
-def test_a_kept_connection_that_the_server_has_closed_is_made_anew(server: WebServer) -> None:
-    def close(handler: BaseHTTPRequestHandler) -> None:
-        answer(204)(handler)
-        handler.close_connection = True
-
-    server.answers = [close]
-    made = sink(server.url)
-    made.deliver(sample_object(), sample_event())
-    wait_for(lambda: server.closed)
-    made.deliver(sample_object(), sample_event())
-    made.close()
-    first, second = server.asked
-    assert first.connection != second.connection

@@ -75,13 +75,11 @@ class WebServer:
     Attributes:
         asked: the requests so far.
         answers: for the next requests, one after the other. Then each gets 204.
-        closed: the number of connections that this server has closed.
     """
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.answers: list[Answer] = []
-        self.closed = 0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -103,12 +101,7 @@ class WebServer:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        class Server(ThreadingHTTPServer):
-            def shutdown_request(self, request: Any) -> None:
-                super().shutdown_request(request)
-                outer.closed += 1
-
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
