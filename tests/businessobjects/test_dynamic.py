@@ -31,12 +31,6 @@ def filled(definitions: Definitions, message: Message) -> dict[str, object]:
     return values
 
 
-def property_of(value: PropertyValue, kind: str) -> Message:
-    message = Message()
-    message.set_property("p", value, kind)
-    return message
-
-
 @pytest.fixture
 def full() -> Message:
     """A message with every header."""
@@ -152,7 +146,8 @@ def test_a_property_is_read_as_the_type_in_its_tag_or_refused_with_its_path(
     kind: str, attribute_type: str, value: PropertyValue, actual: str, kept: object
 ) -> None:
     part = Attribute("P", attribute_type, app_specific_info=f"name=p;type={kind}")
-    definitions, message = with_meta(properties=(part,)), property_of(value, actual)
+    definitions, message = with_meta(properties=(part,)), Message()
+    message.set_property("p", value, actual)
     if kept is REFUSED:
         assert refusal(filled, definitions, message).startswith("A: Meta.JMSProperties.P: ")
     else:

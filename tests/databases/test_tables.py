@@ -25,7 +25,7 @@ from connector.sinks.table.mapping import TableMapping, WrongExpression, source_
 from connector.sinks.table.rows import OnConflict, Operation, WrongTable
 from connector.sinks.table.sink import TableSpec
 from connector.sinks.table.values import converter
-from tests.databases.shop import Shop
+from tests.databases.conftest import Shop
 from tests.tables import rows
 
 

@@ -18,7 +18,7 @@ from connector.databases.handle import EventTransaction, TransactionEndRefused
 from connector.databases.outcomes import KEPT, prune, remove
 from connector.databases.settings import DatabaseSettings
 from connector.errors import ConnectorError, DatabaseProblem
-from tests.databases.shop import Shop
+from tests.databases.conftest import Shop
 from tests.postgres import PostgresServer
 from tests.tables import rows
 

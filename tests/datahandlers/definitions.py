@@ -1,21 +1,22 @@
-"""Definitions and handlers of the tests of data handlers, each in a few words."""
+"""Definitions and handlers of the tests of data handlers, and their shipped suite, each in a few words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers import json_handler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import DataHandler, resolve_options
-from connector.testing.datahandlers import sample_definitions
+from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
 
 VERBS = {name: Verb(name) for name in ("Create", "Update")}
 SAMPLES = sample_definitions()
@@ -148,3 +149,30 @@ def without_decoder() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(json_handler, "JsonDecoder", RefusingDecoder)
         yield
+
+
+class Suite(DataHandlerSuite):
+    """The shipped suite with attributes in place of its fixtures."""
+
+    HANDLERS: ClassVar[Sequence[DataHandler]] = ()
+    DEFINITIONS: ClassVar[Definitions] = SAMPLES
+    OBJECTS: ClassVar[Sequence[tuple[str, str, dict[str, Any]]]] = ()
+    """Type, verb and values of each object."""
+    BODIES: ClassVar[Sequence[Sample]] = ()
+    MALFORMED: ClassVar[Sequence[bytes]] = ()
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if self.HANDLERS and "handler" in metafunc.fixturenames:
+            metafunc.parametrize("handler", self.HANDLERS)
+
+    @pytest.fixture
+    def objects(self) -> Sequence[BusinessObject]:
+        return [BusinessObject(self.DEFINITIONS, *one) for one in self.OBJECTS]
+
+    @pytest.fixture
+    def samples(self) -> Sequence[Sample]:
+        return self.BODIES
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return self.MALFORMED

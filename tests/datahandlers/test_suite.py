@@ -21,8 +21,7 @@ from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.formats.datahandler import DataHandler, Hint
 from connector.testing.datahandlers import Sample
-from tests.datahandlers.definitions import WIDE, make
-from tests.datahandlers.suite import Suite
+from tests.datahandlers.definitions import WIDE, Suite, make
 
 CUSTOMER = Hint("Customer", "Create")
 NOTE = Hint("Note", "Create")

@@ -19,8 +19,7 @@ from connector.formats.catalogue import discover
 from connector.formats.datahandler import DataHandler, Hint
 from connector.formats.handlers import Handlers
 from connector.testing.datahandlers import Sample
-from tests.datahandlers.definitions import SAMPLES, define, known, make, refusal
-from tests.datahandlers.suite import Suite
+from tests.datahandlers.definitions import SAMPLES, Suite, define, known, make, refusal
 from tests.tables import rows, texts
 
 NOTE = Hint("Note", "Create")

@@ -115,25 +115,6 @@ def test_what_is_written_is_read(form: SeparatedValues, records: list[Fields]) -
     assert all(line or fields == [None] for fields, line in zip(records, lines, strict=True))
 
 
-@rows(
-    "text, reason, index, offset",
-    [
-        ('a,"b', 'the quote " is not closed', 1, 2),
-        ('a,"b\r\nc,d\r\n', 'the quote " is not closed', 1, 2),
-        ('a,"b"c,d', "found text after the closing quote, expected ',' or the end of the line", 1, 2),
-        ('a,"b" ,d', "found text after the closing quote", 1, 2),
-        ('a,b"c",d', 'found the quote " within a field without quotes', 1, 2),
-        ('a, "b",d', 'found the quote " within a field without quotes', 1, 2),
-        ('a\n\nb,c""', 'found the quote " within a field without quotes', 1, 5),
-    ],
-)
-def test_a_mistake_names_the_field(text: str, reason: str, index: int, offset: int) -> None:
-    with pytest.raises(FieldError) as refused:
-        read(FORMS[0], text)
-    assert reason in str(refused.value)
-    assert (refused.value.index, refused.value.offset) == (index, offset)
-
-
 def test_an_escape_at_the_end_is_a_mistake() -> None:
     with pytest.raises(FieldError, match=r"found '\\\\' at the end of the body"):
         read(FORMS[2], "a\\")
@@ -143,18 +124,6 @@ def test_fields_beyond_the_limit_are_not_kept() -> None:
     for text in ("a," * 50, '"a",' * 50, '"a""b",' * 50, '"a",b,b,b,' * 10, '"a",b,b,b,b,b,b,b,b,"c",d'):
         records = FORMS[0].read(text, 5)
         assert 5 < len(records.fields(next(iter(records)))) <= 12
-
-
-def test_lines_count_by_all_line_ends() -> None:
-    records = FORMS[0].read("a\nb\r\nc\rd\n\re", 10)
-    assert [records.line_of(records.start) for _ in records] == [1, 2, 3, 4, 6]
-
-
-def test_a_field_is_found_again() -> None:
-    text = 'x\r\na,"b\r\n""",c'
-    records = FORMS[0].read(text, 10)
-    places = [[records.offset_of(record, n) for n in range(record.count(",") + 1)] for record in records]
-    assert [[text[place] for place in line] for line in places] == [["x"], ["a", '"', "c"]]
 
 
 @rows("escape", ["", "\\"])
