@@ -51,6 +51,7 @@ FALSE = "total == `0.10000000000000000001`   total < `0.1`   big == `12345678901
         ("to_string(lines[0])", '{"price": 1.10, "n": 1}'),
         ("to_number(text)", Decimal("10.50")),
         ("to_number('7')", 7),
+        ("to_number(total)", Decimal("0.10")),
         ('`[0.1, {"a": 1.5}]`', [Decimal("0.1"), {"a": Decimal("1.5")}]),
     ],
 )

@@ -20,14 +20,6 @@ OTHER = parse_destination("queue://Other")
 FORMAT = Rule("B_Create", "B", "Create", "Cust_In")
 
 
-def test_a_rule_without_match_keys_never_matches() -> None:
-    rule = Rule("A_Create", "A", "Create", properties={"OutputFormat": "x"})
-    static = StaticMetaObject("MO_Config", [rule])
-    assert (static.match("x", INPUT), static.match(None, INPUT)) == ((), ())
-    assert static.entry("A", "Create") is not None
-    assert StaticMetaObject("MO_Config").match("Cust_In", INPUT) == ()
-
-
 URGENT = Rule("A_Create", "A", "Create", "F", selector="urgent = TRUE")
 BIG = Rule("B_Create", "B", "Create", jmespath="lines[?price > `100`]")
 

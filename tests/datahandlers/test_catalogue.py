@@ -96,12 +96,17 @@ def test_the_shipped_handlers_are_found_by_their_entry_points(tmp_path: Path) ->
 
 
 @pytest.mark.process
-def test_listing_imports_no_handler() -> None:
-    program = (
-        "import sys; from pathlib import Path; from connector.formats.catalogue import discover; "
-        "assert discover(Path('.')).mime_types; "
-        "sys.exit(any(name.startswith(('connector.datahandlers', 'lxml', 'orjson')) for name in sys.modules))"
-    )
+def test_listing_imports_no_handler_and_json_without_a_schema_no_library_of_schemas() -> None:
+    program = """if True:
+        import sys
+        from pathlib import Path
+        from connector.formats.catalogue import discover
+        assert discover(Path('.')).mime_types
+        assert not [n for n in sys.modules if n.startswith(('connector.datahandlers', 'lxml', 'orjson'))]
+        from tests.datahandlers.definitions import kind_of, make
+        make(kind_of('Json'))
+        assert 'jsonschema_rs' not in sys.modules
+    """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -24,7 +24,6 @@ from tests.datahandlers import definitions as tools
 from tests.datahandlers.definitions import SAMPLES, define, known, make
 from tests.tables import rows
 
-CUSTOMER = Hint("Customer", "Create")
 ORDER = Hint("Order", "Create")
 COLUMNS = {"Id": "String", "Text": "String", "Number": "Double", "Count": "Integer", "Done": "Boolean"}
 PLAIN = known(define("Order", **COLUMNS, Secret="Ciphertext 5"))
@@ -244,7 +243,7 @@ def test_objects_within_objects_without_end_do_not_hang() -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_header_is_refused(header: str, reason: str) -> None:
-    assert reason in refusal(f"{header}\n1,2,3", CUSTOMER, definitions=SAMPLES)
+    assert reason in refusal(f"{header}\n1,2,3", Hint("Customer"), definitions=SAMPLES)
 
 
 # --- mistakes ---------------------------------------------------------------------------------

@@ -188,12 +188,6 @@ def test_a_width_comes_from_the_digits_and_a_number_is_never_cut() -> None:
     assert "Amount has 9 characters, expected at most 8" in refusal(handler.to_body, bo)
 
 
-def test_a_template_writes_the_digits() -> None:
-    bo = BusinessObject(KNOWN, "Payment", "Create", {"Amount": "1e3", "Rate": ["1.50", "1e-9"]})
-    handler = make("Template", text="{{ Amount }} {% for one in Rate %}[{{ one }}]{% endfor %}")
-    assert handler.to_body(bo) == b"1000 [1.50][0.000000001]"
-
-
 # --- Python ------------------------------------------------------------------------------------
 
 

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 import tracemalloc
 from pathlib import Path
@@ -117,17 +115,6 @@ def test_the_document_is_checked_as_it_is_sent(tmp_path: Path) -> None:
     bo = BusinessObject(SAMPLES, "Note", "Create", {"Text": "a"})
     assert handler(path, write_type=False).to_body(bo) == b'{"Text":"a"}'
     assert "found an object with 'BusinessObject'" in refused(handler(path).to_body, bo)
-
-
-@pytest.mark.process
-def test_the_library_is_loaded_only_for_the_option() -> None:
-    program = (
-        "import sys; from connector.datahandlers.json_handler import JsonHandler; "
-        "from connector.testing.datahandlers import sample_definitions; "
-        "JsonHandler({**{o.name: o.default for o in JsonHandler.options}}, sample_definitions()); "
-        "sys.exit('jsonschema_rs' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 # --- alternatives -----------------------------------------------------------------------------

@@ -103,10 +103,12 @@ def test_a_body_of_one_attribute_is_no_list(kind: str) -> None:
     assert "Tag is a list of values" in refusal(handler.to_body, article({"Tag": ["YQ=="]}))
 
 
-def test_a_template_sees_a_list() -> None:
-    text = "{% for one in Tag %}[{{ one }}]{% endfor %}{{ Size|join('+') }}{{ Part[0].Size[0] }}"
-    bo = article({"Tag": ["a", "b"], "Size": [1, 2], "Part": [{"Size": [7]}]})
-    assert make(kind_of("Template"), text=text).to_body(bo) == b"[a][b]1+27"
+def test_a_template_sees_a_list_and_the_digits_of_decimals() -> None:
+    text = (
+        "{% for one in Rebate %}[{{ one }}]{% endfor %}{{ Size|join('+') }}{{ Part[0].Size[0] }} {{ Price }}"
+    )
+    values = {"Rebate": ["1.50", "1e-9"], "Size": [1, 2], "Part": [{"Size": [7]}], "Price": "1e3"}
+    assert make(kind_of("Template"), text=text).to_body(article(values)) == b"[1.50][0.000000001]1+27 1000"
 
 
 # --- XML ---------------------------------------------------------------------------------------

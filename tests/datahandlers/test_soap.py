@@ -209,10 +209,6 @@ def test_zeep_writes_what_we_read_and_reads_what_we_write(tmp_path: Path, versio
     order = handler(version).to_business_object(sent, Hint("Order", "Create"))
     assert order.as_dict() == ORDER
     assert handler(version).to_business_object(sent, None).type == "Order"
-
-
-@rows("version", ["1.1", "1.2"])
-def test_zeep_reads_our_faults_and_we_read_them_back(tmp_path: Path, version: str) -> None:
     values = {"Code": "soap:Client", "Reason": "no <stock>", "Actor": "urn:a", "Detail": "<why>none</why>"}
     fault = BusinessObject(SHOP, "Fault", "Create", values)
     body = handler(version).to_body(fault)

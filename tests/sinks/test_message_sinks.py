@@ -212,9 +212,6 @@ def test_an_attribute_that_is_gone_is_passed_over_and_other_changes_are_mistakes
 )
 def test_the_queue_is_named_after_all_that_it_belongs_to(names: tuple[str, str, str], name: str) -> None:
     assert str(load_queue(*names)) == f"queue://{name}"
-
-
-def test_queues_of_long_names_are_different() -> None:
     first, second = (load_queue("shop", "host", "ö" * 300 + end) for end in "ab")
     assert first != second
     assert len(first.name) <= 200

@@ -74,6 +74,7 @@ def write(directory: Path, name: str, text: str) -> None:
     ],
 )
 def test_a_function_beside_the_configuration_is_found(tmp_path: Path, file: str, reference: str) -> None:
+    write(tmp_path, "package.py", "def f(bo, event): return 'a package of its name comes before a module'\n")
     write(tmp_path, file, "def f(bo, event): return 42\nclass Group:\n    f = staticmethod(f)\n")
     assert load_process(reference, str(tmp_path))(None, None) == 42
 
@@ -91,12 +92,6 @@ def test_two_deployments_have_a_module_of_one_name_each(tmp_path: Path) -> None:
         write(tmp_path / str(number), "processes.py", f"def f(bo, event): return {number}\n")
     found = [load_process("processes:f", str(tmp_path / str(n)))(None, None) for n in (1, 2)]
     assert found == [1, 2]
-
-
-def test_a_package_comes_before_a_module_of_its_name_as_in_an_import(tmp_path: Path) -> None:
-    write(tmp_path, "orders.py", "def f(bo, event): return 'module'\n")
-    write(tmp_path, "orders/__init__.py", "def f(bo, event): return 'package'\n")
-    assert load_process("orders:f", str(tmp_path))(None, None) == "package"
 
 
 def test_a_module_is_run_once_for_all_its_functions(tmp_path: Path) -> None:
