@@ -175,12 +175,6 @@ def test_no_list_is_a_comment_or_an_instruction(kind: str) -> None:
         make(kind_of("Xml"), definitions).to_business_object(b"<T/>", Hint("T", "Create"))
 
 
-def test_a_fault_has_no_lists() -> None:
-    definitions = known(define("T", Code="String*"))
-    with pytest.raises(ValueError, match=r"FaultObject: T.Code is no single value"):
-        make(kind_of("Soap"), definitions, FaultObject="T")
-
-
 # --- the object --------------------------------------------------------------------------------
 
 

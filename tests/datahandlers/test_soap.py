@@ -137,6 +137,13 @@ def test_the_detail_of_a_fault_may_be_as_long_as_a_body() -> None:
     assert handler.to_business_object(handler.to_body(bo), Hint("Fault", "Create")) == bo
 
 
+def test_a_fault_is_an_object_of_single_values() -> None:
+    with pytest.raises(ValueError, match="FaultObject: there is no business object 'Nothing'"):
+        soap(SOAP, FaultObject="Nothing")
+    with pytest.raises(ValueError, match=r"FaultObject: T\.Code is no single value"):
+        soap(known(define("T", Code="String*")), FaultObject="T")
+
+
 # --- with zeep --------------------------------------------------------------------------------
 
 WSDL = """<wsdl:definitions xmlns:wsdl="http://schemas.xmlsoap.org/wsdl/" xmlns:xs="http://www.w3.org/2001/XMLSchema"
@@ -218,5 +225,3 @@ def test_zeep_writes_what_we_read_and_reads_what_we_write(tmp_path: Path, versio
     assert etree.tostring(found.detail[0]).startswith(b"<why")
     assert handler(version).to_business_object(body, Hint("Fault", "Create")) == fault
     assert handler(version).to_business_object(body, None)["Reason"] == "no <stock>"
-    with pytest.raises(ValueError, match="FaultObject: there is no business object 'Nothing'"):
-        soap(SOAP, FaultObject="Nothing")
