@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -384,3 +386,38 @@ def test_the_csv_module_reads_what_is_written(dialect: dict[str, Any], rows: lis
     reading = {name: value for name, value in dialect.items() if name != "lineterminator"}
     reading |= {"doublequote": dialect["escapechar"] is None, "quoting": csv.QUOTE_MINIMAL, "strict": True}
     assert list(csv.reader(io.StringIO(body, newline=""), **reading)) == [["a", "b", "c"], *rows]
+
+
+NUMBERS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "Id": st.text(st.sampled_from('aé", \n€'), min_size=1),
+            "Text": st.none() | st.text(st.sampled_from('aé", \n€'), min_size=1),
+            "Number": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+            "Count": st.integers(-(2**31), 2**31 - 1),
+            "Done": st.booleans(),
+        }
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=100)
+@given(rows=NUMBERS)
+def test_pandas_reads_the_types_of_what_is_written(rows: list[dict[str, Any]]) -> None:
+    body = handler().to_joint_body([order(row) for row in rows])
+    frame = pandas.read_csv(
+        io.BytesIO(body),
+        dtype={"Id": str, "Text": str, "Secret": str},
+        na_values=[""],
+        keep_default_na=False,
+        float_precision="round_trip",
+    )
+    for row, found in zip(rows, frame.to_dict("records"), strict=True):
+        for name, value in row.items():
+            if value is None:
+                assert isinstance(found[name], float)
+                assert math.isnan(found[name])
+            else:
+                assert found[name] == value
