@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import tempfile
 import textwrap
 import threading
 import time
@@ -23,6 +20,7 @@ from connector.messaging.message import Message
 from connector.service.loop import Service
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.quick_folder import quick_folder
 
 OBJECTS = """\
 business_object: Customer
@@ -229,13 +227,6 @@ class EventDeployment(Deployment):
         for identity, name in names.items():
             self.drop("customers", customer(name), f"4.{identity}.T")
 
-    def drop_in_turn(self, queue: str, body: str, *names: str) -> None:
-        """Drops files of which each is a second younger than the one before it."""
-        for number, name in enumerate(names):
-            self.drop(queue, body, name)
-            moment = 1_700_000_000 + number
-            os.utime(Path(self.folders(queue).target) / name, (moment, moment))
-
     def drain(self, **how: Any) -> InProcessAdapter:
         """Runs the adapter until its inputs are empty. Returns it, which has ended, for its summary."""
         with self.running(**how) as adapter:
@@ -372,15 +363,8 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """A bench whose root is in memory where this machine has such a place."""
-    memory = Path("/dev/shm")
-    if memory.is_dir() and os.access(memory, os.W_OK):
-        root = Path(tempfile.mkdtemp(prefix="connector-test-", dir=memory))
-        try:
-            yield Bench(tmp_path, root / "data")
-        finally:
-            shutil.rmtree(root, ignore_errors=True)
-    else:
-        yield Bench(tmp_path, tmp_path / "data")
+    with quick_folder(tmp_path) as folder:
+        yield Bench(tmp_path, folder / "data")
 
 
 @pytest.fixture(params=["dropbox", "memory", "sqlite", "postgresql"])

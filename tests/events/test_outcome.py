@@ -12,20 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.events.grouped_log import GroupedLog
-from connector.events.outcome import (
-    Outcome,
-    history,
-    join_names,
-    pack_prepared,
-    split_names,
-    unpack_prepared,
-)
+from connector.events.outcome import Outcome, history
 from connector.events.summary import Summary
 from connector.events.task import MAX_REASON, shorten
 from connector.events.task_answer import pack_answer, unpack_answer
-from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.settlement import Prepared
 from connector.operate.reasons import group_id
 from connector.status import OutcomeKind
 from connector.text.alike import mask
@@ -102,17 +93,6 @@ def test_a_journal_of_an_earlier_version_is_read(written: list[Any], read: Outco
 def test_what_is_no_outcome_is_refused(values: list[Any]) -> None:
     with pytest.raises(ValueError, match="is no outcome"):
         Outcome.from_list(values)
-
-
-def test_a_prepared_message_is_found_again() -> None:
-    prepared = Prepared(("q/working/x", "q/target/x"), Destination("queue", "erp"))
-    unpacked = unpack_prepared(orjson.loads(orjson.dumps(pack_prepared(prepared))))
-    assert (tuple(unpacked.handle), unpacked.destination) == (prepared.handle, prepared.destination)
-
-
-@given(st.lists(texts.filter(bool), max_size=6))
-def test_names_of_subscriptions_survive_in_one_property(names: list[str]) -> None:
-    assert split_names(join_names(names)) == tuple(names)
 
 
 @given(st.text(max_size=9000) | st.text(min_size=200, max_size=900).map(lambda text: text * 40))
@@ -230,6 +210,7 @@ def test_a_run_of_everything_is_told_as_it_was(bench: Bench) -> None:
     assert {key: document[key] for key in numbers} == numbers
     claimed = {name: counts["claimed"] for name, counts in document["destinations"].items()}
     assert claimed == {"queue://orders": 19, "queue://customers": 1}
+    assert document["destinations"]["queue://orders"]["expired"] == 1
     found = Counter(KINDS[event["outcome"]] for event in document["events"])
     assert found == {name: number for name, number in kinds.items() if number}
     assert next(event for event in document["events"] if event["id"] == "ID:p3") == {
@@ -241,13 +222,6 @@ def test_a_run_of_everything_is_told_as_it_was(bench: Bench) -> None:
         "reason": None,
     }
     assert all(event["reason"] for event in document["events"] if event["outcome"] != "published")
-
-
-def test_events_are_told_in_the_order_of_taking_whenever_tasks_end(bench: Bench) -> None:
-    deployment = bench.deploy(order="none", PollQuantity=7)
-    names = [f"x{n * 7 % 20:02}" for n in range(20)]
-    deployment.drop_in_turn("orders", ORDER, *(f"4.{name}.T" for name in names))
-    assert list(deployment.outcomes(parallelism=3)) == [f"ID:{name}" for name in names]
 
 
 # -- lines of the log: one of each group and minute, and how many it stands for --------------------------

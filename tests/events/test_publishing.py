@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connector.events.outcome import split_names
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 from connector.status import ReturnCode
-from tests.events.conftest import A_AND_B, OBJECTS, Bench, customer, placeless
+from tests.events.conftest import A_AND_B, Bench, customer, logged, placeless
 from tests.tables import Table, rows
 
 A_AND_QUEUE = (
@@ -20,27 +17,10 @@ A_AND_QUEUE = (
 )
 
 
-def test_patterns_and_verbs_decide_who_gets_it_in_the_order_of_the_configuration(bench: Bench) -> None:
-    some = {"object": "Order*", "verbs": ["Cancel"], "process": "processes:b", "name": "b"}
-    every = {"object": "Order?*", "process": "processes:a", "name": "a"}
-    line = {"object": "OrderLine", "process": "processes:b", "name": "line"}
-    deployment = bench.deploy(subscriptions=[some, line, every])
-    for kind, verb in (("Order", "Create"), ("Order", "Cancel"), ("OrderLine", "Create")):
-        body = f'{{"BusinessObject": "{kind}", "Verb": "{verb}"}}'
-        deployment.drop("orders", body, f"4.{kind}-{verb}.T")
-    assert deployment.outcomes() == {
-        "ID:Order-Create": ("unsubscribed", "no subscription wants Order.Create"),
-        "ID:Order-Cancel": ("published", ""),
-        "ID:OrderLine-Create": ("published", ""),
-    }
-    called = [f"{call['id'][3:]} {call['who']}" for call in bench.calls()]
-    assert called == ["Order-Cancel b", "OrderLine-Create b", "OrderLine-Create a"]
-
-
 NOBODY = "a: unsubscribed too small; b: unsubscribed"
 
 
-def test_what_the_answers_of_two_processes_come_to(bench: Bench) -> None:
+def test_what_the_answers_of_two_processes_come_to(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     answers: dict[str, tuple[str, str, str, str | None]] = {
         "both return": ("", "published", "", "a;b"),
         "one raises": ("a: fail no stock", "failed", "a: ValueError: no stock", "b"),
@@ -66,6 +46,8 @@ def test_what_the_answers_of_two_processes_come_to(bench: Bench) -> None:
                 assert properties.get("connector_delivered") == delivered
                 assert properties.get("connector_reason", "") == said
     assert bench.called("a") == bench.called("b") == ids
+    lines = logged(caplog, "a business process has failed")
+    assert [line["message_id"] for line in lines] == [ids[n] for n in (1, 2, 2, 5, 6, 7, 8)]
 
 
 def test_a_process_that_is_not_active_keeps_the_message_until_it_wakes_up(bench: Bench) -> None:
@@ -116,7 +98,8 @@ def test_a_repaired_event_keeps_who_has_confirmed_and_the_event_before_it(bench:
         adapter.poll()
     assert (bench.callers(), len(deployment.names("crm"))) == (["a", "b", "b", "b"], 1)
     properties = deployment.properties("archive", identity)
-    told = {"attempts": 3, "outcome": "published", "event_id": "ID:far", "reason": None}
+    told = {"attempts": 3, "outcome": "published", "event_id": "ID:far", "reason": None, "kind": None}
+    told |= dict.fromkeys(("object", "verb", "subscription", "place"))
     assert {name: properties.get(f"connector_{name}") for name in told} == told
 
 
@@ -131,91 +114,7 @@ def test_an_archived_event_moved_back_is_processed_anew_by_all(bench: Bench) -> 
     assert deployment.properties("archive", "ID:1")["connector_attempts"] == 2
 
 
-# -- what a process is told and returns ---------------------------------------------------------------
-
-TELLING = """\
-import os
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-def tell(bo, event):
-    with open(os.path.join(HERE, "told"), "a") as file:
-        file.write(f"{event.subscription} {event.id}\\n")
-    event.subscription = "changed"
-
-def answer(bo, event):
-    tell(bo, event)
-    return {"CustomerId": "8"}
-"""
-
-
-def test_what_a_process_returns_and_nobody_awaits_is_logged_once(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    processes = {"one": "answer", "two": "answer", "": "tell", "awaited": "answer"}
-    subscriptions: list[dict[str, Any]] = [
-        {"object": "Customer", "process": f"processes:{process}", **({"name": name} if name else {})}
-        for name, process in processes.items()
-    ]
-    subscriptions[-1]["reply"] = True
-    deployment = bench.deploy(subscriptions=subscriptions, processes=TELLING)
-    ids = [deployment.send("customers", customer(), reply_to="queue://replies") for _ in range(3)]
-    found = deployment.outcomes()
-    assert {kind for kind, _ in found.values()} == {"published"}, "returning anything means done"
-    names = ("one", "two", "Customer processes:tell", "awaited")
-    told = (bench.directory / "told").read_text().splitlines()
-    assert told == [f"{name} {identity}" for identity in ids for name in names]
-    lines = [record for record in caplog.records if "returned" in record.message]
-    found_lines = [(vars(one)["subscription"], vars(one)["message_id"]) for one in lines]
-    assert found_lines == [("one", ids[0]), ("two", ids[0])]
-    assert {(one.levelname, one.getMessage()) for one in lines} == {
-        ("WARNING", "a process returned a value, but its subscription does not set reply: true")
-    }
-
-
 # -- destinations ------------------------------------------------------------------------------------
-
-
-def test_a_destination_gets_the_object_once_with_the_settlement(bench: Bench) -> None:
-    deployment = bench.deploy(subscriptions=[A_AND_QUEUE[1]])
-    deployment.drop("customers", '{"CustomerId": "7", "Address": []}', "8.1.T..c.replies.IN.xI=1")
-    deployment.outcomes()
-    (sent,) = deployment.messages("crm")
-    body = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "7", "Address": []}
-    assert (json.loads(sent.body), sent.type, sent.correlation_id) == (body, "CUST_OUT", "c")
-    assert (sent.message_class, sent.expiration, sent.delivery_count) == ("T", 0, 1)
-    assert (sent.message_id == "ID:1", len(deployment.names("archive"))) == (False, 1)
-    assert deployment.names("crm", "working") == []
-
-
-CHAIN = OBJECTS.replace(
-    "rules:\n",
-    "Default: {DeliveryMode: NonPersistent}\n"
-    "rules:\n"
-    "  Customer_Update: {InputDestination: queue://crm, Priority: 9, DeliveryMode: Persistent}\n",
-)
-"""Customers are created by one queue and updated by the next."""
-
-HOPS = (
-    {"object": "Customer", "verbs": ["Create"], "destination": "queue://crm"},
-    {"object": "Customer", "verbs": ["Update"], "destination": "queue://billing"},
-)
-
-
-def test_what_is_sent_names_its_event_and_the_next_hop_names_its_own(bench: Bench) -> None:
-    deployment = bench.deploy(objects=CHAIN, subscriptions=HOPS[:1], InputDestination="queue://customers")
-    first = deployment.send("customers", customer(), priority=3)
-    deployment.outcomes()
-    deployment = bench.deploy(objects=CHAIN, subscriptions=HOPS[1:], InputDestination="queue://crm")
-    deployment.outcomes()
-    (last,) = deployment.messages("billing")
-    second = str(last.properties["connector_event_id"])
-    archived = deployment.copy("archive", second)
-    assert archived.properties["connector_event_id"] == first
-    assert archived.properties["connector_outcome"] == "published"
-    assert "connector_event_id" not in deployment.properties("archive", first)
-    assert (archived.priority, archived.delivery_mode) == (3, NON_PERSISTENT), "as the event, and as Default"
-    assert (last.priority, last.delivery_mode) == (9, PERSISTENT), "as the entry of the rule"
 
 
 @rows(

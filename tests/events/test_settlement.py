@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import datetime
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connector.errors import ProviderError
-from connector.messaging.message import Message
-from connector.status import ReturnCode
 from tests.events.conftest import ORDER, Bench, EventDeployment, customer, logged
 from tests.tables import Table, rows
 from tests.waiting import now_ms, until_past
@@ -39,7 +35,6 @@ def a(bo, event):
     if event.delivery_count == 1:
         raise ValueError("Größe & Maß = 100 %;" * 200)
 """
-RAISES = "def a(bo, event): raise ValueError({!r})\n"
 
 
 def test_a_copy_carries_where_from_what_when_why_and_how_often(bench: Bench) -> None:
@@ -106,50 +101,7 @@ def test_long_headers_and_a_long_reason_survive_the_way_to_the_error_queue_and_b
     assert len(list(headers.iterdir())) <= 1  # no sidecar is left of what it was before
 
 
-def test_a_message_that_is_moved_back_many_times_counts_every_attempt(bench: Bench) -> None:
-    deployment = bench.deploy(processes=RAISES.format("no"), subscriptions=ONLY_ORDERS)
-    deployment.drop("orders", ORDER, "a bare name")
-    with deployment.running() as adapter:
-        for attempt in range(1, 5):
-            adapter.poll()
-            properties = deployment.properties("error", "a bare name")
-            assert properties["connector_attempts"] == attempt
-            assert properties["connector_origin_destination"] == "queue://orders"
-            deployment.move("error", "orders")
-    assert sum(1 for name in properties if name.startswith("connector_")) == 10
-
-
-def test_a_copy_destination_that_cannot_be_written_stops_the_poll_and_keeps_the_message(bench: Bench) -> None:
-    deployment = bench.deploy(subscriptions=ONLY_ORDERS, RestartRetryCount=0)
-    deployment.drop("orders", "{", "4.bad.T")
-    deployment.drop("orders", ORDER, "4.good.T")
-    with deployment.running() as adapter:
-        error = Path(deployment.folders("error").target)
-        error.rmdir()
-        error.write_text("in the way")
-        report = adapter.poll()
-        assert report.code is ReturnCode.APPRESPONSETIMEOUT
-        assert "queue://error" in report.reason
-        assert "remove what stands in the way" in report.reason
-        assert adapter.summary.total.claimed == 0
-        with pytest.raises(ProviderError, match="start it first"):
-            adapter.poll()
-    assert (len(deployment.names("orders", "processing")), deployment.names("archive")) == (2, [])
-    error.unlink()
-    error.mkdir()
-    deployment.drain()
-    # what the journal says was done is settled, and not delivered again
-    assert bench.called() == ["ID:good"]
-    assert len(deployment.names("error")) == len(deployment.names("archive")) == 1
-
-
 # -- the kind and the place of a reason ------------------------------------------------------------------
-
-
-def told(message: Message) -> dict[str, Any]:
-    names = ("kind", "object", "verb", "subscription", "place")
-    found = {name: message.properties.get(f"connector_{name}") for name in names}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 OF_A = {"object": "Customer", "verb": "Create", "subscription": "a"}
@@ -164,44 +116,32 @@ KINDS = {
     customer("a: hang"): {"kind": "timeout", "subscription": "a"},
     '{"BusinessObject": "Note"}': {"kind": "unsubscribed", "object": "Note", "verb": "Create"},
     '{"BusinessObject": "Nothing"}': {"kind": "unsubscribed"},
+    ORDER: {"kind": "send_failed", "object": "Order", "verb": "Create", "subscription": "crm"},
 }
 
 
 @pytest.mark.process
 def test_a_copy_says_what_kind_of_reason_it_has(bench: Bench) -> None:
     one = {"object": "Customer", "process": "processes:a", "name": "a", "timeout": "1s"}
-    deployment = bench.deploy(subscriptions=[one], max_attempts=1, max_body="2KiB")
+    crm = {"object": "Order", "destination": "queue://crm", "name": "crm", "mime_type": "text/plain"}
+    deployment = bench.deploy(subscriptions=[one, crm], max_attempts=1, max_body="2KiB")
     for number, body in enumerate(KINDS):
         deployment.drop("orders", body, f"4.{number}.T")
     deployment.drain(isolated=True)
     copies = [*deployment.messages("error"), *deployment.messages("unsubscribed")]
-    found = {copy.message_id: told(copy) for copy in copies}
+    names = ("kind", "object", "verb", "subscription", "place")
+    found = {
+        copy.message_id: {
+            name: copy.properties[key] for name in names if (key := f"connector_{name}") in copy.properties
+        }
+        for copy in copies
+    }
     with Table() as table:
         for number, (body, expected) in enumerate(KINDS.items()):
             with table.row(body[:60]):
-                place = found[f"ID:{number}"].pop("place", "none")
+                place = str(found[f"ID:{number}"].pop("place", "none"))
                 assert found[f"ID:{number}"] == expected
                 assert place.startswith("processes.py:") is (expected["kind"] in ("refused", "temporary"))
-
-
-def test_a_message_that_cannot_be_sent_on_names_its_subscription(bench: Bench) -> None:
-    one = {"object": "Customer", "destination": "queue://crm", "name": "crm", "mime_type": "text/csv"}
-    deployment = bench.deploy(subscriptions=[one])
-    deployment.send("queue://customers", '{"CustomerId": "1", "Address": [{"City": "x"}]}')
-    deployment.drain()
-    (copy,) = deployment.messages("queue://error")
-    assert told(copy) == {"kind": "send_failed", **OF_A, "subscription": "crm"}
-    assert str(copy.properties["connector_reason"]).startswith("crm: MalformedData: ")
-
-
-def test_the_properties_go_when_the_message_is_processed_again(bench: Bench) -> None:
-    deployment = bench.deploy()
-    deployment.drop_customers(x="a: fail")
-    deployment.drain()
-    assert told(deployment.copy("error", "ID:x"))["kind"] == "refused"
-    deployment.move("error", "customers", customer())
-    deployment.drain()
-    assert told(deployment.copy("archive", "ID:x")) == {}
 
 
 # -- keep_archive and its like ---------------------------------------------------------------------------
