@@ -19,7 +19,7 @@ from tests.events.conftest import IN_MEMORY, Bench, EventDeployment, serving, wi
 
 RULES = "  Order_Create: {OutputDestination: queue://asked, ResponseTimeout: 60000}\n"
 
-FRONT = '''\
+FRONT = """\
 import json, os, signal, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -41,9 +41,6 @@ def ask_without_waiting(customer, event):
     futures = [event.request_async("Order.Create", {"Id": str(number)}) for number in range(5)]
     note(answers=[future.result(120).as_dict() for future in futures])
 
-def ask_for_nothing(customer, event):
-    event.request("Ordre.Create", {})
-
 def ask_in_vain(customer, event):
     note(count=event.delivery_count)
     event.request("Order.Create", {"Id": "1"}, timeout=60_000)
@@ -57,18 +54,14 @@ def ask_in_a_child(event):
             note(error=str(error))
         os._exit(0)
     os.waitpid(child, 0)
-
-def look(customer, event):
-    """How many clients there are before and after a request, where the customer asks for one."""
-    clients = os.path.join(customer["Name"], "dropboxmq", "clients")
-    before = len(os.listdir(clients))
-    if customer["CustomerId"] != "0":
-        event.request("Order.Create", {"Id": "1"})
-    note(before=before, after=len(os.listdir(clients)))
-'''
+"""
 
 BACK = """\
+import os
+
 def serve(order, event):
+    with open(os.path.join(os.path.dirname(__file__), "askers"), "a") as file:
+        print(event.message.reply_to, file=file)
     if order["Id"] == "13":
         raise ValueError("no luck")
     return {"Id": f"seen {order['Id']}"}
@@ -92,6 +85,10 @@ class TwoAdapters:
             InputDestination="queue://customers",
             **settings,
         )
+
+    def askers(self) -> set[str]:
+        """The queues in which replies were awaited."""
+        return set((self._back.directory / "askers").read_text().split())
 
     @contextmanager
     def answering(self, memory: AdapterProvider | None = None) -> Iterator[None]:
@@ -150,6 +147,7 @@ def test_a_process_asks_another_adapter_and_goes_on_with_its_answer(two: TwoAdap
     errors = [note["error"] for note in two.answers() if "error" in note]
     assert [error.startswith(refused) for error in errors] == [True] * isolated
     assert (os.getpid() in {note["pid"] for note in notes}) is not isolated
+    assert len(two.askers()) == (2 if isolated else 1), "each worker has one client for all its requests"
     if isolated:
         deployment.outcomes()  # removes what the killed worker has left
     assert two.remains() == []
@@ -162,26 +160,6 @@ def test_a_process_may_have_several_requests_on_their_way_and_memory_will_do(two
         deployment.drain()
     (note,) = two.answers()
     assert [answer["object"]["Id"] for answer in note["answers"]] == [f"seen {n}" for n in range(5)]
-
-
-def test_a_client_is_opened_by_the_first_request_and_serves_all_of_them(two: TwoAdapters) -> None:
-    deployment = two.asking("look")
-    for number in (0, 1, 1):
-        deployment.send("customers", customer(number, str(two.bench.root)))
-    with two.answering():
-        deployment.outcomes()
-    none, first, second = [(note["before"], note["after"]) for note in two.answers()]
-    assert none[0] == none[1] == first[0]
-    assert first[1] > first[0]
-    assert second == (first[1], first[1])
-
-
-def test_a_wrong_call_is_the_fault_of_the_process(two: TwoAdapters) -> None:
-    deployment = two.asking("ask_for_nothing")
-    identity = deployment.send("customers", customer())
-    kind, reason = deployment.outcomes()[identity]
-    assert (kind, reason.startswith("asking: UnknownBusinessObject: ")) == ("failed", True)
-    assert "did you mean 'Order'" in reason
 
 
 @pytest.mark.process

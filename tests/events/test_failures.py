@@ -18,8 +18,7 @@ from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
 from connector.log import LogSettings, set_up_logging
 from connector.service.adapter import Adapter
-from connector.status import ReturnCode
-from tests.events.conftest import ORDER, Bench, EventDeployment, handler, outcomes_of, with_rules
+from tests.events.conftest import ORDER, Bench, EventDeployment, handler, with_rules
 from tests.tables import rows
 
 HELPERS = """\
@@ -46,8 +45,6 @@ def grouped(order, event): raise ExceptionGroup("several", [ValueError("one"), K
 def bottomless(order, event): bottomless(order, event)
 def long_text(order, event): raise ValueError("x" * 100_000)
 wants_more = lambda order, event, more: 0
-def unsubscribed(order, event): raise connector.Unsubscribed("too small")
-def inactive(order, event): raise connector.NotActive("asleep")
 def busy(order, event): raise connector.TemporaryFailure("locked")
 def ends(order, event): raise SystemExit(3)
 def typed(order, event): order["Id"] = 7
@@ -125,8 +122,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogLines]:
     root.setLevel(before[2])
 
 
-def deploy(bench: Bench, process: str, **more: Any) -> EventDeployment:
-    subscription = {"object": "Order", "process": f"processes:{process}", "name": "shop", **more}
+def deploy(bench: Bench, process: str) -> EventDeployment:
+    subscription = {"object": "Order", "process": f"processes:{process}", "name": "shop"}
     deployment = bench.deploy(subscriptions=[subscription], processes=PROCESSES)
     deployment.write("lib/helpers.py", HELPERS)
     deployment.drop("orders", ORDER, "4.1.T")
@@ -138,18 +135,18 @@ def deploy(bench: Bench, process: str, **more: Any) -> EventDeployment:
     [
         ("direct", "ValueError: x", "processes.py:9"),
         ("deep", "ValueError: no such order", "lib/helpers.py:3"),
-        ("chained", "KeyError: 'wrapped'", "processes.py:28"),
+        ("chained", "KeyError: 'wrapped'", "processes.py:26"),
         ("in_a_library", "JSONDecodeError: ", "processes.py:11"),
         ("mute", "Mute", "processes.py:12"),
         ("syntax", "SyntaxError: ", "processes.py:13"),
         ("grouped", "ExceptionGroup: several (2 sub-exceptions)", "processes.py:14"),
         ("bottomless", "RecursionError: ", "processes.py:15"),
-        ("thousand", "KeyError: 999", "processes.py:34"),
+        ("thousand", "KeyError: 999", "processes.py:32"),
         ("long_text", "ValueError: xxx", "processes.py:16"),
         ("wants_more", "TypeError: ", "processes.py:17"),
-        ("busy", "TemporaryFailure: locked", "processes.py:20"),
-        ("ends", "SystemExit: 3", "processes.py:21"),
-        ("typed", "MalformedData: ", "processes.py:22"),
+        ("busy", "TemporaryFailure: locked", "processes.py:18"),
+        ("ends", "SystemExit: 3", "processes.py:19"),
+        ("typed", "MalformedData: ", "processes.py:20"),
     ],
 )
 def test_what_a_process_raises_is_logged_once_and_its_place_is_kept(
@@ -182,37 +179,6 @@ def test_a_traceback_has_the_chain_or_all_frames(
     frames = ["connector/sinks/process/sink.py", "processes.py", "json/decoder.py"]
     positions = [line["exception"].index(word) for word in (frames if debug else chain)]
     assert positions == sorted(positions)
-
-
-@rows(
-    "process, code, said",
-    [
-        ("unsubscribed", ReturnCode.SUCCEED, "shop: Unsubscribed: too small"),
-        ("inactive", ReturnCode.APPRESPONSETIMEOUT, "shop: NotActive: asleep"),
-    ],
-)
-def test_an_answer_is_no_failure(
-    bench: Bench, log: LogLines, process: str, code: ReturnCode, said: str
-) -> None:
-    with deploy(bench, process).running() as adapter:
-        report = adapter.poll()
-    assert (report.code, report.reason or outcomes_of(adapter)["ID:1"][1]) == (code, said)
-    assert [line for line in log.all() if "exception" in line] == []
-
-
-def test_a_temporary_failure_is_logged_when_the_retries_are_used_up(bench: Bench, log: LogLines) -> None:
-    reason = "shop: TemporaryFailure: locked (tried 3 times) (processes.py:20)"
-    assert deploy(bench, "busy", retries=2).outcomes() == {"ID:1": ("failed", reason)}
-    log.failure("a business process has failed")
-
-
-def test_a_process_that_replies_is_logged_and_the_reply_names_no_place(bench: Bench, log: LogLines) -> None:
-    deployment = deploy(bench, "direct", reply=True)
-    identity = deployment.send("queue://orders", ORDER, reply_to="queue://replies")
-    assert deployment.outcomes()[identity] == ("failed", "shop: ValueError: x (processes.py:9)")
-    log.failure("a business process has failed")  # the other message has failed alike
-    (reply,) = deployment.messages("queue://replies")
-    assert reply.body == b"ValueError: x"
 
 
 def test_a_data_handler_that_raises_is_logged_with_its_place(bench: Bench, log: LogLines) -> None:

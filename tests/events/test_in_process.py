@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from connector.errors import CapabilityError, ConfigurationError, PipelineError
+from connector.errors import PipelineError
 from connector.events.job import CHECK
 from connector.events.probe import differences, versions
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.messaging.message import NON_PERSISTENT, Message
 from connector.status import VERSION
 from connector.testing.deployment import Deployment
 from connector.testing.pipeline import InProcessPipeline
@@ -48,13 +48,6 @@ def test_a_stopped_pipeline_runs_nothing(tmp_path: Path) -> None:
     assert pipeline.alive
 
 
-def test_a_deployment_tells_every_mistake_of_its_texts(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, adapter="provider: {root: ./data, typ: x}\nconnector: {}\n")
-    with pytest.raises(ConfigurationError) as raised:
-        deployment.running()
-    assert len(raised.value.problems) >= 2
-
-
 def test_messages_may_live_in_memory_and_leave_no_file(bench: Bench) -> None:
     crm = {"object": "*", "destination": "queue://crm"}
     process = {"object": "Order", "process": "processes:a"}
@@ -69,35 +62,11 @@ def test_messages_may_live_in_memory_and_leave_no_file(bench: Bench) -> None:
         deployment.names("archive")
 
 
-def test_memory_says_that_it_cannot_keep_what_a_persistent_message_promises(bench: Bench) -> None:
-    strict = bench.deploy(provider=IN_MEMORY)
-    with pytest.raises(CapabilityError, match="accept_persistent"):
-        strict.send("orders", ORDER, delivery_mode=PERSISTENT)
-    lax = bench.deploy(provider={**IN_MEMORY, "accept_persistent": True})
-    assert lax.send("orders", ORDER, delivery_mode=PERSISTENT)
-
-
 @pytest.mark.process
 def test_memory_is_not_shared_with_an_isolated_process(bench: Bench) -> None:
     deployment = bench.deploy(provider=IN_MEMORY)
     with pytest.raises(PipelineError, match="memory cannot be shared"), deployment.running(isolated=True):
         pass
-
-
-def test_work_in_progress_and_managed_events_are_in_memory_what_they_are_elsewhere(bench: Bench) -> None:
-    moving = bench.deploy(provider=IN_MEMORY, InProgressDestination="queue://busy")
-    moving.send("orders", ORDER)
-    moving.drain()
-    assert (len(moving.messages("archive")), moving.messages("busy")) == (1, [])
-    crm = {"object": "*", "destination": "queue://crm"}
-    settings: dict[str, Any] = {"ContainerManagedEvents": "JMS", "max_attempts": 2}
-    managed = bench.deploy(provider=IN_MEMORY, subscriptions=[crm], **settings)
-    managed.send("orders", "{")
-    with managed.running() as adapter:
-        assert adapter.poll().rolled_back == 1
-        assert [message.delivery_count for message in managed.messages("orders")] == [2]
-        assert adapter.poll().settled == 1
-    assert len(managed.messages("error")) == 1
 
 
 def test_what_a_deployment_sends_may_have_headers_and_properties(bench: Bench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -61,12 +62,6 @@ def failing(customer, event):
 def meddle(event):
     event.message.reply_to, event.message.message_id = "queue://elsewhere", "ID:x"
     event.message.priority, event.message.type = 0, "NOTE"
-
-def forking(customer, event):
-    if os.fork() == 0:
-        return {"CustomerId": "child"}
-    os.wait()
-    return {"CustomerId": "parent"}
 """
 TYPE = '"BusinessObject":"Customer","Verb":"Create"'
 SERVE = {"object": "Customer", "process": "processes:serve", "name": "serve", "reply": True}
@@ -159,28 +154,13 @@ def test_each_request_gets_what_its_process_returned_or_why_it_failed(bench: Ben
                 assert (kind, reason.startswith(f"serve: {start}")) == ("failed", True)
                 assert "connector_delivered" not in deployment.properties("error", ids[name])
                 status, text = answer_to(deployment, ids[name])
-                assert (status, text.startswith(start)) == ("FAIL", True)
+                assert (status, text.startswith(start), ".py:" in text) == ("FAIL", True, False)
     found = [(one.priority, one.delivery_mode, one.reply_to) for one in replies(deployment)]
     assert found == [(7, NON_PERSISTENT, None)] * len(ids)
     assert {one.type for one in replies(deployment)} == {"CUST_OUT", None}, "an address has no format"
     _, text = answer_to(deployment, ids[LONG])
     assert MAX_TEXT - 2 <= len(text.encode()) <= MAX_TEXT
     assert text.endswith("éé...")
-
-
-def test_who_asks_for_what_nobody_does_is_told_so(bench: Bench) -> None:
-    deployment = deploy(bench, {**SERVE, "verbs": ["Create"]}, ConfigurationMetaObject=None)
-    declined = ask(deployment, body("fail(Unsubscribed('too small'))", "Create"))
-    unwanted = ask(deployment, body("", "Update"))
-    outcomes = deployment.outcomes()
-    assert outcomes[declined] == ("unsubscribed", "serve: Unsubscribed: too small")
-    assert outcomes[unwanted] == ("unsubscribed", "no subscription wants Customer.Update")
-    for identity, (_, reason) in outcomes.items():
-        assert answer_to(deployment, identity) == ("FAIL", reason)
-
-
-def body(name: str, verb: str) -> str:
-    return customer(name).replace("{", f'{{"Verb": "{verb}", ')
 
 
 ANSWERS = {"reply": "answers"}
@@ -266,21 +246,12 @@ def test_a_message_without_a_place_for_its_reply_is_an_event(
 
 
 @rows("provider", ["dropbox", "memory"])
-@rows("ended", [False, True])
-def test_a_requester_may_await_its_reply_in_a_temporary_queue(
-    bench: Bench, provider: str, ended: bool
-) -> None:
+def test_a_requester_that_no_longer_awaits_its_reply_holds_up_nothing(bench: Bench, provider: str) -> None:
     deployment = deploy(bench, provider={"type": provider})
-    requester = deployment.provider.connect()
-    queue = requester.temporary("queue")
-    identity = ask(deployment, customer("refilled(customer)"), reply_to=str(queue))
-    if ended:
-        requester.close()
-    assert deployment.outcomes()[identity] == ("published", "")
-    if not ended:
-        (reply,) = requester.browse(queue)
-        assert status(reply) == "VALCHANGE"
-        requester.close()
+    with closing(deployment.provider.connect()) as requester:
+        queue = requester.temporary("queue")
+        identity = ask(deployment, customer("refilled(customer)"), reply_to=str(queue))
+    assert deployment.outcomes() == {identity: ("published", "")}
 
 
 TWO = (
@@ -350,15 +321,19 @@ def test_nobody_sees_a_reply_before_its_event_is_settled(bench: Bench) -> None:
     assert len(replies(deployment)) == 1
 
 
-def test_a_request_that_reaches_no_process_is_answered_fail_with_the_reason(bench: Bench) -> None:
-    deployment = deploy(bench, max_body="1KiB", max_attempts=3, provider={"durability": "batch"})
-    bad = {
-        ask(deployment, "{", priority=9): ("failed", "JSON"),
-        ask(deployment, '{"CustomerId": 1}', priority=9): ("failed", "found the number 1, expected a text"),
-        ask(deployment, '{"BusinessObject": "Ordre"}', priority=9, to="orders"): ("unsubscribed", "Ordre"),
-        ask(deployment, customer("x" * 2000), priority=9): ("failed", "max_body"),
-        "ID:often": ("failed", "max_attempts"),  # its delivery never came to an end
+def test_a_request_that_nobody_serves_is_answered_fail_with_the_reason(bench: Bench) -> None:
+    entry = {**SERVE, "verbs": ["Create"]}
+    deployment = deploy(bench, entry, max_body="1KiB", max_attempts=3, provider={"durability": "batch"})
+    bodies = {
+        customer("fail(Unsubscribed('too small'))"): ("unsubscribed", "serve: Unsubscribed: too small"),
+        f'{{{TYPE.replace("Create", "Update")},"CustomerId":"1"}}': ("unsubscribed", "wants Customer.Update"),
+        f'{{{TYPE},"CustomerId":1}}': ("failed", "found the number 1, expected a text"),
+        '{"BusinessObject": "Ordre"}': ("unsubscribed", "Ordre"),
+        customer("x" * 2000): ("failed", "max_body"),
+        "{": ("failed", "JSON"),
     }
+    bad = {ask(deployment, body, to="orders", priority=9): told for body, told in bodies.items()}
+    bad["ID:often"] = ("failed", "max_attempts")  # its delivery never came to an end
     deployment.drop("customers", customer(), "9.often.T...replies..JMSXDeliveryCountI=4")
     outcomes = deployment.outcomes()
     for identity, (kind, words) in bad.items():
@@ -383,25 +358,6 @@ def test_what_cannot_be_converted_is_answered_to_nobody(
         ask(deployment, body, reply_to=reply_to)
     assert {kind for kind, _ in deployment.outcomes().values()} == {"failed"}
     assert replies(deployment) == []
-
-
-def test_a_duplicate_is_not_answered_again(bench: Bench) -> None:
-    deployment = deploy(bench, TWO[0], DuplicateEventElimination=True)
-    identity = ask(deployment)
-    deployment.outcomes()
-    deployment.drop("customers", customer(), f"4.{identity[3:]}.T...replies")
-    assert deployment.outcomes()[identity][0] == "duplicate"
-    assert len(replies(deployment)) == 1
-    assert len(calls(bench)) == 1
-
-
-@pytest.mark.process
-@rows("isolated", [False, True])
-def test_a_child_that_a_process_forgets_to_end_replies_nothing(bench: Bench, isolated: bool) -> None:
-    deployment = deploy(bench, {**SERVE, "process": "processes:forking"})
-    ask(deployment)
-    deployment.drain(isolated=isolated)
-    assert the_reply(deployment).body == f'{{{TYPE},"CustomerId":"parent"}}'.encode()
 
 
 def test_a_reply_that_cannot_be_made_keeps_the_event_which_is_served_again_and_says_so(bench: Bench) -> None:
@@ -430,9 +386,12 @@ def test_a_request_that_ends_its_worker_too_often_is_answered_fail(bench: Bench)
     deployment.write("deadly.py", "import os\ndef end(customer, event):\n    os._exit(3)\n")
     identity = ask(deployment)
     # whoever asked this has been answered before
-    confirmed = ask(deployment, properties={"connector_outcome": "failed", "connector_delivered": "another"})
+    before = {"connector_outcome": "failed", "connector_delivered": "another", "connector_attempts": 1}
+    confirmed = ask(deployment, properties=before)
     reason = "its worker ended with status 3; it was tried 2 times (max_attempts)"
     assert deployment.outcomes(isolated=True) == dict.fromkeys([identity, confirmed], ("failed", reason))
     assert sorted(deployment.ids("error")) == sorted([identity, confirmed])
+    properties = deployment.properties("error", confirmed)
+    assert (properties["connector_delivered"], properties["connector_attempts"]) == ("another", 3)
     assert answer_to(deployment, identity) == ("FAIL", reason)
     assert len(replies(deployment)) == 1

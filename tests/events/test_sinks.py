@@ -14,7 +14,7 @@ import pytest
 from connector.errors import ConnectorError, PipelineError
 from connector.events.worker import check_worker
 from tests.distribution import install
-from tests.events.conftest import Bench, customer, logged, placeless
+from tests.events.conftest import Bench, customer, logged, outcomes_of, placeless
 from tests.tables import rows
 
 MODULE = '''
@@ -142,8 +142,11 @@ def test_a_worker_opens_a_sink_calls_it_for_each_event_and_closes_it(bench: Benc
 
 def test_an_external_sink_says_what_a_process_may_say(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     deployment = bench.deploy(subscriptions=[{**KEEP, "retries": 1}])
-    deployment.drop_customers(x1="Unsubscribed", x2="TemporaryFailure", x3="fail")
-    found = {one: (outcome, placeless(why)) for one, (outcome, why) in deployment.outcomes().items()}
+    deployment.drop_customers(x1="Unsubscribed", x2="TemporaryFailure", x3="fail", x4="NotActive")
+    with deployment.running() as adapter:
+        assert adapter.poll().reason == "keep: NotActive: said so"
+    assert deployment.ids("customers") == ["ID:x4"]
+    found = {one: (outcome, placeless(why)) for one, (outcome, why) in outcomes_of(adapter).items()}
     assert found == {
         "ID:x1": ("unsubscribed", "keep: Unsubscribed: said so"),
         "ID:x2": ("failed", "keep: TemporaryFailure: said so (tried 2 times)"),
@@ -152,14 +155,6 @@ def test_an_external_sink_says_what_a_process_may_say(bench: Bench, caplog: pyte
     lines = logged(caplog, "a sink has failed")
     assert [f"{line['subscription']} {line['message_id']}" for line in lines] == ["keep ID:x2", "keep ID:x3"]
     assert all(re.search(r"their_keep\.py:\d+$", line["place"]) for line in lines)
-
-
-def test_an_external_sink_that_is_not_active_keeps_the_message(bench: Bench) -> None:
-    deployment = bench.deploy(subscriptions=[KEEP])
-    deployment.drop_customers(x="NotActive")
-    with deployment.running() as adapter:
-        assert adapter.poll().reason == "keep: NotActive: said so"
-    assert len(deployment.messages("customers")) == 1
 
 
 def test_what_an_external_sink_returns_is_the_reply(bench: Bench) -> None:

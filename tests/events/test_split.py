@@ -81,17 +81,6 @@ def test_a_process_that_fails_for_a_record_fails_the_message_until_it_is_repaire
     assert len(deployment.messages("crm")) == 3
 
 
-def test_a_process_that_is_not_active_gets_the_rest_later(bench: Bench) -> None:
-    deployment = deploy(bench, A)
-    deployment.drop("orders", lines("x", "a: inactive-once"), "4.1.T")
-    with deployment.running() as adapter:
-        adapter.poll()
-        assert deployment.properties("orders", "ID:1")["connector_delivered"] == "a#1"
-        deployment.write("woken", "")
-        adapter.poll()
-    assert bench.called() == ["ID:1#1", "ID:1#2", "ID:1#2"]
-
-
 @pytest.mark.process
 def test_a_worker_that_dies_at_a_record_runs_the_message_again(bench: Bench) -> None:
     deployment = deploy(bench, A, QUEUE)

@@ -96,17 +96,6 @@ def test_a_subscription_that_rests_is_a_reason(bench: Bench, status: Status) -> 
     assert (document["reasons"], document["delayed"]) == (["shelf rests: ValueError: no shelf"], 3)
 
 
-def test_an_instance_that_no_longer_polls_is_a_reason(bench: Bench, status: Status) -> None:
-    deployment = bench.deploy(PollFrequency=100, wake=False)
-    with deployment.running() as adapter:
-        adapter.poll()
-        assert status(0)["reasons"] == []
-        bench.deploy(more={"health": {"last_good_poll": "1ms"}}, PollFrequency=100, wake=False)
-        until_past(now_ms() + 200)
-        (reason,) = status(1)["reasons"]
-        assert "health.last_good_poll" in reason
-
-
 def test_a_provider_that_is_away_is_a_reason_and_ends_with_status_1(bench: Bench, status: Status) -> None:
     deployment = bench.deploy()
     with deployment.running() as adapter:

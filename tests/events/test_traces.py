@@ -16,7 +16,6 @@ from connector.events.task_answer import unpack_answer
 from connector.messaging.message import Message
 from connector.testing.deployment import Deployment
 from tests.events.conftest import Bench, EventDeployment, with_rules
-from tests.forked_command import run
 from tests.sinks.web_server import WebServer, answer, server, serving
 from tests.tables import rows
 from tests.waiting import wait_for
@@ -362,18 +361,3 @@ def test_the_environment_names_collector_and_service(
     deployment.send("customers", customer())
     deployment.drain()
     assert {one.service for one in spans(collector)} == {"from-environment"}
-
-
-@pytest.mark.process
-def test_connector_run_exports_the_spans_of_its_workers(bench: Bench, collector: WebServer) -> None:
-    deployment = bench.deploy(subscriptions=[FORWARD], more=traced(collector), ApplicationName="shop")
-    for _ in range(50):
-        deployment.send("customers", customer(SAMPLED))
-    done = run(["run", "--drain"], cwd=bench.directory)
-    assert done.returncode == 0, done.stderr
-    found = spans(collector)
-    names = ("process customers", "convert", "deliver forward")
-    assert [sum(one.name == name for one in found) for name in names] == [50, 50, 50]
-    assert {(one.trace_id, one.service) for one in found} == {(TRACE, "shop")}
-    wholes = {one.span_id for one in found if one.kind == CONSUMER}
-    assert {str(one)[36:52] for one in sent(deployment, "next")} == wholes
