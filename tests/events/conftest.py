@@ -355,6 +355,13 @@ class Bench:
         """The delivery count of the last call with each message id."""
         return {call["id"]: call["count"] for call in self.calls()}
 
+    def inputs(self) -> set[str]:
+        """The inputs of customers, as their processes and their dynamic meta-objects were told."""
+        calls = [(call["from"], call["values"]["Meta"]) for call in self.calls()]
+        return {
+            one for place, meta in calls for one in (place, meta["Destination"], meta["InputDestination"])
+        }
+
     def callers(self) -> list[str]:
         """The processes that were called, in the order of the calls."""
         return [call["who"] for call in self.calls()]

@@ -70,49 +70,34 @@ def places(deployment: EventDeployment, identity: str) -> set[tuple[str, str]]:
     return {(one["destination"], one["state"]) for one in found}
 
 
-def test_each_outcome_is_told_with_its_reason(deploy: Deploy) -> None:
-    deployment = deploy(DuplicateEventElimination=True)
-    wanted = {
-        deployment.send("customers", CUSTOMER % ("1", "")): "published",
-        deployment.send("customers", CUSTOMER % ("2", "a: fail no 17")): "failed",
-        deployment.send("customers", CUSTOMER % ("3", "a: unsubscribed gone")): "unsubscribed",
-        deployment.send("customers", "{"): "failed",
-    }
-    deployment.drain()
-    history = history_of(deployment)
-    found = {one.id: one for one in read_all(history, 0.0)}
-    assert {identity: one.row.what for identity, one in found.items()} == wanted
-    reasons = [one.row.reason for one in found.values() if one.row.what == "failed"]
-    assert any("no 17" in reason for reason in reasons)
-    assert all(reasons)
-    copies = {f"queue://{name}" for name in ("archive", "error", "unsubscribed")}
-    assert {one.row.to for one in found.values()} == copies
-    assert read_all(history, time.time() + 1) == []
-
-
-def test_a_later_try_and_its_time_are_told(deploy: Deploy) -> None:
+def test_each_outcome_a_later_try_and_a_repair_are_told_with_their_reasons(deploy: Deploy) -> None:
     name = {"object": "*", "process": "processes:a", "name": "a", "retry_later": SOON}
-    deployment = deploy(subscriptions=[name], InputDestination="queue://customers")
-    sent = time.time()
-    identity = deployment.send("customers", CUSTOMER % ("1", "a: temporary-once away"))
+    deployment = deploy(subscriptions=[name], DuplicateEventElimination=True)
+    begun = time.time()
+    names = ("", "a: fail no 17", "a: unsubscribed gone", "a: temporary-once away")
+    bodies = [*(CUSTOMER % (number, name) for number, name in enumerate(names)), "{"]
+    published, failed, unwanted, later, malformed = (deployment.send("customers", body) for body in bodies)
     drain(deployment)
-    events = read_life(history_of(deployment), identity).events
-    assert [one.row.what for one in events] == ["later", "published"]
-    assert sent * 1000 < events[0].row.due < events[1].row.time * 1000
-    assert "away" in events[0].row.reason
-
-
-def test_who_repairs_a_message_is_told(deploy: Deploy) -> None:
-    deployment = deploy()
-    identity = deployment.send("customers", CUSTOMER % ("1", "a: fail"))
-    deployment.drain()
     history = deployment.provider.state("test").history()
+    found = {one.id: one for one in read_all(history, 0.0)}
+    wanted = {published: "published", failed: "failed", unwanted: "unsubscribed", malformed: "failed"}
+    assert {identity: one.row.what for identity, one in found.items()} == {**wanted, later: "published"}
+    assert "no 17" in found[failed].row.reason
+    assert found[malformed].row.reason
+    assert {one.row.to for one in found.values()} == {
+        f"queue://{name}" for name in ("archive", "error", "unsubscribed")
+    }
+    assert read_all(history, time.time() + 1) == []
+    events = read_life(history, later).events
+    assert [one.row.what for one in events] == ["later", "published"]
+    assert begun * 1000 < events[0].row.due < events[1].row.time * 1000
+    assert "away" in events[0].row.reason
     move = {"origin": "queue://error", "to": "queue://customers"}
-    note_action(history, "replayed", [identity], by="alice", why="fixed", **move)
-    events = read_life(history, identity).events
+    note_action(history, "replayed", [failed], by="alice", why="fixed", **move)
+    events = read_life(history, failed).events
     assert [(one.row.what, one.row.by) for one in events] == [("failed", ""), ("replayed", "alice")]
-    told = {"by": "alice", "reason": "fixed", "to": "queue://customers"}
-    assert events[1].as_dict().items() >= told.items()
+    expected = {"by": "alice", "reason": "fixed", "to": "queue://customers"}
+    assert events[1].as_dict().items() >= expected.items()
 
 
 @rows("settings, found", [({"keys": False}, [((), "C-1")]), ({"keep": 0}, [])])

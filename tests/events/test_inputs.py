@@ -15,7 +15,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import ORDER, Bench, EventDeployment, customer, with_rules
+from tests.events.conftest import ORDER, Bench, EventDeployment, customer
 
 Deploy = Callable[..., EventDeployment]
 
@@ -101,18 +101,6 @@ def test_two_subscriptions_of_one_topic_are_two_events_of_one_message(deploy: De
     assert len(deployment.messages("archive")) == 3
 
 
-def test_a_rule_may_name_a_topic(deploy: Deploy, bench: Bench) -> None:
-    topic = {"destination": "topic://notes", "subscription": "s"}
-    objects = with_rules(
-        "  Note_Create: {InputDestination: topic://notes, DataHandlerMimeType: text/plain}\n"
-    )
-    deployment = deploy(topic, objects=objects)
-    subscribed(deployment)
-    deployment.send("topic://notes", "any text")
-    drained(deployment)
-    assert [(call["object"], call["values"]) for call in bench.calls()] == [("Note", {"Text": "any text"})]
-
-
 def test_a_message_given_back_waits_in_the_subscription_it_came_from(deploy: Deploy, bench: Bench) -> None:
     deployment = deploy(PRICES, OTHER, order="none")
     subscribed(deployment)
@@ -122,6 +110,7 @@ def test_a_message_given_back_waits_in_the_subscription_it_came_from(deploy: Dep
         deployment.write("woken", "")
         assert adapter.drain().code is ReturnCode.SUCCEED
     assert len(deployment.messages("archive")) == 2
+    assert bench.inputs() == {"topic://prices"}
 
 
 def test_instances_of_one_application_share_the_work_of_a_subscription(deploy: Deploy, bench: Bench) -> None:
@@ -140,19 +129,6 @@ def test_an_input_without_local_messages_leaves_out_what_the_adapter_sends_itsel
     deployment.send("topic://prices", ORDER)
     assert drained(deployment)["claimed"] == 2
     assert drained(deployment)["claimed"] == 0
-
-
-def test_what_is_published_to_a_topic_is_there_for_all_its_subscriptions(deploy: Deploy) -> None:
-    deployment = deploy("queue://orders", subscriptions=[{"object": "*", "destination": "topic://done"}])
-    topic = Destination("topic", "done")
-    wanted = [TopicSubscription(topic, name, durable=True, shared=True) for name in ("x", "y")]
-    with closing(deployment.provider.connect()) as connection:
-        pollers = [connection.poller(one) for one in wanted]
-        deployment.send("orders", ORDER)
-        assert drained(deployment)["published"] == 1
-        claims = [poller.take(1, n) for n, poller in enumerate(pollers)]
-        assert all(claim is not None for claim in claims)
-        connection.settle([Settlement(claim) for claim in claims if claim is not None])
 
 
 def test_client_id_and_subscription_belong_to_one_application(deploy: Deploy) -> None:
@@ -197,30 +173,5 @@ def test_what_a_queue_could_not_deliver_can_be_an_input(deploy: Deploy, bench: B
         assert poller.take(2, 0) is None
     drained(deployment)
     assert (bench.called(), deployment.ids("archive")) == ([identity], [identity])
-    assert told(bench) == {f"queue://orders~{view}"}
+    assert bench.inputs() == {f"queue://orders~{view}"}
     assert drained(deployment)["claimed"] == 0
-
-
-def told(bench: Bench) -> set[str]:
-    """The destinations of the one event, as its process and its dynamic meta-object were told them."""
-    (call,) = bench.calls()
-    meta = call["values"]["Meta"]
-    return {meta["Destination"], meta["InputDestination"], call["from"]}
-
-
-@pytest.mark.parametrize(
-    ("one", "connector", "destination"),
-    [
-        (PRICES, {}, "topic://prices"),
-        ("queue://orders", {"InProgressDestination": "queue://busy"}, "queue://orders"),
-    ],
-    ids=["topic", "in progress"],
-)
-def test_the_destination_of_the_dynamic_meta_object_is_the_input(
-    deploy: Deploy, bench: Bench, one: Any, connector: dict[str, str], destination: str
-) -> None:
-    deployment = deploy(one, **connector)
-    subscribed(deployment)
-    deployment.send(destination, customer())
-    drained(deployment)
-    assert told(bench) == {destination}

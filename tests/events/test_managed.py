@@ -52,17 +52,6 @@ def drop(deployment: EventDeployment, *names: str, groups: str = "") -> None:
         deployment.drop("customers", customer(name), f"4.{number:016}-x-{number}.T{group}")
 
 
-def test_what_is_taken_and_what_is_sent_are_one_commit(bench: Bench) -> None:
-    deployment = deploy(bench, PollQuantity=3)
-    drop(deployment, *[""] * 7)
-    deployment.drop("orders", ORDER, "4.unwanted.T")
-    outcomes = deployment.outcomes()
-    assert outcomes.pop("ID:unwanted")[0] == "unsubscribed"
-    assert set(outcomes.values()) == {("published", "")}
-    assert (len(deployment.messages("crm")), len(deployment.messages("shop"))) == (7, 7)
-    assert deployment.names("customers") == deployment.names("customers", "processing") == []
-
-
 def test_a_failure_rolls_back_all_of_its_event_ends_no_poll_and_is_tried_again(bench: Bench) -> None:
     deployment = deploy(bench)
     closed = deployment.write("closed", "")
@@ -133,11 +122,15 @@ def test_what_is_rolled_back_stays_first(
 def test_a_drain_brings_every_event_to_its_end_in_order(bench: Bench, order: str) -> None:
     deployment = deploy(bench, order=order, PollQuantity=2, max_attempts=3)
     drop(deployment, "", "", "bad", "", "", "bad", "")
-    events = [(identity[-1], outcome) for identity, (outcome, _) in deployment.outcomes().items()]
+    deployment.drop("orders", ORDER, "4.unwanted.T")
+    outcomes = deployment.outcomes()
+    assert outcomes.pop("ID:unwanted")[0] == "unsubscribed"
+    events = [(identity[-1], outcome) for identity, (outcome, _) in outcomes.items()]
     assert sorted(events) == [(str(n), "failed" if n in (3, 6) else "published") for n in range(1, 8)]
     if order == "destination":
         assert [number for number, _ in events] == list("1234567")
-    assert len(deployment.messages("crm")) == 5
+    assert len(deployment.messages("crm")) == len(deployment.messages("shop")) == 5
+    assert deployment.names("customers") == deployment.names("customers", "processing") == []
 
 
 @pytest.mark.process

@@ -8,10 +8,9 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ from connector.service.assembly import make_provider
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import A_AND_B, Bench, EventDeployment, customer, logged, outcomes_of
+from tests.events.conftest import A_AND_B, Bench, EventDeployment, customer, outcomes_of
 from tests.tables import rows
 
 IN_PROGRESS = parse_destination("queue://busy")
@@ -37,12 +36,10 @@ def done(sequence: int, *values: object) -> str:
 class Victim:
     """An adapter that claims, writes journals and dies."""
 
-    def __init__(
-        self, deployment: EventDeployment, *, in_progress: bool = False, application: str = "test"
-    ) -> None:
-        self._provider = make_provider(deployment.configuration)
-        self.connection = self._provider.connect(application, "victim")
-        self.journals = self._provider.state(application).journals(self.connection.client_id, "victim")
+    def __init__(self, deployment: EventDeployment, *, in_progress: bool = False) -> None:
+        provider = make_provider(deployment.configuration)
+        self.connection = provider.connect("test", "victim")
+        self.journals = provider.state("test").journals(self.connection.client_id, "victim")
         self.journals.make()
         self._poller = self.connection.poller(
             parse_destination("queue://customers"), IN_PROGRESS if in_progress else None
@@ -120,30 +117,6 @@ def test_done_is_settled_begun_runs_again_untouched_runs(bench: Bench) -> None:
     assert deployment.names("customers", "processing") == []
 
 
-def test_what_the_version_before_has_left_is_taken_over(bench: Bench) -> None:
-    """Its driver sent jobs ahead behind gates, and its workers went on in journals of their own."""
-    deployment = bench.deploy()
-    drop(deployment, "first", "harmful", "next", "ahead", "open")
-    victim = Victim(deployment)
-    victim.claim(4)
-    victim._poller.take(2, 0)
-    directory = victim.directory
-    victim.journal("A 0\n", done(0, *PUBLISHED), "A 1\nB 1\n")
-    victim.journal("A 1\n", done(1, *FAILED), "E\n", name="1.0.0.1")
-    victim.journal("A 2\nB 2\n", name="1.0.0.2")
-    victim.journal(name="2.0.1")
-    (directory / "1.gate").write_text("go\n")
-    (directory / "2.gate").write_text("no\n")
-    victim.die()
-    with deployment.running() as adapter:
-        adapter.drain()
-        published = dict.fromkeys(("ID:first", "ID:next", "ID:ahead", "ID:open"), "published")
-        assert told(adapter) == {**published, "ID:harmful": "failed"}
-    assert bench.counts() == {"ID:next": 2, "ID:ahead": 1, "ID:open": 1}
-    assert not directory.exists()
-    assert deployment.names("customers", "processing") == []
-
-
 def test_journals_of_two_cycles_are_told_apart_and_their_events_are_duplicates(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True)
     drop(deployment, "x", "y")
@@ -207,24 +180,6 @@ def test_claims_without_any_mark_of_their_owner_go_back_as_begun(bench: Bench) -
         assert [m.delivery_count for m in deployment.messages("customers")] == [2]
 
 
-@rows("application, in_progress", [("somebody-else", False), ("test", False), ("test", True)])
-def test_claims_of_another_application_or_a_neighbour_stay(
-    bench: Bench, application: str, in_progress: bool
-) -> None:
-    busy = {"InProgressDestination": "queue://busy", "InDoubtEvents": "FailOnStartup"}
-    deployment = bench.deploy(**cast("dict[str, Any]", busy if in_progress else {}))
-    drop(deployment, "x")
-    neighbour = Victim(deployment, in_progress=in_progress, application=application)
-    neighbour.claim(1)
-    if application != "test":
-        neighbour.die()
-    deployment.drain()
-    held = deployment.names("busy") if in_progress else deployment.names("customers", "processing")
-    assert (bench.calls(), len(held)) == ([], 1)
-    if application == "test":
-        neighbour.die()
-
-
 def recovery(deployment: EventDeployment, connection: Any, summary: Summary) -> Recovery:
     rules = SettlementRules(CopyDestinations(parse_destination("archive"), None, None), remember=False)
     state, numbers = deployment.provider.state("test"), itertools.count(1)
@@ -260,70 +215,11 @@ def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Benc
     connection.close()
 
 
-# -- with an in-progress destination ------------------------------------------------------------------
-
-
-def left_in_progress(bench: Bench, policy: str) -> EventDeployment:
-    """Three messages in progress, of a dead adapter: done, begun, untouched; and a new one that waits."""
-    deployment = bench.deploy(InProgressDestination="queue://busy", InDoubtEvents=policy, PollQuantity=1)
-    drop(deployment, "done", "begun", "untouched")
-    leave(deployment, 3, done(0, *PUBLISHED), "B 1\n", in_progress=True)
-    drop(deployment, "new")
-    assert len(deployment.names("busy")) == 3
-    return deployment
+# -- with an in-progress destination: what waits for a process that is not active. Policies: tests/crash ----
 
 
 def ids(deployment: EventDeployment, queue: str) -> list[str]:
     return [identity.removeprefix("ID:") for identity in deployment.ids(queue)]
-
-
-def test_reprocess_runs_what_was_begun_before_any_new_input(bench: Bench) -> None:
-    deployment = left_in_progress(bench, "Reprocess")
-    with deployment.running() as adapter:
-        assert [call["id"] for call in bench.calls()] == ["ID:begun"]
-        assert ids(deployment, "busy") == []
-        assert sorted(ids(deployment, "customers")) == ["new", "untouched"]
-        adapter.drain()
-    assert bench.counts() == {"ID:begun": 2, "ID:untouched": 1, "ID:new": 1}
-    assert {call["from"] for call in bench.calls()} == {"queue://customers"}
-    assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
-    origins = {m.properties["connector_origin_destination"] for m in deployment.messages("archive")}
-    assert origins == {"queue://customers"}
-
-
-@rows("policy, speaks", [("Ignore", False), ("LogError", True)])
-def test_ignore_and_log_error_leave_what_was_begun_where_it_is(
-    bench: Bench, policy: str, speaks: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    deployment = left_in_progress(bench, policy)
-    for _ in range(2):  # the second start finds it again, though its owner is forgotten
-        caplog.clear()
-        deployment.drain()
-        said = [line["reason"] for line in logged(caplog, "messages are in doubt")]
-        assert ["ID:begun" in reason for reason in said] == [True] * speaks
-        assert ids(deployment, "busy") == ["begun"]
-    assert sorted(ids(deployment, "archive")) == ["done", "new", "untouched"]
-    assert sorted(bench.called()) == ["ID:new", "ID:untouched"]
-
-
-def test_fail_on_startup_ends_the_start_until_somebody_has_looked(bench: Bench) -> None:
-    deployment = left_in_progress(bench, "FailOnStartup")
-    for _ in range(2):
-        with pytest.raises(InDoubtAtStartup) as raised:
-            start(deployment)
-        for words in ("1 message in queue://busy", "ID:begun", "FailOnStartup"):
-            assert words in str(raised.value)
-    # the journal decided about the others all the same
-    assert ids(deployment, "archive") == ["done"]
-    assert sorted(ids(deployment, "customers")) == ["new", "untouched"]
-    assert bench.calls() == []
-    deployment.move("busy", "customers")
-    deployment.drain()
-    assert sorted(bench.called()) == ["ID:begun", "ID:new", "ID:untouched"]
-    assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
-
-
-# -- a process that is not active, and an in-progress destination ---------------------------------------
 
 
 BUSY: dict[str, Any] = {"InProgressDestination": "queue://busy", "PollQuantity": 1, "subscriptions": A_AND_B}
@@ -364,7 +260,9 @@ def test_what_its_process_cannot_take_yet_waits_in_progress_and_runs_first(
     assert calls[:5] == [("a", asleep, 1), *[("b", asleep, 1)] * 4]
     assert [call[1] for call in calls[5::2]] == [urgent, *others]
     assert set(deployment.ids("archive")) == {asleep, urgent, *others}
+    assert bench.inputs() == {"queue://customers"}
     expected = {"attempts": 1, "outcome": "published", "delivered": "a;b"}
+    expected["origin_destination"] = "queue://customers"
     properties = deployment.properties("archive", asleep)
     assert {name: properties[f"connector_{name}"] for name in expected} == expected
 
@@ -447,14 +345,6 @@ def test_a_journal_leaves_a_message_waiting_or_gives_it_back(bench: Bench, journ
     assert bench.called("b") == ["ID:1"]
 
 
-def test_messages_in_progress_that_nobody_owns_are_in_doubt(bench: Bench) -> None:
-    deployment = bench.deploy(InProgressDestination="queue://busy")
-    deployment.drop("busy", '{"BusinessObject": "Order"}', "4.foreign.T")
-    with deployment.running():
-        assert bench.deliveries() == [("ID:foreign", 2)]
-    assert ids(deployment, "archive") == ["foreign"]
-
-
 def test_a_message_whose_headers_cannot_be_read_finds_its_way_back_from_in_progress(bench: Bench) -> None:
     deployment = bench.deploy(InProgressDestination="queue://busy", InDoubtEvents="FailOnStartup")
     deployment.drop("customers", customer(), "4.odd.T.....nI=many")
@@ -465,20 +355,3 @@ def test_a_message_whose_headers_cannot_be_read_finds_its_way_back_from_in_progr
     properties = deployment.properties("error", "ID:odd")
     assert properties["connector_origin_destination"] == "queue://customers"
     assert "many" in properties["connector_reason"]
-
-
-@rows("names", [["4.a.T"], ["bare", "4.b.T.....nS=1", "9.c.B.9999999999999.x.y.z"]])
-def test_a_message_passes_the_in_progress_destination_unchanged(bench: Bench, names: Sequence[str]) -> None:
-    deployment = bench.deploy(InProgressDestination="queue://busy", processes="def a(bo, event): ...\n")
-    for name in names:
-        deployment.drop("customers", customer(), name)
-    before = {m.message_id: (m.headers(), m.properties) for m in deployment.messages("customers")}
-    deployment.drain()
-    assert ids(deployment, "busy") == []
-    for message in deployment.messages("archive"):
-        headers, properties = before.pop(message.message_id)
-        mine = {n: v for n, v in message.properties.items() if not n.startswith("connector_")}
-        assert mine == properties
-        for name in ("JMSPriority", "JMSType", "JMSCorrelationID", "JMSReplyTo", "JMSExpiration"):
-            assert message.headers()[name] == headers[name]
-    assert before == {}
