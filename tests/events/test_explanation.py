@@ -131,32 +131,29 @@ def test_a_subscription_that_has_confirmed_gets_nothing_again(bench: Bench) -> N
     assert (found.outcome, bo.values["Meta"]["DeliveryCount"]) == ("published", 2)
 
 
-def test_the_options_in_effect_are_those_of_the_chosen_meta_object(bench: Bench) -> None:
-    objects = (
-        OBJECTS.replace("InputFormat: NOTE,", "InputFormat: NOTE, DataHandlerConfigMO: MO_Notes,")
-        + "---\ndatahandler_metaobject: MO_Notes\nhandlers: {text/plain: {charset: ISO-8859-1}}\n"
-    )
-    deployment = bench.deploy(objects=objects)
-    message = Message(b"\xe9", type="NOTE")
-    found = make_explainer(deployment.configuration).explain(message, "queue://orders")
-    assert found.objects[0].values == {"Text": "é"}
-    assert (found.config, found.options) == ("MO_Notes", {"attribute": "Text", "charset": "ISO-8859-1"})
-    assert found.named_by == "the rule Note_Create"
+OWN = {"attribute": "Text", "charset": "ISO-8859-1"}
 
 
 @rows(
-    "entry, named_by",
+    "entry, body, options, named_by",
     [
-        ("InputFormat: NOTE, DataHandlerMimeType: text/plain", "the rule Note_Create"),
-        ("InputFormat: NOTE", "Default"),
+        (
+            ", DataHandlerMimeType: text/plain, DataHandlerConfigMO: MO_Notes",
+            b"\xe9",
+            OWN,
+            "the rule Note_Create",
+        ),
+        ("", "é".encode(), {"attribute": "Text", "charset": ""}, "Default"),
     ],
 )
-def test_the_data_handler_is_named_by_the_rule_or_by_default(bench: Bench, entry: str, named_by: str) -> None:
-    written = "InputFormat: NOTE, DataHandlerMimeType: text/plain"
-    objects = OBJECTS.replace(written, entry).replace(
-        "static_metaobject: MO_Config\n",
-        "static_metaobject: MO_Config\nDefault: {DataHandlerMimeType: text/plain}\n",
-    )
+def test_the_data_handler_and_its_options_are_named_by_the_rule_or_by_default(
+    bench: Bench, entry: str, body: bytes, options: dict[str, str], named_by: str
+) -> None:
+    objects = OBJECTS.replace("NOTE, DataHandlerMimeType: text/plain", f"NOTE{entry}")
+    objects = objects.replace("rules:\n", "Default: {DataHandlerMimeType: text/plain}\nrules:\n")
+    objects += "---\ndatahandler_metaobject: MO_Notes\nhandlers: {text/plain: {charset: ISO-8859-1}}\n"
     deployment = bench.deploy(objects=objects)
-    found = make_explainer(deployment.configuration).explain(Message(b"x", type="NOTE"), "queue://orders")
-    assert (found.mime_type, found.named_by) == ("text/plain", named_by)
+    found = make_explainer(deployment.configuration).explain(Message(body, type="NOTE"), "queue://orders")
+    assert (found.mime_type, found.named_by, found.options) == ("text/plain", named_by, options)
+    assert found.config == ("MO_Notes" if options is OWN else "")
+    assert found.objects[0].values == {"Text": "é"}

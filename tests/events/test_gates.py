@@ -244,6 +244,7 @@ def test_a_disk_that_is_not_there_is_not_full(monkeypatch: pytest.MonkeyPatch) -
 @rows(
     "text, least",
     [
+        (None, 20),  # a hundredth
         ("1%", 20),
         ("0.5%", 10),
         ("100%", 2000),
@@ -259,8 +260,8 @@ def test_a_disk_that_is_not_there_is_not_full(monkeypatch: pytest.MonkeyPatch) -
         ("1TiB", 1 << 40),
     ],
 )
-def test_a_share_or_a_size(bench: Bench, text: str, least: int) -> None:
-    deployment = bench.deploy(more={"min_free": text})
+def test_a_share_or_a_size(bench: Bench, text: str | None, least: int) -> None:
+    deployment = bench.deploy(more={"min_free": text} if text else {})
     configuration = deployment.configuration
     assert configuration.min_free.of(2000) == least
     deployment.write("adapter.yaml", as_yaml(as_document(configuration)))
@@ -271,10 +272,6 @@ def test_a_share_or_a_size(bench: Bench, text: str, least: int) -> None:
 def test_neither(bench: Bench, text: str) -> None:
     bench.deploy(more={"min_free": text})
     assert mistakes(bench, "expected a share of the disk such as 1%") == ["min_free"]
-
-
-def test_the_default_is_a_hundredth(bench: Bench) -> None:
-    assert bench.deploy().configuration.min_free == MinFree(percent=1.0)
 
 
 @pytest.mark.parametrize("kind", ["dropbox", "sql"])

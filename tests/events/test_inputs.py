@@ -113,15 +113,6 @@ def test_a_message_given_back_waits_in_the_subscription_it_came_from(deploy: Dep
     assert bench.inputs() == {"topic://prices"}
 
 
-def test_instances_of_one_application_share_the_work_of_a_subscription(deploy: Deploy, bench: Bench) -> None:
-    deployment = deploy(PRICES, PollQuantity=1, instance=None)
-    with deployment.running() as one, deployment.running() as two:
-        ids = [deployment.send("topic://prices", ORDER) for _ in range(4)]
-        reports = [adapter.poll() for adapter in (one, two, one, two)]
-    assert [report.settled for report in reports] == [1, 1, 1, 1]
-    assert bench.called() == ids
-
-
 def test_an_input_without_local_messages_leaves_out_what_the_adapter_sends_itself(deploy: Deploy) -> None:
     inputs = [{**one, "no_local": True} for one in (PRICES, OTHER)]
     deployment = deploy(*inputs, subscriptions=[{"object": "*", "destination": "topic://prices"}])

@@ -125,13 +125,10 @@ def test_an_entry_is_for_one_message(tmp_path: Path, own: Redeliveries, other: R
     assert own.take([((2, 0), "a")]) == {}
     other.remove_settled([(7, 0)])
     assert RedeliveryFile(str(tmp_path)).read() == []
-
-
-def test_equal_messages_have_an_entry_each(own: Redeliveries) -> None:
-    later = Redelivery(INPUT, begun=2)
-    own.put([((1, 0), "a", DONE), ((1, 1), "a", later)])
-    found = own.take([((2, 0), "a"), ((2, 1), "a"), ((2, 2), "a")])
-    assert {place: one.entry for place, one in found.items()} == {(2, 0): DONE, (2, 1): later}
+    equal = [DONE, Redelivery(INPUT, begun=2)]
+    own.put([((3, number), "a", entry) for number, entry in enumerate(equal)])
+    found = own.take([((4, 0), "a"), ((4, 1), "a"), ((4, 2), "a")])
+    assert {place: one.entry for place, one in found.items()} == {(4, 0): equal[0], (4, 1): equal[1]}
 
 
 def test_a_transaction_that_is_rolled_back_again_replaces_its_entries(own: Redeliveries) -> None:

@@ -50,28 +50,6 @@ def test_what_the_answers_of_two_processes_come_to(bench: Bench, caplog: pytest.
     assert [line["message_id"] for line in lines] == [ids[n] for n in (1, 2, 2, 5, 6, 7, 8)]
 
 
-def test_a_process_that_is_not_active_keeps_the_message_until_it_wakes_up(bench: Bench) -> None:
-    deployment = bench.deploy(subscriptions=A_AND_B)
-    deployment.drop_customers(x="b: inactive-once until noon")
-    with deployment.running() as adapter:
-        for _ in range(3):
-            report = adapter.poll()
-            assert report.code is ReturnCode.APPRESPONSETIMEOUT
-            assert report.reason == "b: NotActive: until noon"
-            assert not report.provider_failed  # a new connection would not help
-            assert (report.claimed, report.settled) == (1, 0)
-            assert adapter.summary.total.claimed == 0  # given back is no outcome
-            assert deployment.deliveries("customers") == [("ID:x", 1)]
-            assert deployment.properties("customers", "ID:x")["connector_delivered"] == "a"
-        deployment.write("woken", "")
-        assert adapter.poll().code is ReturnCode.SUCCEED
-    # the one that has confirmed is not bothered again, however often the other is asked
-    assert bench.callers() == ["a", "b", "b", "b", "b"]
-    assert {call["count"] for call in bench.calls()} == {1}
-    properties = deployment.properties("archive", "ID:x")
-    assert (properties["connector_delivered"], properties["connector_outcome"]) == ("a;b", "published")
-
-
 # -- repair ------------------------------------------------------------------------------------------
 
 

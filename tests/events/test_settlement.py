@@ -29,12 +29,6 @@ NO_COPIES: dict[str, Any] = {
     "ErrorDestination": None,
     "UnsubscribedDestination": None,
 }
-RAISES_ONCE = """\
-import os
-def a(bo, event):
-    if event.delivery_count == 1:
-        raise ValueError("Größe & Maß = 100 %;" * 200)
-"""
 
 
 def test_a_copy_carries_where_from_what_when_why_and_how_often(bench: Bench) -> None:
@@ -80,25 +74,6 @@ def test_without_a_destination_for_the_copy_it_is_discarded_and_counted(
     assert deployment.names("orders", "processed") == orders
     assert deployment.names("customers", "processed") == customers
     assert deployment.names("orders") == deployment.names("orders", "processing") == []
-
-
-def test_long_headers_and_a_long_reason_survive_the_way_to_the_error_queue_and_back(bench: Bench) -> None:
-    deployment = bench.deploy(subscriptions=ONLY_ORDERS, processes=RAISES_ONCE)
-    own = {f"p{n}": chr(97 + n) * 9 for n in range(11)}
-    name = f"4.1.T..{'c' * 60}...{'&'.join(f'{name}S={value}' for name, value in own.items())}"
-    assert len(name) < 255
-    deployment.drop("orders", ORDER, name)
-    with deployment.running() as adapter:
-        adapter.poll()
-        reason = f"a: ValueError: {'Größe & Maß = 100 %;' * 200} (processes.py:4)"
-        assert deployment.properties("error", "ID:1").items() >= {**own, "connector_reason": reason}.items()
-        deployment.move("error", "orders")
-        adapter.poll()
-    copy = deployment.copy("archive", "ID:1")
-    assert copy.properties.items() >= {**own, "connector_outcome": "published"}.items()
-    assert (copy.correlation_id, "connector_reason" in copy.properties) == ("c" * 60, False)
-    headers = bench.root / "dropboxmq" / "headers"
-    assert len(list(headers.iterdir())) <= 1  # no sidecar is left of what it was before
 
 
 # -- the kind and the place of a reason ------------------------------------------------------------------

@@ -80,7 +80,7 @@ def test_an_event_given_back_after_a_crash_stops_the_rest_and_counts(
 def test_an_assignment_runs_once_however_often_it_is_handed_out(bench: Bench) -> None:
     deployment = bench.deploy()
     deployment.drop_customers(x="")
-    ends = []
+    ends: list[str | None] = []
     with deployment.running(isolated=True) as adapter, pytest.MonkeyPatch.context() as patch:
         run = adapter.pipeline.run
 
