@@ -13,7 +13,7 @@ import pytest
 from connector.errors import PipelineError
 from connector.events.job import CHECK
 from connector.events.probe import differences, versions
-from connector.messaging.message import NON_PERSISTENT, Message
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.status import VERSION
 from connector.testing.deployment import Deployment
 from connector.testing.pipeline import InProcessPipeline
@@ -60,6 +60,8 @@ def test_messages_may_live_in_memory_and_leave_no_file(bench: Bench) -> None:
     assert not bench.root.exists()
     with pytest.raises(AssertionError, match="the provider memory has no files"):
         deployment.names("archive")
+    lax = bench.deploy(provider={**IN_MEMORY, "accept_persistent": True})
+    assert lax.send("orders", ORDER, delivery_mode=PERSISTENT)
 
 
 @pytest.mark.process

@@ -70,9 +70,12 @@ def test_failures_make_it_unwell_and_successes_well_again(bench: Bench, status: 
     assert (document["failed_5m"], document["instances"], len(document["reasons"])) == (14, [], 2)
 
 
-def test_the_age_of_what_waits_and_the_growth_of_errors_have_limits(bench: Bench, status: Status) -> None:
+def test_times_without_a_poll_or_for_what_waits_and_the_growth_of_errors_have_limits(
+    bench: Bench, status: Status
+) -> None:
     limits = {"oldest_waiting": "100ms", "error_growth": 1, "error_waiting": 2, "failed_share": 1}
-    deployment = bench.deploy(more={"health": limits})
+    limits["last_good_poll"] = "1ms"
+    deployment = bench.deploy(more={"health": limits}, PollFrequency=50)
     with deployment.running() as adapter:
         adapter.poll()
         fill(deployment, 3, "a: fail no shelf")
@@ -82,7 +85,7 @@ def test_the_age_of_what_waits_and_the_growth_of_errors_have_limits(bench: Bench
         document = status(1)
     assert (document["error_growth_5m"], document["error_waiting"]) == (3, 3)
     reasons = [reason.partition(" (health.")[2] for reason in document["reasons"]]
-    assert reasons == ["oldest_waiting)", "error_waiting)", "error_growth)"]
+    assert reasons == ["last_good_poll)", "oldest_waiting)", "error_waiting)", "error_growth)"]
 
 
 def test_a_subscription_that_rests_is_a_reason(bench: Bench, status: Status) -> None:
