@@ -231,19 +231,18 @@ def test_a_name_that_is_no_utf_8_is_a_message_like_any_other(bench: Bench) -> No
 
 @pytest.mark.process
 @rows(
-    "at_import, isolated, words",
+    "at_import, words",
     [
-        ("raise SystemExit(3)", True, ("process processes:a", "SystemExit: 3", "this process")),
-        ("raise SystemExit(3)", False, ("process processes:a", "SystemExit: 3", "this process")),
-        ("import os; os._exit(7)", True, ("ended with status 7 while it loaded",)),
+        ("raise SystemExit(3)", ("process processes:a", "SystemExit: 3", "this process")),
+        ("import os; os._exit(7)", ("ended with status 7 while it loaded",)),
     ],
 )
 def test_a_module_that_cannot_be_imported_is_an_error_at_start_that_names_it(
-    bench: Bench, at_import: str, isolated: bool, words: tuple[str, ...]
+    bench: Bench, at_import: str, words: tuple[str, ...]
 ) -> None:
     deployment = bench.deploy(processes=f"def a(bo, event): ...\n{at_import}\n")
     deployment.drop("orders", ORDER, "4.1.T")
-    with pytest.raises(PipelineError) as raised, deployment.running(isolated=isolated):
+    with pytest.raises(PipelineError) as raised, deployment.running(isolated=True):
         pass
     assert [word for word in words if word not in str(raised.value)] == []
     assert deployment.names("orders") == ["4.1.T"]

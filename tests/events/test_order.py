@@ -5,20 +5,10 @@ See WBI Adapter for JMS, "Event detection".
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.events.claiming import WaitingMessages, claim_round_robin
-from connector.events.event_durations import EventDurations
 from connector.events.order_groups import spread
-from connector.events.schedule import Schedule
-from connector.events.settling import untouched_settlement
-from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination
-from connector.messaging.settlement import Settlement
-from connector.operate.control import ControlWatch
 from connector.status import ReturnCode
 from tests.events.conftest import ORDER, Bench, EventDeployment, customer, outcomes_of
 from tests.tables import rows
@@ -73,29 +63,6 @@ def test_a_destination_of_unknown_pace_has_its_own_job_and_quick_ones_share_one(
         fill(deployment, a=3, b=2)
         adapter.poll()
         assert adapter.pipeline.jobs[2:] == ["poll 2, 5 events of queue://a, queue://b"]
-
-
-def test_polls_that_are_collected_never_use_a_number_twice(bench: Bench) -> None:
-    """What waits in the in-progress destination comes first, then the inputs, poll after poll."""
-    deployment = deploy(bench, "ab", 100)
-    fill(deployment, a=2)
-    inputs, in_progress = [Destination("queue", name) for name in "ab"], Destination("queue", "in-progress")
-    schedule = Schedule("destination", 2, EventDurations(), lambda: True)
-    with closing(deployment.provider.connect("test", "one")) as connection:
-        pollers = [connection.poller(one, in_progress) for one in inputs]
-        waits = [Settlement(claim, give_back=True, stay=True) for claim in pollers[0].claim(1, range(2))]
-        connection.settle(waits)
-        fill(deployment, a=5, b=3)
-        waiting = WaitingMessages(connection, in_progress, inputs, ControlWatch().is_paused)
-        claims: list[Claim] = []
-        for first in (0, 6):
-            assert schedule.next_sequence(2) == (first or None)
-            taken = claim_round_robin(pollers, 2, 2, first, waiting)
-            schedule.add(taken.claims, {}, taken.claims)
-            claims += taken.claims
-        assert [claim.sequence for claim in claims] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
-        assert [claim.destination.name for claim in claims] == list("aaabababa")
-        connection.settle([untouched_settlement(claim) for claim in claims])
 
 
 def test_a_provider_error_in_the_middle_of_an_input_ends_that_poll(bench: Bench) -> None:

@@ -70,23 +70,10 @@ def test_an_answer_tells_the_outcome_of_each_event(found: list[tuple[Outcome, se
     assert len({id(outcome) for outcome in answer.outcomes.values()}) <= len(told)
 
 
-@rows(
-    "written, read",
-    [
-        # an earlier version named the event in its outcome
-        (
-            [17, "published", "Order", "Create", None, 1, ["a"]],
-            Outcome(OutcomeKind.PUBLISHED, "Order", "Create", attempts=1, delivered=("a",)),
-        ),
-        # another one had neither the kind of a reason nor its place
-        (
-            ["failed", "Order", "Create", "why", 1, [], [], []],
-            Outcome(OutcomeKind.FAILED, "Order", "Create", "why", 1),
-        ),
-    ],
-)
-def test_a_journal_of_an_earlier_version_is_read(written: list[Any], read: Outcome) -> None:
-    assert Outcome.from_list(written) == read
+def test_a_journal_of_an_earlier_version_is_read() -> None:
+    """It had neither the kind of a reason nor its place. Still earlier ones: test_recovery.py."""
+    written = ["failed", "Order", "Create", "why", 1, [], [], []]
+    assert Outcome.from_list(written) == Outcome(OutcomeKind.FAILED, "Order", "Create", "why", 1)
 
 
 @rows("values", [[], [1], ["sent"], [1, "sent"], ["failed", *[None] * 20]])
