@@ -17,8 +17,6 @@ from connector.messaging.provider_kind import AdapterProvider
 from connector.service.assembly import make_requests, make_task_settings
 from tests.events.conftest import IN_MEMORY, Bench, EventDeployment, serving, with_rules
 
-RULES = "  Order_Create: {OutputDestination: queue://asked, ResponseTimeout: 60000}\n"
-
 FRONT = """\
 import json, os, signal, time
 
@@ -78,9 +76,10 @@ class TwoAdapters:
     def asking(self, process: str, *, timeout: str | None = None, **settings: Any) -> EventDeployment:
         """The deployment whose process asks."""
         subscription = {"object": "Customer", "process": f"processes:{process}", "name": "asking"}
+        rules = "  Order_Create: {OutputDestination: queue://asked, ResponseTimeout: 60000}\n"
         return self.bench.deploy(
             subscriptions=[{**subscription, "timeout": timeout} if timeout else subscription],
-            objects=with_rules(RULES),
+            objects=with_rules(rules),
             processes=FRONT,
             InputDestination="queue://customers",
             **settings,

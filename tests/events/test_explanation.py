@@ -26,17 +26,10 @@ def customer(**values: Any) -> str:
     return of("Customer", CustomerId="1", **values)
 
 
-def explained(deployment: EventDeployment, queue: str) -> dict[str, Explanation]:
-    explainer = make_explainer(deployment.configuration)
-    return {
-        str(message.message_id): explainer.explain(message, f"queue://{queue}")
-        for message in deployment.messages(queue)
-    }
-
-
 def compare(deployment: EventDeployment, queue: str) -> dict[str, Explanation]:
     """Explains the messages of a queue, runs the deployment, and compares both. Returns the explanations."""
-    found = explained(deployment, queue)
+    explainer, origin = make_explainer(deployment.configuration), f"queue://{queue}"
+    found = {str(one.message_id): explainer.explain(one, origin) for one in deployment.messages(queue)}
     assert found
     done = deployment.outcomes()
     assert {name: (one.outcome, one.reason) for name, one in found.items()} == done

@@ -45,37 +45,29 @@ def mistakes(bench: Bench, words: str) -> list[str]:
 # -- rate: this instance claims no more, waits without polling, and loses nothing ------------------------
 
 
-class Time:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_second_is_claimed_at_once_and_then_what_the_rate_allows() -> None:
-    clock = Time()
-    limit = RateLimit(50.0, clock)
+    now = 100.0
+    limit = RateLimit(50.0, lambda: now)
     assert (limit.allowed(), limit.seconds()) == (50, 0)
     limit.note(50)
     assert limit.allowed() == 0
     assert limit.seconds() == pytest.approx(0.1), "five messages are worth a poll"
-    clock.now += limit.seconds()
+    now += limit.seconds()
     assert limit.allowed() == 5
     assert limit.seconds() == pytest.approx(0)
-    clock.now += 3600
+    now += 3600
     assert limit.allowed() == 50
 
 
 def test_a_slow_rate_has_room_for_one() -> None:
-    clock = Time()
-    limit = RateLimit(1 / 3600, clock)
+    now = 100.0
+    limit = RateLimit(1 / 3600, lambda: now)
     assert limit.allowed() == 1
     limit.note(1)
     assert (limit.allowed(), round(limit.seconds())) == (0, 3600)
-    clock.now += limit.seconds() / 2
+    now += limit.seconds() / 2
     assert limit.allowed() == 0
-    clock.now += limit.seconds()
+    now += limit.seconds()
     assert limit.allowed() == 1
 
 
@@ -94,7 +86,7 @@ class Endless:
 def test_a_poll_claims_less_of_an_input_with_a_rate() -> None:
     a, b = Endless("a"), Endless("b")
     pollers = cast("list[Poller]", [a, b])
-    rates = [RateLimit(2.0, Time()), RateLimit(None)]
+    rates = [RateLimit(2.0, lambda: 100.0), RateLimit(None)]
     taken = claim_round_robin(pollers, 3, 1, 10, None, rates)
     assert [claim.sequence for claim in taken.claims] == [10, 11, 12, 13, 15]
     assert taken.full == {a.destination, b.destination}

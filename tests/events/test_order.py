@@ -1,4 +1,4 @@
-"""In which order events are taken and published: round robin over the inputs, priority, age and groups.
+"""In which order events are taken and published: round robin over the inputs, and groups.
 
 See WBI Adapter for JMS, "Event detection".
 """
@@ -14,10 +14,10 @@ from tests.events.conftest import ORDER, Bench, EventDeployment, customer, outco
 from tests.tables import rows
 
 
-def deploy(bench: Bench, inputs: str, quantity: int, order: str = "destination") -> EventDeployment:
+def deploy(bench: Bench, inputs: str, quantity: int) -> EventDeployment:
     """A deployment that polls queues of one letter."""
     queues = [f"queue://{name}" for name in inputs]
-    return bench.deploy(InputDestination=queues, PollQuantity=quantity, order=order)
+    return bench.deploy(InputDestination=queues, PollQuantity=quantity)
 
 
 def fill(deployment: EventDeployment, **queues: int) -> None:

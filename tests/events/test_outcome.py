@@ -216,34 +216,27 @@ def test_a_run_of_everything_is_told_as_it_was(bench: Bench) -> None:
 LOG = logging.getLogger("connector.events")
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int]]:
     return [(one.__dict__["reason"], one.__dict__.get("number", 1)) for one in caplog.records]
 
 
 def test_alike_lines_are_written_once_a_minute_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    log = GroupedLog(LOG, clock)
+    now = 0.0
+    log = GroupedLog(LOG, lambda: now)
     for number in range(5):
         log.warning("no", extra={"reason": f"order {number} is wrong", "destination": "queue://a"})
     log.warning("no", extra={"reason": "order 1 is wrong", "destination": "queue://b"})
     log.warning("no", extra={"reason": "another", "destination": "queue://a"})
     log.flush()
     assert lines(caplog) == [("order 0 is wrong", 1), ("order 1 is wrong", 1), ("another", 1)]
-    clock.now = 61.0
+    now = 61.0
     caplog.clear()
     log.warning("no", extra={"reason": "order 7 is wrong", "destination": "queue://a"})
     assert lines(caplog) == [("order 7 is wrong", 5)]
 
 
 def test_what_no_line_stands_for_is_counted_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    log = GroupedLog(LOG, Clock())
+    log = GroupedLog(LOG, lambda: 0.0)
     for _ in range(3):
         log.error("no", extra={"reason": "why"}, exc_info=ValueError("x"))
     log.flush(all_groups=True)
@@ -253,7 +246,7 @@ def test_what_no_line_stands_for_is_counted_at_the_end(caplog: pytest.LogCapture
 
 
 def test_groups_without_end_take_no_memory_without_end(caplog: pytest.LogCaptureFixture) -> None:
-    log = GroupedLog(LOG, Clock())
+    log = GroupedLog(LOG, lambda: 0.0)
     for number in [*range(3000), 2999]:
         log.error("no", extra={"reason": "why", "place": str(number)})
     assert len(caplog.records) == 3000

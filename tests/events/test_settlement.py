@@ -24,12 +24,6 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
 }
 """By the queue of the copy: queue and body of the message, and what the copy says."""
 
-NO_COPIES: dict[str, Any] = {
-    "ArchiveDestination": None,
-    "ErrorDestination": None,
-    "UnsubscribedDestination": None,
-}
-
 
 def test_a_copy_carries_where_from_what_when_why_and_how_often(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=ONLY_ORDERS)
@@ -65,7 +59,8 @@ def test_a_copy_carries_where_from_what_when_why_and_how_often(bench: Bench) -> 
 def test_without_a_destination_for_the_copy_it_is_discarded_and_counted(
     bench: Bench, kept: dict[str, str] | None, orders: list[str], customers: list[str]
 ) -> None:
-    deployment = bench.deploy(subscriptions=ONLY_ORDERS, provider=kept, **NO_COPIES)
+    no_copies: Any = dict.fromkeys(f"{where}Destination" for where in ("Archive", "Error", "Unsubscribed"))
+    deployment = bench.deploy(subscriptions=ONLY_ORDERS, provider=kept, **no_copies)
     for where, (queue, body, _) in CASES.items():
         deployment.drop(queue, body, f"4.{where}.T")
     counts = deployment.drain().summary.as_dict()

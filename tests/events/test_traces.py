@@ -23,8 +23,6 @@ from tests.waiting import wait_for
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
 
-ASKING = "  Order_Create: {OutputDestination: queue://asked}\n"
-
 PROCESSES = """\
 import json, os
 from concurrent.futures import ThreadPoolExecutor
@@ -125,7 +123,7 @@ def everything(bench: Bench, server: WebServer, **more: Any) -> EventDeployment:
     asking = {"object": "Customer", "name": "asking", "process": "processes:ask"}
     return bench.deploy(
         subscriptions=[FORWARD, hook(server), asking],
-        objects=with_rules(ASKING),
+        objects=with_rules("  Order_Create: {OutputDestination: queue://asked}\n"),
         processes=PROCESSES,
         more=more,
     )

@@ -19,9 +19,6 @@ from tests.waiting import is_running, wait_for
 pytestmark = pytest.mark.process
 
 
-WITH_TIMEOUT = ({"object": "*", "process": "processes:a", "name": "a", "timeout": "1s"},)
-
-
 def test_an_event_that_ends_its_worker_runs_again_in_its_place(bench: Bench) -> None:
     deployment = bench.deploy(max_attempts=3)
     once = {"x1": "", "x2": "a: exit-once 3", "x3": "", "x4": "a: exit-once 4", "x5": ""}
@@ -51,8 +48,9 @@ def test_an_event_that_ends_its_worker_runs_again_in_its_place(bench: Bench) -> 
 
 
 def test_where_nothing_may_run_twice_it_stays_in_doubt(bench: Bench) -> None:
+    one = {"object": "*", "process": "processes:a", "name": "a", "timeout": "1s"}
     deployment = bench.deploy(
-        subscriptions=WITH_TIMEOUT, InProgressDestination="queue://busy", InDoubtEvents="Ignore"
+        subscriptions=[one], InProgressDestination="queue://busy", InDoubtEvents="Ignore"
     )
     deployment.drop_customers(a="", b="a: exit 3", c="", d="a: hang", e="")
     counts = deployment.drain(isolated=True).summary.as_dict()
