@@ -146,8 +146,10 @@ def refused(
 
 OPTIONS = '  text/xml: {BOPrefix: "", IgnoreUndefinedAttributes: false}'
 MIME = "DataHandlerMimeType: application/json\n  DefaultVerb"
-INPUTS = "InputDestination:\n    - queue://orders\n    - queue://customers"
 HANDLERS = "MO_DataHandler_Default.handlers"
+DROPBOX = "type: dropbox\n  root: ./data"
+NO_DATABASE: Edit = ("text.db", "", "this is no database\n" * 9)
+UNUSABLE = ("text.db", "x" * 300, "a\\0b")
 JMS = (
     "type: jms\n  factory: org.apache.qpid.jms.JmsConnectionFactory\n  url: amqp://127.0.0.1:1\n"
     '  classpath: ["client.jar"]'
@@ -203,21 +205,23 @@ CASES = [
     refused("process with an error", "subscriptions[0].process", "has an error in line 1", [(A, "processes:store_customer", "own:f"), ("own.py", "", "def f(:\n")]),
     refused("hidden module", "", "hides the module queue", [("queue.py", "", "")]),
     refused("driver that is missing", "databases.shop.url", "driver cannot be imported", [(A, '"sqlite:///./shop.db"', '"mysql+pymysql://h/d"')]),
-    refused("state in the place of a file", "state.directory", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./m.db"), (A, "spark:\n", "state: {directory: adapter.yaml/state}\nspark:\n")]),
+    refused("state in the place of a file", "state.directory", "is not a directory", [(A, DROPBOX, "type: sql\n  url: sqlite:///./m.db"), (A, "spark:\n", "state: {directory: adapter.yaml/state}\nspark:\n")]),
     refused("root in the place of a file", "provider.root", "is not a directory", [(A, "root: ./data", "root: ./adapter.yaml/data\n  create: true")]),
-    refused("messages in the place of a file", "provider.url", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./adapter.yaml/m.db")]),
+    refused("messages in the place of a file", "provider.url", "is not a directory", [(A, DROPBOX, "type: sql\n  url: sqlite:///./adapter.yaml/m.db")]),
+    *(refused(f"root {name[:4]}", "provider.root", "", [(A, "root: ./data", f'root: "./{name}"\n  create: true')]) for name in ("x" * 300, "a\\0b", "d/" + "x" * 300 + "/d")),
+    *(refused(f"messages in {name[:4]}", "provider.url", "", [(A, DROPBOX, f'type: sql\n  url: "sqlite:///./{name}"'), NO_DATABASE]) for name in UNUSABLE),
     refused("object within itself", "subscriptions[0].object", "contains itself: Customer > Address > Customer", [(A, "process: processes:store_customer", "dataframe: {format: json, path: l}"), (O, "City: {type: String, key: true}", "City: {type: String, key: true}\n  Owner: Customer")]),
     refused("unknown column of a date", "subscriptions[0].object", "found spark=time", [(A, "process: processes:store_customer", "dataframe: {format: json, path: l}"), (O, "  Name: String", "  Name: {type: Date, app_specific_info: spark=time}")]),
     # inputs
-    refused("view at a broker", "connector.InputDestination[0]", "has no views of queues", [(A, "type: dropbox\n  root: ./data", JMS), ("client.jar", "", ""), (A, "- queue://orders", "- orders~EXPIRED")]),
+    refused("view at a broker", "connector.InputDestination[0]", "has no views of queues", [(A, DROPBOX, JMS), ("client.jar", "", ""), (A, "- queue://orders", "- orders~EXPIRED")]),
     refused("topic in progress", "connector.InputDestination[0]", "a topic", [(A, "- queue://orders", "- {destination: topic://t, subscription: s}"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
     refused("view in progress", "connector.InputDestination[0]", "a view of a queue", [(A, "- queue://orders", "- orders~EXPIRED"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
     refused("input that is claimed", "connector.InputDestination[0]", "no input", [(A, "- queue://orders", "- orders~PROCESSING")]),
     refused("topic without a name", "connector.InputDestination[0]", "without a subscription", [(A, "- queue://orders", "- topic://t")]),
     # the client library of a broker
-    refused("lock that is missing", "provider.packages", "connector-jars.lock does not exist", [(A, "type: dropbox\n  root: ./data", JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]"))]),
-    refused("lock that is damaged", "provider.packages", "connector-jars.lock", [(A, "type: dropbox\n  root: ./data", JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]")), ("connector-jars.lock", "", "nothing\n")]),
-    refused("jar that is missing", "provider.classpath[0]", "no file client.jar", [(A, "type: dropbox\n  root: ./data", JMS)]),
+    refused("lock that is missing", "provider.packages", "connector-jars.lock does not exist", [(A, DROPBOX, JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]"))]),
+    refused("lock that is damaged", "provider.packages", "connector-jars.lock", [(A, DROPBOX, JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]")), ("connector-jars.lock", "", "nothing\n")]),
+    refused("jar that is missing", "provider.classpath[0]", "no file client.jar", [(A, DROPBOX, JMS)]),
     # Spark
     refused("no Java", "connector.InputDestination", "JAVA_HOME is '/nonexistent'", [], {"JAVA_HOME": "/nonexistent"}),
     refused("owned setting", "spark.conf.spark.app.name", "owns this setting", [(A, "master: local[*]", "conf: {spark.app.name: x}")]),
@@ -271,19 +275,6 @@ def test_check_finds_it_first_with_its_place(
         assert isinstance(refused.value, PipelineError | ProviderError)
 
 
-@rows("case", [case for case in CASES if case.path.startswith(HANDLERS)])
-def test_a_start_would_have_refused_it_without_a_place(deployment: Sample, case: Mistake) -> None:
-    """So that a case of a data handler shows what a worker refuses, and not only what check invents."""
-    deployment.edit(case.edits)
-    try:
-        configuration = load("adapter.yaml", {})
-    except ConfigurationError:
-        return  # refused by every command
-    with pytest.raises(ConfigurationError) as refused:
-        begin(configuration)
-    assert "expected a class with mime_types" not in str(refused.value)
-
-
 @rows("section", ["provider", "databases"])
 def test_the_driver_of_postgresql_is_looked_for(
     deployment: Sample, monkeypatch: pytest.MonkeyPatch, section: str
@@ -291,7 +282,7 @@ def test_the_driver_of_postgresql_is_looked_for(
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if the extra were not installed
     url = "postgresql+psycopg://u:secret@127.0.0.1:1/d"
     if section == "provider":
-        deployment.replace(A, "type: dropbox\n  root: ./data", f"type: sql\n  url: {url}")
+        deployment.replace(A, DROPBOX, f"type: sql\n  url: {url}")
     else:
         deployment.replace(A, "sqlite:///./shop.db", url)
     problem = deployment.problem()
@@ -335,13 +326,13 @@ MISPLACED: dict[str, tuple[str, list[Edit]]] = {
     "t.j2": (f"{HANDLERS}.text/template.template", [(R, OPTIONS, "  text/template: {template: t.j2}")]),
     "own.jar": (
         "provider.classpath[0]",
-        [(A, "type: dropbox\n  root: ./data", JMS.replace("client.jar", "own.jar"))],
+        [(A, DROPBOX, JMS.replace("client.jar", "own.jar"))],
     ),
     "connector-jars.lock": (
         "provider.packages",
-        [(A, "type: dropbox\n  root: ./data", JMS.replace('classpath: ["client.jar"]', 'packages: ["a:b:1"]'))],
+        [(A, DROPBOX, JMS.replace('classpath: ["client.jar"]', 'packages: ["a:b:1"]'))],
     ),
-    "m.db": ("provider.url", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./m.db")]),
+    "m.db": ("provider.url", [(A, DROPBOX, "type: sql\n  url: sqlite:///./m.db")]),
     "shop.db": ("databases.shop.url", []),
     "shipped.py": ("spark.ship[0]", [(A, "master: local[*]", "ship: [shipped.py]")]),
     "own.py": ("subscriptions[0].process", [(A, "processes:store_customer", "own:f")]),
@@ -363,21 +354,8 @@ def test_a_thing_that_is_no_file_is_told_and_never_waited_for(
     assert found[0].line
 
 
-@rows("name", ["", "x" * 300, "a\0b"])
-@rows("section", ["provider", "databases"])
-def test_a_database_that_sqlite_cannot_open_is_told(deployment: Sample, section: str, name: str) -> None:
-    deployment.write("text.db", "this is no database\n" * 9)
-    url = f'"sqlite:///./{name or "text.db"}"'.replace("\0", "\\0")
-    if section == "provider":
-        deployment.replace(A, "type: dropbox\n  root: ./data", f"type: sql\n  url: {url}")
-    else:
-        deployment.replace(A, '"sqlite:///./shop.db"', url)
+@rows("name", UNUSABLE)
+def test_a_database_that_sqlite_cannot_open_is_told(deployment: Sample, name: str) -> None:
+    deployment.edit([(A, "./shop.db", f"./{name}"), NO_DATABASE])
     (problem,) = [problem for problem in deployment.check() if not problem.warning]
-    assert problem.path == ("provider.url" if section == "provider" else "databases.shop.url")
-
-
-@rows("name", ["x" * 300, "a\\0b", "d/" + "x" * 300 + "/d"])
-def test_a_directory_that_no_file_system_has_is_told(deployment: Sample, name: str) -> None:
-    deployment.replace(A, "root: ./data", f'root: "./{name}"\n  create: true')
-    (problem,) = [problem for problem in deployment.check() if not problem.warning]
-    assert problem.path == "provider.root"
+    assert problem.path == "databases.shop.url"
