@@ -176,10 +176,6 @@ def with_list(deployment: Sample) -> Sample:
     return deployment
 
 
-def test_a_list_of_values_is_no_mistake(with_list: Sample) -> None:
-    assert with_list.check() == []
-
-
 @rows("mime_type", ["text/plain", "application/octet-stream"])
 @rows("place", ["rule", "Default", "connector"])
 def test_a_body_that_is_one_attribute_cannot_be_a_list(with_list: Sample, mime_type: str, place: str) -> None:
