@@ -35,22 +35,6 @@ def spark_of(configuration: Configuration) -> Spark:
     return configuration.spark
 
 
-def test_what_is_not_written_has_the_default_of_the_surface(deployment: Sample) -> None:
-    deployment.replace(A, "  PollFrequency: 1000\n  PollQuantity: 25\n", "")
-    configuration = deployment.load()
-    connector = configuration.connector
-    assert (connector.poll_frequency, connector.poll_quantity, connector.order) == (10000, 1, "destination")
-    assert (connector.max_body, connector.max_attempts, connector.stop_timeout) == (16 << 20, 5, 30.0)
-    assert (connector.duplicate_window, connector.in_doubt_events) == (100_000, "Reprocess")
-    assert (connector.message_format_property, connector.restart_retry_count) == ("JMSType", 3)
-    provider = configuration.provider
-    assert isinstance(provider, DropboxSection)
-    assert (provider.keep_processed, provider.redelivery_limit) == (604800.0, None)
-    assert (provider.durability, provider.lease) == ("batch", None)
-    assert spark_of(configuration).master == "local[*]"
-    assert configuration.logging.format == "console"
-
-
 def test_paths_count_from_the_directory_of_the_file(
     deployment: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,23 +112,15 @@ def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Samp
     assert [problem.path for problem in found(deployment, "")] == ["CustomerProperties.business_object"]
 
 
-def test_defaults_stand_in_for_what_is_required_only(deployment: Sample) -> None:
-    attributes = (
-        "Limit: {type: Double, required: true, default: 2}\n"
-        "Count: {type: Integer, required: true, default: CxBlank}\n"
-        "Note: {type: String, default: never}\n"
-        "Area: {type: String, default: CxIgnore}"
-    )
-    found(deployment, attributes)
+def test_the_default_cxblank_is_an_empty_text_and_cxignore_is_none(deployment: Sample) -> None:
+    attributes = [
+        f"{name}: {{type: Integer, required: true, default: {name}}}" for name in ("CxBlank", "CxIgnore")
+    ]
+    assert found(deployment, "\n".join(attributes)) == []
     bo = BusinessObject(definitions(deployment), "Thing", "Create")
-    finish(bo, use_defaults=True)
-    assert bo.as_dict() == {"Limit": 2.0, "Count": ""}
-
-
-def test_the_default_cxignore_is_none(deployment: Sample) -> None:
-    assert found(deployment, "Area: {type: Integer, required: true, default: CxIgnore}") == []
-    with pytest.raises(MalformedData, match="Area: required, but not set"):
-        finish(BusinessObject(definitions(deployment), "Thing", "Create"), use_defaults=True)
+    with pytest.raises(MalformedData, match="CxIgnore: required, but not set"):
+        finish(bo, use_defaults=True)
+    assert bo["CxBlank"] == ""
 
 
 def test_no_default_of_a_ciphertext_is_shown(deployment: Sample) -> None:
