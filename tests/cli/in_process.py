@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -129,8 +129,17 @@ def call(
         environment: variables that it has besides those of the test.
     """
     with contextlib.ExitStack() as files:
-        streams = [_stream(files, text) for text in (data, "", "")]
-        return _call(directory, arguments, streams, environment or {})
+        stdin, stdout, stderr = (_stream(files, text) for text in (data, "", ""))
+        with (
+            contextlib.chdir(directory),
+            mock.patch.dict(os.environ, environment or {}),
+            mock.patch.multiple(sys, stdin=stdin, stdout=stdout, stderr=stderr),
+        ):
+            status = app.run(arguments)
+            for stream in (stdout, stderr):
+                stream.flush()
+                stream.seek(0)
+            return Answer(arguments, status, stdout.read(), stderr.read())
 
 
 def _stream(files: contextlib.ExitStack, text: str) -> io.TextIOWrapper:
@@ -140,25 +149,3 @@ def _stream(files: contextlib.ExitStack, text: str) -> io.TextIOWrapper:
     file.write(text.encode())
     file.seek(0)
     return io.TextIOWrapper(file, "utf-8")
-
-
-def _call(
-    directory: Path,
-    arguments: Sequence[str],
-    streams: Sequence[io.TextIOWrapper],
-    environment: Mapping[str, str],
-) -> Answer:
-    with (
-        contextlib.chdir(directory),
-        mock.patch.dict(os.environ, environment),
-        mock.patch.multiple(sys, stdin=streams[0], stdout=streams[1], stderr=streams[2]),
-    ):
-        status = app.run(arguments)
-        output, errors = (_text(stream) for stream in streams[1:])
-    return Answer(arguments, status, output, errors)
-
-
-def _text(stream: io.TextIOWrapper) -> str:
-    stream.flush()
-    stream.seek(0)
-    return stream.read()

@@ -115,44 +115,30 @@ def test_a_whole_repository_is_carried_over_and_loads_without_a_warning(shop: Co
     assert found.handler_options == {"MO_DataHandler_Default": {"text/xml": options}}
 
 
-SELECTOR = "response_selector=JMSType = '{1}':Nobody"
+SELECTOR = "AppSpecificInfo = response_selector=JMSType = '{1}':Nobody"
 
 
 @rows(
-    "part, warning",
+    "part, line, warning",
     [
-        (
-            attribute("A", "String", "Colour = red"),
-            "11: Colour of [Attribute] has no counterpart and is left out (warning)",
-        ),
-        (
-            attribute("A", "String", "MaxLenght = 3"),
-            "11: MaxLenght of [Attribute] has no counterpart and is left out, did you mean 'MaxLength'? ",
-        ),
-        (
-            section("Map", "Name = a", section("Attribute", "x y z"), "anything"),
-            "8: the section [Map] in [BusinessObjectDefinition] has no counterpart and is left out (warning)",
-        ),
-        (attribute("A", "Xyzzy"), "10: Order.attributes.A: left out: there is no type 'Xyzzy' (warning)"),
-        (
-            attribute("A", "Double", "DefaultValue = much"),
-            "11: Order.attributes.A.default: left out: found the text 'much', expected a number (warning)",
-        ),
-        (
-            attribute("A", "String", "IsRequired = perhaps"),
-            "11: Order.attributes.A.required: left out: 'perhaps', expected true or false (warning)",
-        ),
-        (
-            section("Verb", "Name = Ask", f"AppSpecificInfo = {SELECTOR}"),
-            "10: Order.verbs.Ask.app_specific_info: left out: ",
-        ),
+        (attribute("A", "String", "Colour = red"), 11, "Colour of [Attribute] has no counterpart "),
+        (attribute("A", "String", "MaxLenght = 3"), 11, "MaxLenght of [Attribute] has no counterpart "),
+        (section("Map", "Name = a", section("Attribute", "x y z"), "b"), 8, "the section [Map] in [Business"),
+        (attribute("A", "Xyzzy"), 10, "Order.attributes.A: left out: there is no type 'Xyzzy' "),
+        (attribute("A", "Double", "DefaultValue = much"), 11, "Order.attributes.A.default: left out: found "),
+        (attribute("A", "String", "IsRequired = perhaps"), 11, "Order.attributes.A.required: left out: "),
+        (section("Verb", "Name = Ask", SELECTOR), 10, "Order.verbs.Ask.app_specific_info: left out: "),
     ],
 )
-def test_what_has_no_counterpart_is_left_out_with_its_line(shop: Commands, part: str, warning: str) -> None:
+def test_what_has_no_counterpart_is_left_out_with_its_line(
+    shop: Commands, part: str, line: int, warning: str
+) -> None:
     done = run(shop, definition("Order", KEY, part))
     assert done.returncode == 0
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"in.repository:{warning}")
+    (told,) = done.stderr.splitlines()
+    assert told.startswith(f"in.repository:{line}: {warning}")
+    assert told.endswith(" (warning)")
+    assert ("did you mean 'MaxLength'?" in told) == ("MaxLenght" in told)
     assert done.stdout.startswith("wrote 1 file to metaobjects: 1 business object; 1 warning\n")
     assert check(shop.directory / "adapter.yaml", {}) == []
     if "left out: " in warning:

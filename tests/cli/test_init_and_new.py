@@ -23,8 +23,6 @@ from tests import forked_command
 from tests.cli.in_process import Answer, Commands, call
 from tests.tables import rows
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.mark.process
 def test_what_is_written_runs_by_the_commands_that_are_named(tmp_path: Path) -> None:

@@ -24,9 +24,11 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.testing.deployment import Deployment
 from connector.user import operator_name
 from tests.cli.in_process import Commands
-from tests.events.conftest import OBJECTS, PROCESSES
+from tests.events.conftest import Bench, bench
 from tests.events.test_history import CUSTOMER
 from tests.tables import rows
+
+__all__ = ["bench"]
 
 # --- status and takeover --------------------------------------------------------------------------
 
@@ -170,23 +172,10 @@ def test_a_lot_of_a_living_owner_stays(owner: Connection, lot: Lot, call: Comman
 
 # --- history --------------------------------------------------------------------------------------
 
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true, durability: none}
-connector:
-  ApplicationName: test
-  InputDestination: queue://customers
-  ArchiveDestination: queue://archive
-  ErrorDestination: queue://error
-  DataHandlerMimeType: application/json
-  instance: one
-subscriptions: [{object: '*', process: 'processes:a', name: a}]
-metaobjects: ./metaobjects
-"""
-
 
 @pytest.fixture
-def customers(tmp_path: Path) -> Deployment:
-    return Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+def customers(bench: Bench) -> Deployment:
+    return bench.deploy()
 
 
 @pytest.fixture

@@ -54,14 +54,8 @@ def test_an_application_within_its_limits_is_well() -> None:
             running(ages={"queue://orders": 7200.0}),
             "queue://orders: the oldest message has waited 7,200 s, more than 1h (health.oldest_waiting)",
         ),
-        (
-            running(resting={"books": "TimeoutError: 30 s"}),
-            "books rests: TimeoutError: # s",
-        ),
-        (
-            running(databases={"shop": "the database shop: refused"}),
-            "the database shop: refused",
-        ),
+        (running(resting={"books": "TimeoutError: 30 s"}), "books rests: TimeoutError: # s"),
+        (running(databases={"shop": "the database shop: refused"}), "the database shop: refused"),
         (running(disk="1 MiB are free"), "nothing is claimed: 1 MiB are free"),
     ],
 )
@@ -114,10 +108,8 @@ def test_a_limit_can_be_lifted(facts: Facts, changes: dict[str, Any]) -> None:
 
 def test_an_ended_instance_still_tells_what_it_has_failed_but_needs_no_poll() -> None:
     found = well(one(runs=False, failed=10, idle=1e6), LIMITS)
-    assert [text.partition(":")[0] for text in found] == [
-        "no instance runs, expected 1 (health.instances)",
-        "host-a",
-    ]
+    none_runs = "no instance runs, expected 1 (health.instances)"
+    assert [text.partition(":")[0] for text in found] == [none_runs, "host-a"]
 
 
 def test_a_long_reason_is_cut() -> None:
