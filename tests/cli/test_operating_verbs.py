@@ -21,10 +21,9 @@ from connector.operate.errors import error_groups, group_of
 from connector.operate.history import note_action
 from connector.service.assembly import make_provider
 from connector.stores.dropbox.provider import DropboxProvider
-from connector.testing.deployment import Deployment
 from connector.user import operator_name
 from tests.cli.in_process import Commands
-from tests.events.conftest import Bench, bench
+from tests.events.conftest import Bench, EventDeployment, bench
 from tests.events.test_history import CUSTOMER
 from tests.tables import rows
 
@@ -174,24 +173,19 @@ def test_a_lot_of_a_living_owner_stays(owner: Connection, lot: Lot, call: Comman
 
 
 @pytest.fixture
-def customers(bench: Bench) -> Deployment:
+def customers(bench: Bench) -> EventDeployment:
     return bench.deploy()
 
 
 @pytest.fixture
-def history(customers: Deployment) -> Commands:
+def history(customers: EventDeployment) -> Commands:
     return Commands(customers.directory, "history")
 
 
-def drain(customers: Deployment) -> None:
-    with customers.running() as adapter:
-        adapter.drain()
-
-
-def test_the_life_of_a_message_is_one_document(customers: Deployment, history: Commands) -> None:
+def test_the_life_of_a_message_is_one_document(customers: EventDeployment, history: Commands) -> None:
     identity = customers.send("customers", CUSTOMER % ("7", "a: fail no"), correlation_id="C-1")
     assert history(identity, "--json").returncode == 1, "nothing has happened yet"
-    drain(customers)
+    customers.drain()
     kept = customers.provider.state("test").history()
     note_action(kept, "moved", [identity], by="alice", origin="queue://error", to="queue://customers")
     (document,) = history(identity, "--json").documents
@@ -216,9 +210,11 @@ def test_the_life_of_a_message_is_one_document(customers: Deployment, history: C
         assert history(*found, "--json").documents == [document]
 
 
-def test_people_read_a_line_for_each_event_since_a_time(customers: Deployment, history: Commands) -> None:
+def test_people_read_a_line_for_each_event_since_a_time(
+    customers: EventDeployment, history: Commands
+) -> None:
     sent = [customers.send("customers", CUSTOMER % (number, "")) for number in range(3)]
-    drain(customers)
+    customers.drain()
     lines = history(sent[0]).stdout.splitlines()
     assert lines[:2] == [sent[0], "  now: waiting in queue://archive"]
     assert lines[2].split() == ["time", "instance", "what", "destination", "object", "details"]
