@@ -42,13 +42,14 @@ class Answer(subprocess.CompletedProcess[str]):
 
     def refusal(self) -> str:
         """The errors of a wrong call, which has no other answer."""
-        assert (self.returncode, self.stdout) == (2, ""), self.stderr
-        assert "Traceback" not in self.stderr
-        return self.stderr
+        return self._errors(2)
 
     def failure(self) -> str:
         """The errors of a command that has failed without an answer."""
-        assert (self.returncode, self.stdout) == (1, ""), self.stderr
+        return self._errors(1)
+
+    def _errors(self, status: int) -> str:
+        assert (self.returncode, self.stdout) == (status, ""), self.stderr
         assert "Traceback" not in self.stderr
         return self.stderr
 

@@ -163,9 +163,6 @@ def test_a_child_may_be_defined_in_another_file_or_in_the_deployment(shop: Comma
     assert "two.repository:10: Other.attributes.Gone: left out" in lost.stderr
 
 
-# --- meta-objects ----------------------------------------------------------------------------
-
-
 def test_a_rule_that_cannot_be_kept_whole_is_left_out_only_where_it_would_match_more(shop: Commands) -> None:
     text = rules(
         rule("Order_Create", "InputFormat=A;InputDestination=queue://a/b;OutputFormat=O"),
@@ -235,9 +232,6 @@ def test_options_that_no_meta_object_refers_to_are_a_business_object_with_a_warn
     assert done.returncode == 0
     assert "in.repository:2: MO_Lost: looks like the options of a data handler" in done.stderr
     assert list(loaded(shop).definitions) == ["MO_Lost"]
-
-
-# --- the answer ------------------------------------------------------------------------------
 
 
 def test_the_answer_in_json_names_files_and_warnings(shop: Commands) -> None:

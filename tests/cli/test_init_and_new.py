@@ -127,9 +127,6 @@ def test_the_help_names_the_first_command(tmp_path: Path) -> None:
     assert call(tmp_path, "--version").stdout == f"connector {version('event-connector')}\n"
 
 
-# --- new -----------------------------------------------------------------------------------------
-
-
 ADAPTER = """\
 provider: {type: dropbox, root: ./data, create: true}
 connector:

@@ -158,9 +158,6 @@ def test_to_receive_never_makes_a_subscription_anew(call: Commands) -> None:
     assert call("receive", "topic://prices", *ALL, "--json").bodies == ["2"]
 
 
-# --- delayed ---------------------------------------------------------------------------------------
-
-
 def test_a_delayed_message_is_shown_and_comes_when_it_is_due(call: Commands) -> None:
     sent = call.send("orders", "body", "--delay", "1500")
     before = time.time_ns() // 1_000_000
@@ -309,9 +306,6 @@ def test_what_may_not_be_read_is_neither_called_missing_nor_left_out(
     with without_privileges():
         listed = call("queues")
     assert (listed.returncode, listed.stderr, "lost+found" in listed.stdout) == (0, "", False)
-
-
-# --- wrong calls -----------------------------------------------------------------------------------
 
 
 @rows(

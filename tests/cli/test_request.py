@@ -98,9 +98,6 @@ def replying_with(result: str, body: object = None) -> Callable[[ReceivedMessage
     return reply
 
 
-# --- answers -----------------------------------------------------------------------------------------
-
-
 def test_what_the_application_answers_is_printed_as_the_object_and_the_status_is_said_beside(
     asking: Asking,
 ) -> None:
@@ -143,9 +140,6 @@ def test_the_object_may_come_from_a_file_with_its_dynamic_metaobject_in_it(
     assert "Meta" not in json.loads(application.requests[0].body)
 
 
-# --- wrong calls ---------------------------------------------------------------------------------------
-
-
 @rows(
     "line, data, expected",
     [
@@ -172,9 +166,6 @@ def test_a_wrong_configuration_ends_with_status_2_before_anything_is_read(asking
     refusal = asking.ask("Customer.Retrieve", data="{").refusal()
     assert "did you mean 'ApplicationName'?" in refusal
     assert "JSON" not in refusal
-
-
-# --- waiting --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.process

@@ -285,9 +285,6 @@ def test_a_watchdog_of_another_process_is_left_alone() -> None:
         assert ServiceManager({"WATCHDOG_USEC": "500000", "WATCHDOG_PID": pid}).watchdog == seconds
 
 
-# --- once and drain ------------------------------------------------------------------------------
-
-
 def test_once_is_one_poll_whose_summary_is_one_document(quick: Deploy) -> None:
     """A process prints, and stdout has the document all the same."""
     deployment = quick(connector={"PollQuantity": 2})

@@ -275,19 +275,23 @@ def test_check_finds_it_first_with_its_place(
         assert isinstance(refused.value, PipelineError | ProviderError)
 
 
-@rows("section", ["provider", "databases"])
+POSTGRESQL = "postgresql+psycopg://u:secret@127.0.0.1:1/d"
+
+
+@rows(
+    "old, new, path",
+    [
+        (DROPBOX, f"type: sql\n  url: {POSTGRESQL}", "provider.url"),
+        ("sqlite:///./shop.db", POSTGRESQL, "databases.shop.url"),
+    ],
+)
 def test_the_driver_of_postgresql_is_looked_for(
-    deployment: Sample, monkeypatch: pytest.MonkeyPatch, section: str
+    deployment: Sample, monkeypatch: pytest.MonkeyPatch, old: str, new: str, path: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if the extra were not installed
-    url = "postgresql+psycopg://u:secret@127.0.0.1:1/d"
-    if section == "provider":
-        deployment.replace(A, DROPBOX, f"type: sql\n  url: {url}")
-    else:
-        deployment.replace(A, "sqlite:///./shop.db", url)
+    deployment.replace(A, old, new)
     problem = deployment.problem()
-    assert problem.path == ("provider.url" if section == "provider" else "databases.shop.url")
-    assert problem.line
+    assert (problem.path, bool(problem.line)) == (path, True)
     assert "driver cannot be imported" in problem.found
     assert "pip install 'event-connector[postgresql]'" in problem.expected
     assert "secret" not in str(problem)

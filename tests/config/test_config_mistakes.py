@@ -215,6 +215,7 @@ CASES = [
     case("header of a request", A, "PollQuantity: 25", "reply_matching: {request: §JMSMesageID}", "connector.reply_matching.request", "JMSMessageID, JMSCorrelationID, or the name of a property", nearest="JMSMessageID"),
     case("message id of a reply", A, "PollQuantity: 25", "reply_matching: {reply: §JMSMessageID}", "connector.reply_matching.reply", "JMSCorrelationID, or the name of a property"),
     case("case of a header of a request", A, "PollQuantity: 25", "reply_matching: {request: §JMSMessageId}", "connector.reply_matching.request", "'JMSMessageId' is no property: it begins with JMS, as headers do, expected JMSMessageID,", nearest="JMSMessageID"),
+    case("no request in flight", A, "PollQuantity: 25", "SessionPoolSizeForRequests: §0", "connector.SessionPoolSizeForRequests", "from 1 to 10000"),
     case("property that no selector can ask for", A, "PollQuantity: 25", "reply_matching: {reply: §a b}", "connector.reply_matching.reply", "'a b': it has ' ', expected JMSCorrelationID, or the name of a property: letters, digits, '_' and '$'"),
     case("property without a name", A, "PollQuantity: 25", "MessageResponseResultProperty: §''", "connector.MessageResponseResultProperty", "Property: '', expected the name of a property"),
     case("reply of a destination", A, "    mime_type: text/xml", "    reply: §true", "subscriptions[1].reply", "it with a process only"),

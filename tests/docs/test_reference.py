@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import itertools
 import json
 import pkgutil
 import re
@@ -322,19 +321,6 @@ def test_alerts_and_dashboard_ask_only_for_metrics_and_labels_that_there_are() -
             base = re.sub(r"_(bucket|sum|count)$", "", metric[0])
             labels = families.get(metric[0], families.get(base, ("", set())))[1]
             assert set(names.split(", ")) <= labels | {"job", "instance", "le"}, expression
-
-
-def test_the_panels_of_the_dashboard_lie_side_by_side() -> None:
-    dashboard = json.loads((REFERENCE / "monitoring/dashboard.json").read_text("utf-8"))
-    taken: set[tuple[int, int]] = set()
-    for panel in dashboard["panels"]:
-        place = panel["gridPos"]
-        columns, lines = (range(place[at], place[at] + place[size]) for at, size in ("xw", "yh"))
-        cells = set(itertools.product(columns, lines))
-        assert max(x for x, _ in cells) < 24
-        assert not cells & taken, panel["title"]
-        taken |= cells
-    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
 # -- names of Python ---------------------------------------------------------------------------------

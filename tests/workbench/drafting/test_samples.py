@@ -23,42 +23,6 @@ from connector.workbench.drafting.samples import FORMATS, draft_of, format_of, r
 from tests.tables import rows
 from tests.workbench.drafting.drafts import defaults, definitions, draft, keys, shapes
 
-JSON_ORDER = """\
-{"BusinessObject": "Order", "Verb": "Create", "OrderId": "O-1", "CustomerId": "C-1", "Date": "2024-05-31",
- "Total": 5, "Paid": true, "Note": null, "Created": 1717171717171,
- "ShipTo": {"Street": "Nygade 1", "City": "København", "Zip": "01067"},
- "Line": [{"Article": "Bolt", "Quantity": 2, "Price": 2}, {"Article": "Nut", "Quantity": 1, "Price": 2.5}]}
-"""
-
-
-def test_a_json_sample_becomes_definitions_that_convert_the_sample(tmp_path: Path) -> None:
-    made = draft(JSON_ORDER, "json")
-    assert shapes(made) == {
-        "Order": {
-            "OrderId": "String",
-            "CustomerId": "String",
-            "Date": "Date",
-            "Total": "Integer",
-            "Paid": "Boolean",
-            "Note": "String",
-            "Created": "Decimal",
-            "ShipTo": "Order_ShipTo",
-            "Line": "Order_Line n",
-        },
-        "Order_ShipTo": {"Street": "String", "City": "String", "Zip": "String"},
-        "Order_Line": {"Article": "String", "Quantity": "Integer", "Price": "Decimal"},
-    }
-    assert keys(made) == {"Order": ["OrderId"], "Order_ShipTo": ["Street"], "Order_Line": ["Article"]}
-    assert made.left_out == []
-    known = definitions(made, tmp_path)
-    assert list(known["Order"].verbs) == ["Create", "Update", "Delete", "Retrieve"]
-    handler = JsonHandler(defaults(JsonHandler, write_type=False), known)
-    order = handler.to_business_object(JSON_ORDER, None)
-    finish(order)
-    sample = json.loads(JSON_ORDER)
-    del sample["BusinessObject"], sample["Verb"], sample["Note"]
-    assert json.loads(handler.to_body(order)) == sample
-
 
 def test_what_json_members_no_attribute_can_hold_is_left_out(tmp_path: Path) -> None:
     made = draft(
@@ -353,9 +317,6 @@ def test_a_sample_that_is_not_of_its_format_is_an_error(
     assert str(raised.value).startswith(error)
 
 
-# --- formats ---------------------------------------------------------------------------------
-
-
 @rows(
     "name, body, format_name",
     [
@@ -395,8 +356,6 @@ def test_a_sample_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(MalformedData, match=reason):
             read_sample(tmp_path / name)
 
-
-# --- any sample ------------------------------------------------------------------------------
 
 plain_names = st.text("abAB_1", min_size=1, max_size=4)
 values = (

@@ -40,9 +40,11 @@ def sequence(*parts: str) -> str:
     return f"<xs:sequence>{''.join(parts)}</xs:sequence>"
 
 
-def twice(number: int) -> str:
-    """Two references to a group."""
-    return f'<xs:group ref="t:g{number}"/>' * 2
+def groups(number: int, times: int) -> str:
+    """A schema whose element is of groups, each of which is ``times`` the next one."""
+    one = '<xs:group name="g{}"><xs:sequence>{}</xs:sequence></xs:group>'
+    more = "".join(one.format(n, f'<xs:group ref="t:g{n + 1}"/>' * times) for n in range(number))
+    return order('<xs:group ref="t:g0"/>', more=f'{more}<xs:group name="g{number}"/>')
 
 
 def json_draft(schema: dict[str, Any], name: str = "Order") -> Draft:
@@ -233,24 +235,8 @@ def test_local_schema_files_are_read_and_others_are_not(tmp_path: Path) -> None:
             order(sequence('<xs:element name="a" type="t:S"/>'), more='<xs:simpleType name="S"><xs:restriction base="t:S"/></xs:simpleType>'),
             "a simple type is based on itself: line 1",
         ),
-        (
-            order(
-                '<xs:group ref="t:g0"/>',
-                more="".join(
-                    f'<xs:group name="g{n}"><xs:sequence>{twice(n + 1)}</xs:sequence></xs:group>'
-                    for n in range(40)
-                )
-                + '<xs:group name="g40"/>',
-            ),
-            "more than 200000 declarations: line 1",
-        ),
-        (
-            order(
-                '<xs:group ref="t:g0"/>',
-                more="".join(f'<xs:group name="g{n}"><xs:group ref="t:g{n + 1}"/></xs:group>' for n in range(5000)),
-            ),
-            "the groups or types of the schema are nested too deeply",
-        ),
+        (groups(40, 2), "more than 200000 declarations: line 1"),
+        (groups(5000, 1), "the groups or types of the schema are nested too deeply"),
     ],
 )  # fmt: skip
 def test_a_schema_that_describes_no_object_is_an_error(schema: str, error: str) -> None:
