@@ -153,11 +153,10 @@ def test_every_definition_that_is_shown_or_shipped_has_a_key_and_no_dead_default
 
 SAID = [
     ("DeliveryMode: §durable", "'durable', expected Persistent (2) or NonPersistent (1)"),
-    ("DeliveryMode: §0", "'0', expected Persistent (2)"),
     ("ResponseTimeout: §30s", "'30s', expected a whole number of milliseconds, at most 2147483647; -1"),
     ("ResponseTimeout: §2147483648", "at most 2147483647"),
-    ("TimeToLive: §1h", "'1h', expected a whole number of milliseconds from 0"),
     ("TimeToLive: §-1", "'-1', expected a whole number of milliseconds from 0"),
+    ("TimeToLive: §1h", "'1h', expected a whole number of milliseconds from 0"),
     ("TimeToLive: §9223372036854775807", "expected a whole number of milliseconds from 0"),
     ("TimeoutFatal: §maybe", "expected true or false"),
     ("Priority: §10", "expected a whole number from 0 to 9"),

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,20 +92,3 @@ def test_a_service_runs_with_a_zone_of_posix(bench: Bench, zone: str, window: di
     identity = deployment.send("orders", ORDER)
     with local_time(zone), deployment.running() as adapter, serving(adapter):
         wait_for(lambda: deployment.ids("archive") == [identity])
-
-
-SCRIPT = """\
-import datetime
-from connector.local_time import LOCAL
-from connector.service.poll_window import PollWindow
-
-now = datetime.datetime(2026, 6, 1, 5, tzinfo=LOCAL)
-print(now.isoformat(), PollWindow(datetime.time(6), datetime.time(22)).opens_in(now))
-"""
-
-
-@pytest.mark.process
-def test_a_process_has_the_zone_of_its_environment() -> None:
-    environment = {**os.environ, "TZ": "<+03>-3"}
-    found = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
-    assert (found.stdout, found.stderr) == ("2026-06-01T05:00:00+03:00 3600.0\n", "")
