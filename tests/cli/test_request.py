@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from connector.messaging.client import ReceivedMessage
 from connector.stores.dropbox.provider import DropboxProvider
+from tests.cli.conftest import written
 from tests.cli.in_process import Answer, call
 from tests.forked_command import PipedProcess
 from tests.requests.world import Answer as Reply
@@ -54,9 +54,7 @@ class Asking:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        (directory / "metaobjects").mkdir()
-        (directory / "metaobjects/objects.yaml").write_text(OBJECTS)
-        (directory / "adapter.yaml").write_text(ADAPTER)
+        written(directory, {"metaobjects/objects.yaml": OBJECTS, "adapter.yaml": ADAPTER})
         self.provider = DropboxProvider(directory / "data", create=True)
         self.applications: list[Application] = []
 
@@ -80,15 +78,11 @@ class Asking:
 
 
 @pytest.fixture
-def asking() -> Iterator[Asking]:
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=memory, prefix="asking-") as directory:
-        made = Asking(Path(directory))
-        try:
-            yield made
-        finally:
-            for application in made.applications:
-                application.end()
+def asking(tmp_path: Path) -> Iterator[Asking]:
+    made = Asking(tmp_path)
+    yield made
+    for application in made.applications:
+        application.end()
 
 
 def replying_with(result: str, body: object = None) -> Callable[[ReceivedMessage, Replying], None]:
