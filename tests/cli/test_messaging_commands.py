@@ -215,17 +215,11 @@ def test_destinations_are_listed_with_their_roles(call: Commands) -> None:
     )
     inputs = "  InProgressDestination: queue://working\n  ErrorDestination"
     call.change("adapter.yaml", "  ErrorDestination", inputs)
-    expected = {
-        "answers": "reply",
-        "archive": "archive",
-        "crm": "request",
-        "error": "error",
-        "erp-orders": "subscription",
-        "legacy": None,
-        "orders": "input",
-        "unsubscribed": "unsubscribed",
-        "working": "in-progress",
-    }
+    roles = (
+        "answers=reply archive=archive crm=request error=error erp-orders=subscription legacy= orders=input"
+    )
+    pairs = (pair.partition("=") for pair in f"{roles} unsubscribed=unsubscribed working=in-progress".split())
+    expected = {name: role or None for name, _, role in pairs}
     for name in expected:
         call.send(name, "x")
     found = call("queues", "--json").documents
@@ -282,11 +276,7 @@ def test_browse_names_a_message_with_an_unreadable_header_as_receive_does(call: 
 
 @rows(
     "closed, command",
-    [
-        *(("orders", command) for command in ("queues", "browse orders")),
-        *(("orders/incoming", command) for command in ("queues", "browse orders")),
-        ("topic-root/news", "queues"),
-    ],
+    [("orders", "browse orders"), ("orders/incoming", "queues"), ("topic-root/news", "queues")],
 )
 def test_what_may_not_be_read_is_neither_called_missing_nor_left_out(
     call: Commands, closed: str, command: str

@@ -127,20 +127,6 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return make
 
 
-def run(site: Path, *arguments: str) -> str:
-    """The answer of a command in a process of its own, without Spark."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.without_java", *arguments],
-        env={**os.environ, "PYTHONPATH": f"{site}:{REPOSITORY}"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize(
     ("old", "new", "mistake"),
     [
@@ -229,7 +215,14 @@ def test_the_commands_use_it(install: Install, write: Write) -> None:
     site = install()
     write()
     call(Path(), "send", "orders", data='{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
-    summary = json.loads(run(site, "run", "--drain", "--json"))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.without_java", "run", "--drain", "--json"],
+        env={**os.environ, "PYTHONPATH": f"{site}:{REPOSITORY}"},
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    summary = json.loads(done.stdout)
     assert (summary["claimed"], summary["published"]) == (1, 1)
     (copy,) = call(Path(), "browse", "archive", "--json").documents
     assert copy["properties"]["connector_outcome"] == "published"
