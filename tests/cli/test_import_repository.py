@@ -182,18 +182,16 @@ def test_a_rule_that_cannot_be_kept_whole_is_left_out_only_where_it_would_match_
     assert check(shop.directory / "adapter.yaml", {}) == []
 
 
-def test_properties_of_the_adapters_for_websphere_mq_become_those_of_jms(shop: Commands) -> None:
+def test_properties_of_websphere_mq_become_those_of_jms_and_no_match_key_is_a_default(shop: Commands) -> None:
     info = "inputformat=A;InputQueue=queue://in;OutputQueue=queue://out"
-    assert run(shop, rules(rule("Order_Create", info))).stderr == ""
-    (one,) = loaded(shop).static["MO_Rules"].rules
+    default = rule("Default", "InputFormat=A;OutputDestination=queue://crm")
+    (left_out,) = run(shop, rules(default, rule("Order_Create", info))).stderr.splitlines()
+    assert "MO_Rules.Default.InputFormat: left out: a match key under Default" in left_out
+    found = loaded(shop).static["MO_Rules"]
+    assert found.defaults == {"OutputDestination": "queue://crm"}
+    (one,) = found.rules
     assert (one.input_format, str(one.input_destination)) == ("A", "queue://in")
     assert one.properties == {"OutputDestination": "queue://out"}
-
-
-def test_match_keys_under_default_are_left_out(shop: Commands) -> None:
-    done = run(shop, rules(rule("Default", "InputFormat=A;OutputDestination=queue://out")))
-    assert "MO_Rules.Default.InputFormat: left out: a match key under Default" in done.stderr
-    assert loaded(shop).static["MO_Rules"].defaults == {"OutputDestination": "queue://out"}
 
 
 def test_a_static_meta_object_without_rules_has_to_be_named(shop: Commands) -> None:

@@ -189,29 +189,19 @@ def test_accept_root_accepts_what_is_there(deployment: RootDeployment, tmp_path:
     assert deployment.is_recorded()
 
 
-def all_end_well(started: list[PipedProcess]) -> None:
+@pytest.mark.process
+def test_processes_that_start_at_once_make_one_root_and_agree_on_its_id(
+    deployment: RootDeployment, tmp_path: Path
+) -> None:
+    others = [RootDeployment(tmp_path / f"other{number}") for number in range(3)]
+    root = str(deployment.root)
+    started = [deployment.start(*words) for words in [["send", "orders"], ["accept-root"]] * 3]
+    started += [other.start("send", "orders", ROOT=root) for other in others]
     for process in started:
         _, err = process.communicate()
         assert process.wait() == 0, err
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("other", [["send", "orders"], ["accept-root"]], ids=" ".join)
-def test_processes_that_start_at_once_make_one_root(deployment: RootDeployment, other: list[str]) -> None:
-    all_end_well([deployment.start(*words) for words in [["send", "orders"], other] * 3])
-    assert deployment.waiting == (6 if other[0] == "send" else 3)
-    assert deployment.is_recorded()
-
-
-@pytest.mark.process
-def test_deployments_that_share_a_root_agree_on_its_id(deployment: RootDeployment, tmp_path: Path) -> None:
-    others = [deployment, *(RootDeployment(tmp_path / f"other{number}") for number in range(3))]
-    root = str(deployment.root)
-    all_end_well([other.start("send", "orders", ROOT=root) for other in others])
-    assert [other.record.read_text() for other in others] == [
-        f"{deployment.identity} data\n",
-        *[f"{deployment.identity} {root}\n"] * 3,
-    ]
+    assert (deployment.waiting, deployment.is_recorded()) == (6, True)
+    assert {other.record.read_text() for other in others} == {f"{deployment.identity} {root}\n"}
 
 
 def test_a_deployment_may_use_several_roots(deployment: RootDeployment) -> None:

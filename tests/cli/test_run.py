@@ -163,6 +163,9 @@ def test_the_last_line_of_a_failed_run_is_json_when_its_log_is(quick: Deploy) ->
     assert last["reason"]
 
 
+Watch = Callable[..., tuple[CrashDeployment, "Manager", Run]]
+
+
 class Manager:
     """A service manager: a real datagram socket. Each report of a service is one datagram.
 
@@ -205,21 +208,21 @@ def listen(tmp_path: Path) -> Iterator[Callable[..., Manager]]:
         yield make
 
 
-def start_watched(
-    deployment: CrashDeployment, listen: Callable[..., Manager], directory: Path
-) -> tuple[Manager, Run]:
+@pytest.fixture
+def watch(quick: Deploy, listen: Callable[..., Manager], tmp_path: Path) -> Watch:
     """Starts a service whose manager wants a sign of life each second, and waits until it is ready."""
-    manager = listen()
-    run = deployment.start(NOTIFY_SOCKET=str(directory / "notify"), WATCHDOG_USEC="1000000")
-    manager.await_line("READY=1")
-    return manager, run
+
+    def start(**connector: object) -> tuple[CrashDeployment, Manager, Run]:
+        deployment, manager = quick(connector=connector), listen()
+        run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
+        manager.await_line("READY=1")
+        return deployment, manager, run
+
+    return start
 
 
-def test_a_service_manager_is_told_ready_alive_and_stopping(
-    quick: Deploy, listen: Callable[..., Manager], tmp_path: Path
-) -> None:
-    deployment = quick(connector={"PollStartTime": "00:00", "PollEndTime": "23:59"})
-    manager, run = start_watched(deployment, listen, tmp_path)
+def test_a_service_manager_is_told_ready_alive_and_stopping(watch: Watch) -> None:
+    _, manager, run = watch(PollStartTime="00:00", PollEndTime="23:59")
     manager.await_statuses(3, alive=True)  # an idle service is alive
     assert "STOPPING=1" not in manager.lines
     run.signal_driver(signal.SIGTERM)
@@ -227,11 +230,8 @@ def test_a_service_manager_is_told_ready_alive_and_stopping(
     assert run.wait(120) == 0, run.errors
 
 
-def test_a_poll_that_hangs_stops_the_signs_of_life(
-    quick: Deploy, listen: Callable[..., Manager], tmp_path: Path
-) -> None:
-    deployment = quick(connector={"stop_timeout": "1s"})
-    manager, run = start_watched(deployment, listen, tmp_path)
+def test_a_poll_that_hangs_stops_the_signs_of_life(watch: Watch) -> None:
+    deployment, manager, run = watch(stop_timeout="1s")
     manager.await_statuses(1, alive=True)
     deployment.fill("in", ["gate:1"])
     wait_for(lambda: bool(deployment.reached("1")))
@@ -241,11 +241,8 @@ def test_a_poll_that_hangs_stops_the_signs_of_life(
     run.stop()
 
 
-def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
-    quick: Deploy, listen: Callable[..., Manager], tmp_path: Path
-) -> None:
-    deployment = quick(connector={"RestartRetryInterval": 1})
-    manager, run = start_watched(deployment, listen, tmp_path)
+def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(watch: Watch) -> None:
+    deployment, manager, run = watch(RestartRetryInterval=1)
     away = deployment.root.rename(deployment.root.with_name(f"{deployment.root.name}-away"))
     try:
         wait_for(lambda: "restarting the connection failed" in run.errors)
