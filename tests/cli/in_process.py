@@ -26,7 +26,6 @@ class Answer(subprocess.CompletedProcess[str]):
 
     @property
     def document(self) -> Any:
-        """The document that the command has printed."""
         return json.loads(self.stdout)
 
     @property
@@ -37,7 +36,6 @@ class Answer(subprocess.CompletedProcess[str]):
 
     @property
     def bodies(self) -> list[str]:
-        """The bodies of the messages that the command has printed."""
         return [document["body"] for document in self.documents]
 
     def refusal(self) -> str:
@@ -84,11 +82,9 @@ class Commands:
         return path
 
     def read(self, file: str) -> str:
-        """Returns the text of a file below the directory."""
         return (self.directory / file).read_text("utf-8")
 
     def change(self, file: str, old: str, new: str) -> None:
-        """Replaces what a file below the directory contains."""
         text = self.read(file)
         assert old in text
         self.write(file, text.replace(old, new))

@@ -68,14 +68,6 @@ class Asking:
     def ask(self, *arguments: str, data: str = ASKED) -> Answer:
         return call(self.directory, "request", *arguments, data=data)
 
-    def await_request(self) -> None:
-        """Until the command has sent one, which nobody takes."""
-        wait_for(lambda: list(self.directory.glob("data/crm/incoming/target/*")), what="a request was sent")
-
-    def clients(self) -> list[str]:
-        """Who is connected to the provider, or has left something there."""
-        return os.listdir(self.directory / "data/dropboxmq/clients")
-
 
 @pytest.fixture
 def asking(tmp_path: Path) -> Iterator[Asking]:
@@ -172,12 +164,12 @@ def test_a_signal_ends_the_wait_promptly_says_so_and_leaves_nothing_of_the_comma
     process = asking.start("Customer.Retrieve", *options)
     process.stdin.write(ASKED)
     process.stdin.close()
-    asking.await_request()
+    wait_for(lambda: list(asking.directory.glob("data/crm/incoming/target/*")), what="a request was sent")
     process.send_signal(number)
     output, errors = process.communicate()
     assert (process.returncode, output) == (status, "")
     assert errors == f"connector: Customer.Retrieve: given up by {number.name}; it may have been sent\n"
-    assert asking.clients() == []
+    assert os.listdir(asking.directory / "data/dropboxmq/clients") == []
     assert [path.name for path in (asking.directory / "data").iterdir() if "temporary" in path.name] == []
 
 

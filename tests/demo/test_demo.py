@@ -103,7 +103,7 @@ def test_the_demo_fails_and_says_why_when_a_count_is_wrong(wrong: str) -> None:
     assert "100 x queue://notes: Note processes:keep_note: ValueError: no more paper" in wrong
 
 
-def test_the_demo_leaves_nothing_in_the_inputs_no_process_and_no_queue_for_answers(
+def test_the_demo_shows_a_table_a_malformed_message_and_an_unsubscribed_one_and_leaves_nothing(
     clone: Clone, output: str
 ) -> None:
     assert "nothing is left in the inputs" in output
@@ -111,9 +111,6 @@ def test_the_demo_leaves_nothing_in_the_inputs_no_process_and_no_queue_for_answe
     data = clone.directory / "data/demo"
     assert list((data / "dropboxmq/clients").iterdir()) == []
     assert [path.name for path in data.iterdir() if path.name.startswith("temporary")] == []
-
-
-def test_the_demo_shows_a_table_a_malformed_message_and_an_unsubscribed_one(output: str) -> None:
     rows = dict(re.findall(r"^(queue://\w+|all) +([\d ]+)$", output, re.MULTILINE))
     # claimed, published, archived, in error, unsubscribed, duplicate, expired
     expected = {

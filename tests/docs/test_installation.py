@@ -46,7 +46,6 @@ class Euros(JsonHandler):
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository."""
     clone = tmp_path_factory.mktemp("installation") / "clone"
     clone.mkdir()
     for part in ("pyproject.toml", "requirements.lock", "LICENSE", "PACKAGE.md"):

@@ -123,22 +123,16 @@ def test_every_file_name_in_the_examples_is_structured_and_survives_a_round_trip
         assert codec.encode(codec.decode(name)[0]) == name
 
 
-def test_the_names_that_are_called_bare_are() -> None:
-    sentence = found(r"Any other name is \*bare\*: (.*?)\. ", page("file-names"), re.DOTALL)
-    names = re.findall(r"`([^`]+)`", sentence)
+def test_the_page_of_names_calls_bare_what_is_and_has_a_claim_and_the_property_of_what_is_sent() -> None:
+    text = page("file-names")
+    names = re.findall(r"`([^`]+)`", found(r"Any other name is \*bare\*: (.*?)\. ", text, re.DOTALL))
     assert names
     assert [name for name in names if codec.split(name) is not None] == []
-
-
-def test_the_example_of_a_claim_names_client_cycle_and_number() -> None:
-    name, tag = split_tag(found(r"^(\S+~@\S+)$", section(page("file-names"), "## Claims")))
+    name, tag = split_tag(found(r"^(\S+~@\S+)$", section(text, "## Claims")))
     assert codec.split(name) is not None
     assert tag is not None
     assert (tag.owner.cycle, tag.owner.sequence) == (100, 51)
-
-
-def test_the_page_of_names_has_the_property_of_what_is_sent() -> None:
-    assert f"| `{EVENT_ID}` |" in section(page("file-names"), "## Headers of what a subscription sends")
+    assert f"| `{EVENT_ID}` |" in section(text, "## Headers of what a subscription sends")
 
 
 def test_the_example_of_a_commit_record_is_one() -> None:

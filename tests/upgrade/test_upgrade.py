@@ -126,7 +126,6 @@ class Upgraded:
 
 
 def unpack(kind: str, directory: Path, server: PostgresServer | None = None) -> Upgraded:
-    """Makes a deployment of this version with the data of 0.2.0."""
     shutil.copytree(FOLDER / "deployment", directory)
     for name in ("billing.yaml", "ledger.yaml"):
         sections = "".join(f"{key}: {json.dumps(value)}\n" for key, value in SECTIONS[kind].items())
