@@ -309,7 +309,6 @@ def test_what_may_not_be_read_is_neither_called_missing_nor_left_out(
         ("receive orders --count 0", ["--count"]),
         ("subscribe orders --subscription news --shared", ["is a queue", "topic://"]),
         ("subscribe topic://prices", ["--subscription"]),
-        ("subscribe topic://prices --subscription a", ["--client-id"]),
         ("subscribe topic://prices --subscription news --shared --no-local", ["--no-local"]),
         (
             "subscribe topic://prices --subscription a --shared --selector \"JMSDestination = 'x'\"",

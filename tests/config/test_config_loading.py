@@ -68,7 +68,6 @@ def test_paths_count_from_the_directory_of_the_file(
         ("stop_timeout: 7d", "stop_timeout", 604800.0),
         ("RestartRetryInterval: 0.5", "restart_retry_interval", 0.5),
         ("RestartRetryInterval:", "restart_retry_interval", 1.0),
-        ("instance: host-a", "instance", "host-a"),
     ],
 )
 def test_a_value_is_read_by_the_type_of_its_key(

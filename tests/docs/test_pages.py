@@ -63,13 +63,6 @@ def memory() -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.fixture
-def workplace(memory: Path) -> Path:
-    """An empty directory, as a reader has it who follows a page."""
-    (memory / "work").mkdir()
-    return memory / "work"
-
-
 @pytest.fixture(scope="module")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     with Forks(tmp_path_factory.mktemp("forks")) as forks:
@@ -150,9 +143,11 @@ def test_every_command_in_a_shell_block_is_a_verb_with_options_that_it_has(page:
 @pytest.mark.process
 @pytest.mark.parametrize("page", EXECUTED, ids=name)
 def test_a_page_followed_step_by_step_shows_what_it_says(
-    page: Path, workplace: Path, environment: dict[str, str]
+    page: Path, memory: Path, environment: dict[str, str]
 ) -> None:
     """Every command ends with status 0, unless the page shows another one with ``echo $?`` behind it."""
+    workplace = memory / "work"
+    workplace.mkdir()
     if name(page) in IN_THE_CLONE:
         _clone(workplace, environment)
     terminal = Terminal(workplace, environment)
