@@ -92,6 +92,7 @@ def test_a_reader_that_is_gone_before_a_message_is_written_has_not_received_it(c
         assert receiver.wait(120) == 1
     (waiting,) = call("browse", "orders", "--json").documents
     assert (waiting["JMSMessageID"], waiting["JMSRedelivered"]) == (identity, True)
+    assert "  JMSXDeliveryCount: 2\n" in call("browse", "orders").stdout
 
 
 # --- subscriptions ---------------------------------------------------------------------------------
@@ -145,6 +146,7 @@ def test_to_receive_takes_a_subscription_as_it_is_and_keeps_what_it_has_kept(
 
 
 def test_to_receive_never_makes_a_subscription_anew(call: Commands) -> None:
+    call("subscribe", "topic://prices", "--subscription", "a", "--shared")
     call("subscribe", "topic://prices", *ALL, "--selector", "n > 1")
     call.send("topic://prices", "2", "--property", "n:int=2")
     for arguments, words in (
@@ -242,6 +244,17 @@ def test_a_new_queue_that_is_not_configured_is_made_with_a_warning(call: Command
 
 
 # --- browse ----------------------------------------------------------------------------------------
+
+
+def test_a_message_that_cannot_be_read_is_named_and_the_others_are_shown(call: Commands) -> None:
+    first, bad, last = (call.send("orders", body) for body in ("one", "two", "three"))
+    (path,) = (call.directory / "data/orders/incoming/target").glob(f"*{bad.removeprefix('ID:')}*")
+    path.chmod(0)
+    with without_privileges():
+        done = call("browse", "orders", "--json")
+    said = f"connector: {bad} in queue://orders cannot be read: Permission denied: {path}\n"
+    assert (done.returncode, done.stderr) == (1, said)
+    assert [json.loads(line)["JMSMessageID"] for line in done.stdout.splitlines()] == [first, last]
 
 
 def test_browse_names_a_message_with_an_unreadable_header_as_receive_does(call: Commands) -> None:
