@@ -107,6 +107,10 @@ class Commands:
         """Starts a command in a process of its own."""
         return PipedProcess(*self._words, *arguments, cwd=self.directory, stderr=stderr, **environment)
 
+    def numbers(self, destination: str) -> dict[str, Any]:
+        """The line of ``queues --json`` about one destination."""
+        return next(one for one in self("queues", "--json").documents if one["destination"] == destination)
+
     def send(self, destination: str, body: str, *options: str) -> str:
         """Sends a message and returns its id."""
         answer = self("send", destination, *options, data=body)

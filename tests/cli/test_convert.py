@@ -90,9 +90,6 @@ def test_what_convert_prints_is_a_body_again(plugged_run: Commands) -> None:
     assert line == '{"BusinessObject": "Order", "Verb": "Create", "OrderId": "Æ"}\n'
 
 
-# --- plug-ins ---------------------------------------------------------------------------------
-
-
 def test_objects_are_lines_or_one_body_where_the_format_has_one(plugged_run: Commands) -> None:
     order = {"BusinessObject": "Order", "Verb": "Create"}
     split = plugged_run(*LINES, data="7\n8\n").documents

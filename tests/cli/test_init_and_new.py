@@ -153,9 +153,6 @@ def mistakes(shop: Commands) -> list[str]:
     return [str(one) for one in check(shop.directory / "adapter.yaml", {}) if not one.warning]
 
 
-# --- a business object ----------------------------------------------------------------------------
-
-
 def test_a_skeleton_is_written_where_the_configuration_says(shop: Commands) -> None:
     done = new(shop, "Order")
     assert (done.returncode, done.stderr) == (0, "")

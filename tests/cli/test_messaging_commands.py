@@ -11,7 +11,6 @@ import signal
 import tempfile
 import termios
 import time
-from typing import Any
 
 import pytest
 
@@ -23,11 +22,6 @@ from tests.waiting import wait_for
 
 ALL = ("--subscription", "all", "--client-id", "shop")
 SHARED = ("--subscription", "news", "--shared")
-
-
-def numbers(call: Commands, destination: str) -> dict[str, Any]:
-    """The line of ``queues --json`` about one destination."""
-    return next(line for line in call("queues", "--json").documents if line["destination"] == destination)
 
 
 # --- receive ---------------------------------------------------------------------------------------
@@ -60,7 +54,7 @@ def test_at_most_as_many_come_as_asked_for_and_none_is_no_failure(call: Commands
     assert call("receive", "orders", "--count", "3", "--json").bodies == ["b", "a", "c"]
     assert call("receive", "orders", "--count", "3", "--json").bodies == ["d"]
     assert call("receive", "queue://fresh").returncode == 0
-    assert numbers(call, "queue://fresh")["waiting"] == 0
+    assert call.numbers("queue://fresh")["waiting"] == 0
 
 
 def test_a_selector_takes_some_and_leaves_the_others(call: Commands) -> None:
@@ -112,7 +106,7 @@ def test_who_removes_a_subscription_is_told_what_it_kept(call: Commands) -> None
     found = call("unsubscribe", *ALL, "--json").document
     kept = {"subscription": "all", "client_id": "shop", "waiting": 1, "error": 0}
     assert found.items() >= kept.items()
-    assert numbers(call, "topic://prices")["subscriptions"] == []
+    assert call.numbers("topic://prices")["subscriptions"] == []
     assert "'all'" in call("unsubscribe", *ALL).failure()
     call("subscribe", "topic://prices", *ALL)
     assert call("unsubscribe", *ALL).stderr == "subscription 'all' is removed\n"
@@ -129,7 +123,7 @@ def test_a_topic_without_subscription_gives_what_is_sent_while_one_waits(call: C
     wait_for(has_received)
     output, errors = receiver.communicate()
     assert json.loads(output)["body"] == "tick", errors
-    assert numbers(call, "topic://prices")["subscriptions"] == []
+    assert call.numbers("topic://prices")["subscriptions"] == []
 
 
 @rows("options, only", [(ALL, ["--no-local"]), (SHARED, [])])
@@ -141,7 +135,7 @@ def test_to_receive_takes_a_subscription_as_it_is_and_keeps_what_it_has_kept(
         call.send("topic://prices", str(n), "--property", f"n:int={n}")
     for selector, body in (((), "2"), (("--selector", "n > 1"), "3")):
         assert call("receive", "topic://prices", *options, *selector, "--json").bodies == [body]
-    (found,) = numbers(call, "topic://prices")["subscriptions"]
+    (found,) = call.numbers("topic://prices")["subscriptions"]
     assert (found["selector"], found["no_local"]) == ("n > 1", bool(only))
 
 
@@ -166,13 +160,13 @@ def test_a_delayed_message_is_shown_and_comes_when_it_is_due(call: Commands) -> 
     assert (document["JMSMessageID"], document["body"]) == (sent, "body")
     assert document["JMSDeliveryTime"] <= before + 1500
     assert call("browse", "orders", "--json").stdout == ""
-    assert numbers(call, "queue://orders")["delayed"] == 1
+    assert call.numbers("queue://orders")["delayed"] == 1
     text = call("browse", "orders", "--delayed")
     assert f"JMSDeliveryTime: {document['JMSDeliveryTime']}  (20" in text.stdout
     assert "1 delayed message in queue://orders" in text.stderr
     assert call("receive", "orders", "--wait", "60000", "--json").document["JMSMessageID"] == sent
     assert time.time_ns() // 1_000_000 >= document["JMSDeliveryTime"]
-    assert numbers(call, "queue://orders")["delayed"] == 0
+    assert call.numbers("queue://orders")["delayed"] == 0
 
 
 def test_a_sender_is_told_that_nobody_moves_its_delayed_message(call: Commands) -> None:
@@ -192,8 +186,8 @@ def test_destinations_are_listed_with_their_numbers(call: Commands) -> None:
     none = dict.fromkeys(("delayed", "in_progress", "expired", "error"), 0)
     queue = {"destination": "queue://orders", "kind": "queue", "role": "input"}
     counted = {**none, "subscriptions": [], "lots": [], "waiting": 2, "processed": 1}
-    assert numbers(call, "queue://orders") == {**queue, **counted}
-    topic = numbers(call, "topic://prices")
+    assert call.numbers("queue://orders") == {**queue, **counted}
+    topic = call.numbers("topic://prices")
     assert topic["kind"] == "topic"
     subscription = {"subscription": "all", "topic": "topic://prices", "client_id": "shop"}
     flags = {"durable": True, "shared": False, "no_local": False, "selector": "n = 1"}
@@ -283,7 +277,7 @@ def test_browse_names_a_message_with_an_unreadable_header_as_receive_does(call: 
     assert received.stderr.count("cannot be read and waits again") == len(reasons)
     for reason in reasons.values():
         assert reason in received.stderr
-    assert numbers(call, "queue://orders")["waiting"] == len(reasons)
+    assert call.numbers("queue://orders")["waiting"] == len(reasons)
 
 
 @rows(
@@ -323,10 +317,7 @@ def test_what_may_not_be_read_is_neither_called_missing_nor_left_out(
         ("subscribe orders --subscription news --shared", ["is a queue", "topic://"]),
         ("subscribe topic://prices", ["--subscription"]),
         ("subscribe topic://prices --subscription news --shared --no-local", ["--no-local"]),
-        (
-            "subscribe topic://prices --subscription a --shared --selector \"JMSDestination = 'x'\"",
-            ["JMSDestination"],
-        ),
+        ("subscribe topic://t --subscription a --shared --selector JMSDestination=1", ["JMSDestination"]),
         ("unsubscribe", ["--subscription"]),
         ("subscribe topic://prices --subscription '' --shared", ["--subscription"]),
         ("browse orders~EXPIRED --delayed", ["whole queue"]),

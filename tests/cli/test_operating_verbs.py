@@ -139,26 +139,21 @@ def lot(owner: Connection) -> Lot:
     return lot
 
 
-def orders(call: Commands) -> dict[str, Any]:
-    documents: list[dict[str, Any]] = call("queues", "--json").documents
-    return next(one for one in documents if one["destination"] == "queue://orders")
-
-
 def test_a_lot_is_listed_and_given_back(owner: Connection, lot: Lot, call: Commands) -> None:
-    found = orders(call)
+    found = call.numbers("queue://orders")
     assert (found["waiting"], found["in_progress"]) == (1, 2)
     (one,) = found["lots"]
     assert one.pop("owner").startswith(f"process {os.getpid()} on ")
     assert one == {"name": "to-lake\x1b", "number": lot.number, "messages": 2}
     owner.close()
-    assert orders(call)["lots"] == [{**one, "owner": None}]
+    assert call.numbers("queue://orders")["lots"] == [{**one, "owner": None}]
     line = next(text for text in call("queues").stdout.splitlines() if "lot " in text)
     assert line.split() == ["lot", "1", r"to-lake\x1b", "(without", "an", "owner)", "2"]
     assert "expected --give-back" in call("lot", "to-lake").refusal()
     done = call("lot", lot.name, "--give-back")
     said = rf"the lot {lot.number} of to-lake\x1b is given back: 2 messages to queue://orders"
     assert (done.returncode, done.stdout, done.stderr.strip()) == (0, "", said)
-    assert (orders(call)["waiting"], orders(call)["lots"]) == (3, [])
+    assert (call.numbers("queue://orders")["waiting"], call.numbers("queue://orders")["lots"]) == (3, [])
     failure = call("lot", lot.name, "--give-back").failure()
     assert failure.strip() == r"connector: there is no lot of 'to-lake\x1b'"
 

@@ -129,7 +129,7 @@ def test_what_the_processes_received_has_headers_and_text_as_they_were_sent(
 ) -> None:
     assert "All right" in output
     received = clone.directory / "data/demo/received"
-    customers = _lines(received / "customers.jsonl")
+    customers = [json.loads(line) for line in (received / "customers.jsonl").read_text("utf-8").splitlines()]
     created = next(record for record in customers if record["CustomerId"] == "C-1")
     found = [created[name] for name in ("Name", "region", "verb", "Address")]
     assert found == ["Ærø & Søn 1", "EU", "Create", [{"City": "København"}]]
@@ -149,7 +149,3 @@ def test_a_second_deployment_asks_and_gets_the_answers_of_the_process(clone: Clo
     missing = json.loads(answers["C-999"])
     assert (missing["status"], missing["message"]) == ("BO_DOES_NOT_EXIST", "there is no customer C-999")
     assert "both answers are those of find_customer" in output
-
-
-def _lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

@@ -174,12 +174,9 @@ def test_a_page_followed_step_by_step_shows_what_it_says(
         terminal.kill()
 
 
-def test_a_program_that_not_every_machine_has_is_curl_alone() -> None:
+def test_the_commands_that_are_not_run_everywhere_are_few_and_known() -> None:
     needed = Counter((name(page), block.program) for page in PAGES for block in blocks(page) if block.program)
     assert needed == {("docs/how-to/request-over-http.md", "curl"): 1}
-
-
-def test_the_commands_that_are_not_run_are_few_and_known() -> None:
     marks = Counter((name(page), block.not_run) for page in PAGES for block in blocks(page) if block.not_run)
     assert marks == NOT_RUN
 

@@ -43,6 +43,7 @@ def test_an_application_within_its_limits_is_well() -> None:
     "facts, reason",
     [
         (Facts(), "no instance runs, expected 1 (health.instances)"),
+        (Facts(provider="no root"), "the provider cannot be used: no root"),  # nothing else is known
         (
             one(published=1, failed=5, last_failure="Boom:\n  no shelf"),
             "host-a: 5 of 6 events failed in 5 minutes, more than 50% (health.failed_share), "
@@ -61,10 +62,6 @@ def test_an_application_within_its_limits_is_well() -> None:
 )
 def test_each_fact_beyond_its_limit_is_a_reason(facts: Facts, reason: str) -> None:
     assert well(facts, LIMITS) == [reason]
-
-
-def test_a_failed_provider_is_the_only_reason_because_nothing_else_is_known() -> None:
-    assert well(Facts(provider="no root"), LIMITS) == ["the provider cannot be used: no root"]
 
 
 @rows(

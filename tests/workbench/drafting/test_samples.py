@@ -200,9 +200,6 @@ def test_another_object_and_verb_in_the_sample_are_noted() -> None:
     assert list(verbs) == ["Create", "Update", "Delete", "Retrieve", "Upsert"]
 
 
-# --- separated values, names and values ------------------------------------------------------
-
-
 def test_the_first_record_of_separated_values_names_the_attributes(tmp_path: Path) -> None:
     made = draft('\ufeffOrder No;Amount;"Note; more"\r\n7;1.5;"a\nb"\r\n8;2;\r\n', "csv")
     assert shapes(made)["Order"] == {"Order_No": "Integer name=Order No", "Amount": "Decimal"}
