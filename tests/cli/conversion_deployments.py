@@ -29,22 +29,26 @@ app_specific_info: cw_mo_conn=Meta
 verbs: {Create: , Cancel: }
 attributes:
   OrderId: {type: String, key: true, required: true}
-  Pin: Ciphertext
   Total: Double
+  Pin: Ciphertext
   Line: {type: Line, cardinality: n}
+  Tag: {type: Integer, cardinality: n}
+  Code: {type: Ciphertext, cardinality: n}
+  Price: Decimal
   ObjectEventId: String
   Meta: Meta
 ---
 business_object: Line
-attributes: {Item: {type: String, key: true}, Code: Ciphertext}
+attributes: {Item: {type: String, key: true}, Count: Integer, Code: Ciphertext}
+---
+business_object: Customer
+verbs: {Create: }
+attributes: {CustomerId: {type: String, key: true}}
 ---
 business_object: Meta
 attributes: {CorrelationID: String, Destination: String}
 ---
 static_metaobject: MO_Config
-rules:
-  Order_Create: {InputFormat: LINES, DataHandlerMimeType: text/lines}
-  Order_Cancel: {InputFormat: BROKEN, DataHandlerMimeType: text/broken}
 """
 LINES = '''\
 """Orders, a line each."""
@@ -104,7 +108,11 @@ class Broken:
 
 PLUGGED = {
     "adapter.yaml": ADAPTER,
-    "metaobjects/objects.yaml": OBJECTS,
+    "metaobjects/objects.yaml": f"""\
+{OBJECTS}rules:
+  Order_Create: {{InputFormat: LINES, DataHandlerMimeType: text/lines}}
+  Order_Cancel: {{InputFormat: BROKEN, DataHandlerMimeType: text/broken}}
+""",
     "handlers/lines.py": LINES,
     "helper.py": "WORD = 'aloud'\n",
     "processes.py": PROCESSES,
@@ -128,34 +136,15 @@ subscriptions:
   - {object: Cust*, destination: "queue://crm", name: crm}
 metaobjects: ./metaobjects
 """,
-    "metaobjects/objects.yaml": """\
-business_object: Order
-verbs: {Create: , Cancel: }
-attributes:
-  OrderId: {type: String, key: true, required: true}
-  Total: Double
-  Pin: Ciphertext
-  Line: {type: Line, cardinality: n}
-  Tag: {type: Integer, cardinality: n}
-  Code: {type: Ciphertext, cardinality: n}
-  Price: Decimal
----
-business_object: Line
-attributes: {Item: {type: String, key: true}, Count: Integer}
----
-business_object: Customer
-verbs: {Create: }
-attributes: {CustomerId: {type: String, key: true}}
----
-static_metaobject: MO_Config
-Default: {DataHandlerMimeType: application/json}
+    "metaobjects/objects.yaml": f"""\
+{OBJECTS}Default: {{DataHandlerMimeType: application/json}}
 rules:
-  Order_Create: {InputDestination: queue://web}
-  Order_Cancel: {InputFormat: CANCEL, DataHandlerMimeType: text/xml}
+  Order_Create: {{InputDestination: queue://web}}
+  Order_Cancel: {{InputFormat: CANCEL, DataHandlerMimeType: text/xml}}
 ---
 datahandler_metaobject: MO_DataHandler_Default
 handlers:
-  application/json: {write_type: false}
+  application/json: {{write_type: false}}
 """,
     "processes.py": PROCESSES,
     "order.json": ORDER,

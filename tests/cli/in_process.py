@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,7 +26,6 @@ class Answer(subprocess.CompletedProcess[str]):
 
     @property
     def document(self) -> Any:
-        """The document that the command has printed."""
         return json.loads(self.stdout)
 
     @property
@@ -37,18 +36,18 @@ class Answer(subprocess.CompletedProcess[str]):
 
     @property
     def bodies(self) -> list[str]:
-        """The bodies of the messages that the command has printed."""
         return [document["body"] for document in self.documents]
 
     def refusal(self) -> str:
         """The errors of a wrong call, which has no other answer."""
-        assert (self.returncode, self.stdout) == (2, ""), self.stderr
-        assert "Traceback" not in self.stderr
-        return self.stderr
+        return self._errors(2)
 
     def failure(self) -> str:
         """The errors of a command that has failed without an answer."""
-        assert (self.returncode, self.stdout) == (1, ""), self.stderr
+        return self._errors(1)
+
+    def _errors(self, status: int) -> str:
+        assert (self.returncode, self.stdout) == (status, ""), self.stderr
         assert "Traceback" not in self.stderr
         return self.stderr
 
@@ -83,11 +82,9 @@ class Commands:
         return path
 
     def read(self, file: str) -> str:
-        """Returns the text of a file below the directory."""
         return (self.directory / file).read_text("utf-8")
 
     def change(self, file: str, old: str, new: str) -> None:
-        """Replaces what a file below the directory contains."""
         text = self.read(file)
         assert old in text
         self.write(file, text.replace(old, new))
@@ -110,6 +107,10 @@ class Commands:
         """Starts a command in a process of its own."""
         return PipedProcess(*self._words, *arguments, cwd=self.directory, stderr=stderr, **environment)
 
+    def numbers(self, destination: str) -> dict[str, Any]:
+        """The line of ``queues --json`` about one destination."""
+        return next(one for one in self("queues", "--json").documents if one["destination"] == destination)
+
     def send(self, destination: str, body: str, *options: str) -> str:
         """Sends a message and returns its id."""
         answer = self("send", destination, *options, data=body)
@@ -129,8 +130,17 @@ def call(
         environment: variables that it has besides those of the test.
     """
     with contextlib.ExitStack() as files:
-        streams = [_stream(files, text) for text in (data, "", "")]
-        return _call(directory, arguments, streams, environment or {})
+        stdin, stdout, stderr = (_stream(files, text) for text in (data, "", ""))
+        with (
+            contextlib.chdir(directory),
+            mock.patch.dict(os.environ, environment or {}),
+            mock.patch.multiple(sys, stdin=stdin, stdout=stdout, stderr=stderr),
+        ):
+            status = app.run(arguments)
+            for stream in (stdout, stderr):
+                stream.flush()
+                stream.seek(0)
+            return Answer(arguments, status, stdout.read(), stderr.read())
 
 
 def _stream(files: contextlib.ExitStack, text: str) -> io.TextIOWrapper:
@@ -140,25 +150,3 @@ def _stream(files: contextlib.ExitStack, text: str) -> io.TextIOWrapper:
     file.write(text.encode())
     file.seek(0)
     return io.TextIOWrapper(file, "utf-8")
-
-
-def _call(
-    directory: Path,
-    arguments: Sequence[str],
-    streams: Sequence[io.TextIOWrapper],
-    environment: Mapping[str, str],
-) -> Answer:
-    with (
-        contextlib.chdir(directory),
-        mock.patch.dict(os.environ, environment),
-        mock.patch.multiple(sys, stdin=streams[0], stdout=streams[1], stderr=streams[2]),
-    ):
-        status = app.run(arguments)
-        output, errors = (_text(stream) for stream in streams[1:])
-    return Answer(arguments, status, output, errors)
-
-
-def _text(stream: io.TextIOWrapper) -> str:
-    stream.flush()
-    stream.seek(0)
-    return stream.read()

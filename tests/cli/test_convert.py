@@ -90,16 +90,10 @@ def test_what_convert_prints_is_a_body_again(plugged_run: Commands) -> None:
     assert line == '{"BusinessObject": "Order", "Verb": "Create", "OrderId": "Æ"}\n'
 
 
-# --- plug-ins ---------------------------------------------------------------------------------
-
-
-def test_each_object_of_a_body_that_is_split_is_a_line(plugged_run: Commands) -> None:
-    assert plugged_run(*LINES, data="7\n8\n").documents == [
-        {"BusinessObject": "Order", "Verb": "Create", "OrderId": number} for number in ("7", "8")
-    ]
-
-
-def test_objects_are_written_into_one_body_where_the_format_has_one(plugged_run: Commands) -> None:
+def test_objects_are_lines_or_one_body_where_the_format_has_one(plugged_run: Commands) -> None:
+    order = {"BusinessObject": "Order", "Verb": "Create"}
+    split = plugged_run(*LINES, data="7\n8\n").documents
+    assert split == [{**order, "OrderId": number} for number in ("7", "8")]
     joint = plugged_run(*LINES, "--to", "text/lines", data="7\n8\n")
     assert (joint.returncode, joint.stdout) == (0, "7\n8\n")
     assert joint.stderr == "read aloud\nwritten aloud\nwritten aloud\n", "not among the answer"
@@ -107,7 +101,7 @@ def test_objects_are_written_into_one_body_where_the_format_has_one(plugged_run:
     refused = plugged_run(*LINES, *json_body, data="7\n8\n").failure()
     assert "the body holds 2 objects, and a body of application/json holds one" in refused
     single = plugged_run(*LINES, *json_body, data="7\n")
-    assert single.document == {"BusinessObject": "Order", "Verb": "Create", "OrderId": "7"}
+    assert single.document == {**order, "OrderId": "7"}
 
 
 @pytest.mark.process

@@ -115,44 +115,30 @@ def test_a_whole_repository_is_carried_over_and_loads_without_a_warning(shop: Co
     assert found.handler_options == {"MO_DataHandler_Default": {"text/xml": options}}
 
 
-SELECTOR = "response_selector=JMSType = '{1}':Nobody"
+SELECTOR = "AppSpecificInfo = response_selector=JMSType = '{1}':Nobody"
 
 
 @rows(
-    "part, warning",
+    "part, line, warning",
     [
-        (
-            attribute("A", "String", "Colour = red"),
-            "11: Colour of [Attribute] has no counterpart and is left out (warning)",
-        ),
-        (
-            attribute("A", "String", "MaxLenght = 3"),
-            "11: MaxLenght of [Attribute] has no counterpart and is left out, did you mean 'MaxLength'? ",
-        ),
-        (
-            section("Map", "Name = a", section("Attribute", "x y z"), "anything"),
-            "8: the section [Map] in [BusinessObjectDefinition] has no counterpart and is left out (warning)",
-        ),
-        (attribute("A", "Xyzzy"), "10: Order.attributes.A: left out: there is no type 'Xyzzy' (warning)"),
-        (
-            attribute("A", "Double", "DefaultValue = much"),
-            "11: Order.attributes.A.default: left out: found the text 'much', expected a number (warning)",
-        ),
-        (
-            attribute("A", "String", "IsRequired = perhaps"),
-            "11: Order.attributes.A.required: left out: 'perhaps', expected true or false (warning)",
-        ),
-        (
-            section("Verb", "Name = Ask", f"AppSpecificInfo = {SELECTOR}"),
-            "10: Order.verbs.Ask.app_specific_info: left out: ",
-        ),
+        (attribute("A", "String", "Colour = red"), 11, "Colour of [Attribute] has no counterpart "),
+        (attribute("A", "String", "MaxLenght = 3"), 11, "MaxLenght of [Attribute] has no counterpart "),
+        (section("Map", "Name = a", section("Attribute", "x y z"), "b"), 8, "the section [Map] in [Business"),
+        (attribute("A", "Xyzzy"), 10, "Order.attributes.A: left out: there is no type 'Xyzzy' "),
+        (attribute("A", "Double", "DefaultValue = much"), 11, "Order.attributes.A.default: left out: found "),
+        (attribute("A", "String", "IsRequired = perhaps"), 11, "Order.attributes.A.required: left out: "),
+        (section("Verb", "Name = Ask", SELECTOR), 10, "Order.verbs.Ask.app_specific_info: left out: "),
     ],
 )
-def test_what_has_no_counterpart_is_left_out_with_its_line(shop: Commands, part: str, warning: str) -> None:
+def test_what_has_no_counterpart_is_left_out_with_its_line(
+    shop: Commands, part: str, line: int, warning: str
+) -> None:
     done = run(shop, definition("Order", KEY, part))
     assert done.returncode == 0
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"in.repository:{warning}")
+    (told,) = done.stderr.splitlines()
+    assert told.startswith(f"in.repository:{line}: {warning}")
+    assert told.endswith(" (warning)")
+    assert ("did you mean 'MaxLength'?" in told) == ("MaxLenght" in told)
     assert done.stdout.startswith("wrote 1 file to metaobjects: 1 business object; 1 warning\n")
     assert check(shop.directory / "adapter.yaml", {}) == []
     if "left out: " in warning:
@@ -177,9 +163,6 @@ def test_a_child_may_be_defined_in_another_file_or_in_the_deployment(shop: Comma
     assert "two.repository:10: Other.attributes.Gone: left out" in lost.stderr
 
 
-# --- meta-objects ----------------------------------------------------------------------------
-
-
 def test_a_rule_that_cannot_be_kept_whole_is_left_out_only_where_it_would_match_more(shop: Commands) -> None:
     text = rules(
         rule("Order_Create", "InputFormat=A;InputDestination=queue://a/b;OutputFormat=O"),
@@ -199,18 +182,16 @@ def test_a_rule_that_cannot_be_kept_whole_is_left_out_only_where_it_would_match_
     assert check(shop.directory / "adapter.yaml", {}) == []
 
 
-def test_properties_of_the_adapters_for_websphere_mq_become_those_of_jms(shop: Commands) -> None:
+def test_properties_of_websphere_mq_become_those_of_jms_and_no_match_key_is_a_default(shop: Commands) -> None:
     info = "inputformat=A;InputQueue=queue://in;OutputQueue=queue://out"
-    assert run(shop, rules(rule("Order_Create", info))).stderr == ""
-    (one,) = loaded(shop).static["MO_Rules"].rules
+    default = rule("Default", "InputFormat=A;OutputDestination=queue://crm")
+    (left_out,) = run(shop, rules(default, rule("Order_Create", info))).stderr.splitlines()
+    assert "MO_Rules.Default.InputFormat: left out: a match key under Default" in left_out
+    found = loaded(shop).static["MO_Rules"]
+    assert found.defaults == {"OutputDestination": "queue://crm"}
+    (one,) = found.rules
     assert (one.input_format, str(one.input_destination)) == ("A", "queue://in")
     assert one.properties == {"OutputDestination": "queue://out"}
-
-
-def test_match_keys_under_default_are_left_out(shop: Commands) -> None:
-    done = run(shop, rules(rule("Default", "InputFormat=A;OutputDestination=queue://out")))
-    assert "MO_Rules.Default.InputFormat: left out: a match key under Default" in done.stderr
-    assert loaded(shop).static["MO_Rules"].defaults == {"OutputDestination": "queue://out"}
 
 
 def test_a_static_meta_object_without_rules_has_to_be_named(shop: Commands) -> None:
@@ -249,9 +230,6 @@ def test_options_that_no_meta_object_refers_to_are_a_business_object_with_a_warn
     assert done.returncode == 0
     assert "in.repository:2: MO_Lost: looks like the options of a data handler" in done.stderr
     assert list(loaded(shop).definitions) == ["MO_Lost"]
-
-
-# --- the answer ------------------------------------------------------------------------------
 
 
 def test_the_answer_in_json_names_files_and_warnings(shop: Commands) -> None:

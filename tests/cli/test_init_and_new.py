@@ -23,8 +23,6 @@ from tests import forked_command
 from tests.cli.in_process import Answer, Commands, call
 from tests.tables import rows
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.mark.process
 def test_what_is_written_runs_by_the_commands_that_are_named(tmp_path: Path) -> None:
@@ -129,9 +127,6 @@ def test_the_help_names_the_first_command(tmp_path: Path) -> None:
     assert call(tmp_path, "--version").stdout == f"connector {version('event-connector')}\n"
 
 
-# --- new -----------------------------------------------------------------------------------------
-
-
 ADAPTER = """\
 provider: {type: dropbox, root: ./data, create: true}
 connector:
@@ -156,9 +151,6 @@ def new(shop: Commands, *arguments: str) -> Answer:
 
 def mistakes(shop: Commands) -> list[str]:
     return [str(one) for one in check(shop.directory / "adapter.yaml", {}) if not one.warning]
-
-
-# --- a business object ----------------------------------------------------------------------------
 
 
 def test_a_skeleton_is_written_where_the_configuration_says(shop: Commands) -> None:

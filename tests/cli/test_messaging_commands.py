@@ -8,11 +8,9 @@ import os
 import re
 import shlex
 import signal
-import sys
 import tempfile
 import termios
 import time
-from typing import IO, Any
 
 import pytest
 
@@ -24,11 +22,6 @@ from tests.waiting import wait_for
 
 ALL = ("--subscription", "all", "--client-id", "shop")
 SHARED = ("--subscription", "news", "--shared")
-
-
-def numbers(call: Commands, destination: str) -> dict[str, Any]:
-    """The line of ``queues --json`` about one destination."""
-    return next(line for line in call("queues", "--json").documents if line["destination"] == destination)
 
 
 # --- receive ---------------------------------------------------------------------------------------
@@ -48,7 +41,7 @@ def test_a_message_is_received_once_as_browse_shows_it(call: Commands) -> None:
 
 def test_what_comes_for_people_has_headers_properties_and_body(call: Commands) -> None:
     identity = call.send("orders", "two\nlines", "--property", "region=EU")
-    answer = call("receive", "orders")
+    answer = call("receive", "orders", "--selector", " ")
     assert answer.stdout.startswith(f"{identity}  (TextMessage, 9 bytes)\n")
     assert "  region (string): EU\n" in answer.stdout
     assert answer.stdout.endswith("  | two\n  | lines\n")
@@ -61,7 +54,7 @@ def test_at_most_as_many_come_as_asked_for_and_none_is_no_failure(call: Commands
     assert call("receive", "orders", "--count", "3", "--json").bodies == ["b", "a", "c"]
     assert call("receive", "orders", "--count", "3", "--json").bodies == ["d"]
     assert call("receive", "queue://fresh").returncode == 0
-    assert numbers(call, "queue://fresh")["waiting"] == 0
+    assert call.numbers("queue://fresh")["waiting"] == 0
 
 
 def test_a_selector_takes_some_and_leaves_the_others(call: Commands) -> None:
@@ -72,20 +65,6 @@ def test_a_selector_takes_some_and_leaves_the_others(call: Commands) -> None:
     assert call("browse", *chosen, "--limit", "1").bodies == ["2"]
     assert call("receive", *chosen, "--count", "9").bodies == ["2", "3"]
     assert call("browse", "orders", "--json").bodies == ["0", "1"]
-
-
-@rows("empty", ["", " ", "\t\n"])
-def test_an_empty_selector_is_no_selector(call: Commands, empty: str) -> None:
-    selector = ("--selector", empty)
-    for subscription in (ALL, SHARED):
-        assert call("subscribe", "topic://prices", *subscription, *selector).returncode == 0
-    call.send("topic://prices", "one")
-    call.send("orders", "one")
-    for asked in (
-        *(("receive", "topic://prices", *subscription) for subscription in (ALL, SHARED)),
-        *(("browse", "orders"), ("receive", "orders")),
-    ):
-        assert call(*asked, *selector, "--json").bodies == ["one"]
 
 
 @rows("ack, again", [("auto", []), ("client", []), ("none", ["1", "2"]), ("rollback", ["1", "2"])])
@@ -107,19 +86,10 @@ def test_a_reader_that_is_gone_before_a_message_is_written_has_not_received_it(c
         assert receiver.wait(120) == 1
     (waiting,) = call("browse", "orders", "--json").documents
     assert (waiting["JMSMessageID"], waiting["JMSRedelivered"]) == (identity, True)
+    assert "  JMSXDeliveryCount: 2\n" in call("browse", "orders").stdout
 
 
 # --- subscriptions ---------------------------------------------------------------------------------
-
-
-def test_each_subscription_keeps_what_is_sent_to_its_topic(call: Commands) -> None:
-    call.send("topic://prices", "before")
-    for subscription in (ALL, SHARED):
-        assert call("subscribe", "topic://prices", *subscription).returncode == 0
-    call.send("topic://prices", "after")
-    for subscription in (ALL, SHARED):
-        assert call("receive", "topic://prices", *subscription, "--count", "9", "--json").bodies == ["after"]
-        assert call("receive", "topic://prices", *subscription, "--json").bodies == []
 
 
 @pytest.mark.process
@@ -136,37 +106,10 @@ def test_who_removes_a_subscription_is_told_what_it_kept(call: Commands) -> None
     found = call("unsubscribe", *ALL, "--json").document
     kept = {"subscription": "all", "client_id": "shop", "waiting": 1, "error": 0}
     assert found.items() >= kept.items()
-    assert numbers(call, "topic://prices")["subscriptions"] == []
+    assert call.numbers("topic://prices")["subscriptions"] == []
     assert "'all'" in call("unsubscribe", *ALL).failure()
     call("subscribe", "topic://prices", *ALL)
     assert call("unsubscribe", *ALL).stderr == "subscription 'all' is removed\n"
-
-
-def test_what_a_subscription_has_put_aside_is_counted_until_it_is_moved_back(call: Commands) -> None:
-    call("subscribe", "topic://prices", *ALL)
-    call.send("topic://prices", "x")
-    folders = call.directory / "data/topic-root/prices/.subscriptions/all.shop"
-    (message,) = (folders / "target").iterdir()
-    message.rename(folders / "error" / message.name)
-    (folders / "error/.hidden").touch()
-    (folders / "expired/directory").mkdir()
-    (found,) = numbers(call, "topic://prices")["subscriptions"]
-    assert (found["waiting"], found["expired"], found["error"]) == (0, 0, 1)
-    *_, line = call("queues").stdout.splitlines()
-    assert line.split()[-4:] == ["0", "0", "0", "1"], "a subscription has no role"
-    (folders / "error" / message.name).rename(message)
-    assert call("receive", "topic://prices", *ALL, "--json").bodies == ["x"]
-
-
-@pytest.mark.process
-def test_a_subscription_that_is_consumed_cannot_be_removed(call: Commands) -> None:
-    with call.start("receive", "topic://prices", *SHARED, "--wait", "30000"):
-        wait_for((call.directory / "data/topic-root/prices").exists)
-        wait_for(
-            lambda: [one["consumers"] for one in numbers(call, "topic://prices")["subscriptions"]] == [1]
-        )
-        assert "consumer" in call("unsubscribe", "--subscription", "news").failure()
-    assert call("unsubscribe", "--subscription", "news").returncode == 0
 
 
 @pytest.mark.process
@@ -180,7 +123,7 @@ def test_a_topic_without_subscription_gives_what_is_sent_while_one_waits(call: C
     wait_for(has_received)
     output, errors = receiver.communicate()
     assert json.loads(output)["body"] == "tick", errors
-    assert numbers(call, "topic://prices")["subscriptions"] == []
+    assert call.numbers("topic://prices")["subscriptions"] == []
 
 
 @rows("options, only", [(ALL, ["--no-local"]), (SHARED, [])])
@@ -192,11 +135,12 @@ def test_to_receive_takes_a_subscription_as_it_is_and_keeps_what_it_has_kept(
         call.send("topic://prices", str(n), "--property", f"n:int={n}")
     for selector, body in (((), "2"), (("--selector", "n > 1"), "3")):
         assert call("receive", "topic://prices", *options, *selector, "--json").bodies == [body]
-    (found,) = numbers(call, "topic://prices")["subscriptions"]
+    (found,) = call.numbers("topic://prices")["subscriptions"]
     assert (found["selector"], found["no_local"]) == ("n > 1", bool(only))
 
 
 def test_to_receive_never_makes_a_subscription_anew(call: Commands) -> None:
+    call("subscribe", "topic://prices", "--subscription", "a", "--shared")
     call("subscribe", "topic://prices", *ALL, "--selector", "n > 1")
     call.send("topic://prices", "2", "--property", "n:int=2")
     for arguments, words in (
@@ -209,9 +153,6 @@ def test_to_receive_never_makes_a_subscription_anew(call: Commands) -> None:
     assert call("receive", "topic://prices", *ALL, "--json").bodies == ["2"]
 
 
-# --- delayed ---------------------------------------------------------------------------------------
-
-
 def test_a_delayed_message_is_shown_and_comes_when_it_is_due(call: Commands) -> None:
     sent = call.send("orders", "body", "--delay", "1500")
     before = time.time_ns() // 1_000_000
@@ -219,13 +160,13 @@ def test_a_delayed_message_is_shown_and_comes_when_it_is_due(call: Commands) -> 
     assert (document["JMSMessageID"], document["body"]) == (sent, "body")
     assert document["JMSDeliveryTime"] <= before + 1500
     assert call("browse", "orders", "--json").stdout == ""
-    assert numbers(call, "queue://orders")["delayed"] == 1
+    assert call.numbers("queue://orders")["delayed"] == 1
     text = call("browse", "orders", "--delayed")
     assert f"JMSDeliveryTime: {document['JMSDeliveryTime']}  (20" in text.stdout
     assert "1 delayed message in queue://orders" in text.stderr
     assert call("receive", "orders", "--wait", "60000", "--json").document["JMSMessageID"] == sent
     assert time.time_ns() // 1_000_000 >= document["JMSDeliveryTime"]
-    assert numbers(call, "queue://orders")["delayed"] == 0
+    assert call.numbers("queue://orders")["delayed"] == 0
 
 
 def test_a_sender_is_told_that_nobody_moves_its_delayed_message(call: Commands) -> None:
@@ -245,8 +186,8 @@ def test_destinations_are_listed_with_their_numbers(call: Commands) -> None:
     none = dict.fromkeys(("delayed", "in_progress", "expired", "error"), 0)
     queue = {"destination": "queue://orders", "kind": "queue", "role": "input"}
     counted = {**none, "subscriptions": [], "lots": [], "waiting": 2, "processed": 1}
-    assert numbers(call, "queue://orders") == {**queue, **counted}
-    topic = numbers(call, "topic://prices")
+    assert call.numbers("queue://orders") == {**queue, **counted}
+    topic = call.numbers("topic://prices")
     assert topic["kind"] == "topic"
     subscription = {"subscription": "all", "topic": "topic://prices", "client_id": "shop"}
     flags = {"durable": True, "shared": False, "no_local": False, "selector": "n = 1"}
@@ -257,6 +198,7 @@ def test_destinations_are_listed_with_their_numbers(call: Commands) -> None:
     )
     assert lines[2].split() == ["queue://orders", "2", "0", "0", "1", "0", "0", "input"]
     assert lines[4].startswith("  all of shop (durable, n = 1, 0 consumers)")
+    assert lines[4].split()[-5:] == ["0"] * 5, "a subscription has no role"
 
 
 def test_destinations_are_listed_with_their_roles(call: Commands) -> None:
@@ -268,17 +210,11 @@ def test_destinations_are_listed_with_their_roles(call: Commands) -> None:
     )
     inputs = "  InProgressDestination: queue://working\n  ErrorDestination"
     call.change("adapter.yaml", "  ErrorDestination", inputs)
-    expected = {
-        "answers": "reply",
-        "archive": "archive",
-        "crm": "request",
-        "error": "error",
-        "erp-orders": "subscription",
-        "legacy": None,
-        "orders": "input",
-        "unsubscribed": "unsubscribed",
-        "working": "in-progress",
-    }
+    roles = (
+        "answers=reply archive=archive crm=request error=error erp-orders=subscription legacy= orders=input"
+    )
+    pairs = (pair.partition("=") for pair in f"{roles} unsubscribed=unsubscribed working=in-progress".split())
+    expected = {name: role or None for name, _, role in pairs}
     for name in expected:
         call.send(name, "x")
     found = call("queues", "--json").documents
@@ -310,23 +246,9 @@ def test_a_message_that_cannot_be_read_is_named_and_the_others_are_shown(call: C
     path.chmod(0)
     with without_privileges():
         done = call("browse", "orders", "--json")
-    assert done.returncode == 1
-    assert done.stderr == f"connector: {bad} in queue://orders cannot be read: Permission denied: {path}\n"
+    said = f"connector: {bad} in queue://orders cannot be read: Permission denied: {path}\n"
+    assert (done.returncode, done.stderr) == (1, said)
     assert [json.loads(line)["JMSMessageID"] for line in done.stdout.splitlines()] == [first, last]
-
-
-def test_receive_leaves_a_message_that_has_lost_headers_until_they_are_back(call: Commands) -> None:
-    identity = call.send("orders", "one", "--property", f"long={'y' * 400}")
-    (sidecar,) = (call.directory / "data/dropboxmq/headers").iterdir()
-    whole = sidecar.read_bytes()
-    sidecar.write_bytes(b"garbage text")
-    assert str(sidecar) in call("receive", "orders").failure()
-    answer = call("browse", "orders")
-    assert (answer.returncode, "  | one\n" in answer.stdout) == (1, True), "its body is shown"
-    assert f"{identity} in queue://orders cannot be read: the headers of the message are" in answer.stderr
-    sidecar.write_bytes(whole)
-    (message,) = call("browse", "orders", "--json").documents
-    assert (message["JMSMessageID"], message["properties"]["long"]) == (identity, "y" * 400)
 
 
 def test_browse_names_a_message_with_an_unreadable_header_as_receive_does(call: Commands) -> None:
@@ -349,21 +271,18 @@ def test_browse_names_a_message_with_an_unreadable_header_as_receive_does(call: 
     for number, (line, reason) in enumerate(zip(done.stderr.splitlines(), reasons.values(), strict=True)):
         assert line.startswith(f"connector: ID:x{number} in queue://orders cannot be read: ")
         assert reason in line
+    assert call("browse", "orders").stdout.count("  | bad\n") == len(reasons), "their bodies are shown"
     received = call("receive", "orders", "--count", "20", "--json")
     assert (received.returncode, received.document["body"]) == (1, "good")
     assert received.stderr.count("cannot be read and waits again") == len(reasons)
     for reason in reasons.values():
         assert reason in received.stderr
-    assert numbers(call, "queue://orders")["waiting"] == len(reasons)
+    assert call.numbers("queue://orders")["waiting"] == len(reasons)
 
 
 @rows(
     "closed, command",
-    [
-        *(("orders", command) for command in ("queues", "browse orders")),
-        *(("orders/incoming", command) for command in ("queues", "browse orders")),
-        ("topic-root/news", "queues"),
-    ],
+    [("orders", "browse orders"), ("orders/incoming", "queues"), ("topic-root/news", "queues")],
 )
 def test_what_may_not_be_read_is_neither_called_missing_nor_left_out(
     call: Commands, closed: str, command: str
@@ -385,15 +304,6 @@ def test_what_may_not_be_read_is_neither_called_missing_nor_left_out(
     assert (listed.returncode, listed.stderr, "lost+found" in listed.stdout) == (0, "", False)
 
 
-def test_a_look_makes_nothing(call: Commands) -> None:
-    assert call("queues").returncode == 1
-    assert call("browse", "orders").returncode == 1
-    assert not (call.directory / "data").exists()
-
-
-# --- wrong calls -----------------------------------------------------------------------------------
-
-
 @rows(
     "line, words",
     [
@@ -401,22 +311,15 @@ def test_a_look_makes_nothing(call: Commands) -> None:
         ("browse topic://prices", ["keeps no messages", "connector queues"]),
         ("receive orders --subscription news --shared", ["is a queue"]),
         ("receive topic://prices --subscription a", ["--client-id", "--shared"]),
-        ("receive topic://prices --shared", ["--subscription"]),
         ("receive queue://a/b", ["'/'"]),
         ("receive orders --ack maybe", ["--ack", "rollback"]),
         ("receive orders --count 0", ["--count"]),
         ("subscribe orders --subscription news --shared", ["is a queue", "topic://"]),
         ("subscribe topic://prices", ["--subscription"]),
-        ("subscribe topic://prices --subscription a", ["--client-id"]),
         ("subscribe topic://prices --subscription news --shared --no-local", ["--no-local"]),
-        (
-            "subscribe topic://prices --subscription a --shared --selector \"JMSDestination = 'x'\"",
-            ["JMSDestination"],
-        ),
+        ("subscribe topic://t --subscription a --shared --selector JMSDestination=1", ["JMSDestination"]),
         ("unsubscribe", ["--subscription"]),
-        ("unsubscribe --subscription ''", ["--subscription"]),
         ("subscribe topic://prices --subscription '' --shared", ["--subscription"]),
-        ("receive topic://prices --subscription '' --shared", ["--subscription"]),
         ("browse orders~EXPIRED --delayed", ["whole queue"]),
         ("send orders~EXPIRED", ["queue://orders"]),
         ("send orders --property 'a b=1'", ["--property", "'a b'", "' '"]),
@@ -427,14 +330,10 @@ def test_a_look_makes_nothing(call: Commands) -> None:
         ("send orders --expires-in 99999999999999999999", ["--expires-in", "64 bits"]),
         ("send orders --expires-in 9223372036854775807", ["--expires-in", "at most 92", "long"]),
         ("send orders --expires-in -1", ["--expires-in"]),
-        ("send orders --expires-in 1_000", ["--expires-in", "digits"]),
         ("send orders --priority 10", ["--priority", "0 to 9"]),
         ("send orders --priority ٣", ["--priority", "digits"]),
-        ("send orders --count 0x10", ["--count", "digits"]),
         ("send orders --property n:int=1_000", ["--property", "digits"]),
         ("send orders --property n:int=1 --property n=2", ["'n' is set twice"]),
-        ("send orders --property n:byte=128", ["--property", "8 bits"]),
-        ("send orders --property n:long=9223372036854775808", ["--property", "64 bits"]),
         ("send orders --property n:float=1e39", ["--property", "32 bits"]),
         ("send orders --property n:double=inf", ["--property", "double"]),
         ("send orders --property n:double=1e400", ["--property", "64 bits"]),
@@ -442,24 +341,13 @@ def test_a_look_makes_nothing(call: Commands) -> None:
         ("send orders --type \udcff", ["JMSType", "Unicode"]),
         ("send orders --correlation-id \udcff", ["JMSCorrelationID", "Unicode"]),
         ("send orders --reply-to queue:replies", ["queue://replies"]),
-        ("receive orders --count 1e3", ["--count", "digits"]),
         ("receive orders --wait 99999999999999999999", ["--wait", "64 bits"]),
-        ("browse orders --limit 99999999999999999999", ["--limit", "64 bits"]),
     ],
 )
 def test_a_wrong_call_has_status_2_and_says_what_to_do(call: Commands, line: str, words: list[str]) -> None:
     refusal = call(*shlex.split(line)).refusal()
     assert [word for word in words if word not in refusal] == []
     assert not (call.directory / "data").exists()
-
-
-@pytest.mark.process
-def test_a_client_id_that_another_process_holds_is_named(call: Commands) -> None:
-    with call.start("receive", "topic://prices", *ALL, "--wait", "30000") as holder:
-        wait_for((call.directory / "data/topic-root/prices").exists)
-        refused = call("subscribe", "topic://prices", "--subscription", "b", "--client-id", "shop").failure()
-        assert "shop" in refused
-        assert str(holder.pid) in refused
 
 
 @pytest.mark.process
@@ -484,11 +372,9 @@ def test_a_queue_called_run_does_not_keep_signals_from_another_verb(call: Comman
     with call.start("send", "run") as child:
         child.stdin.write("x")
         child.stdin.flush()
-        wait_for(lambda: not _unread(child.stdin), what="the command reads the body")
+        wait_for(
+            lambda: fcntl.ioctl(child.stdin, termios.FIONREAD, bytes(4)) == bytes(4),
+            what="a reader of the body",
+        )
         child.send_signal(signal.SIGINT)
         assert child.wait(120) != 0
-
-
-def _unread(pipe: IO[str]) -> int:
-    """The number of bytes that nobody has read from a pipe yet."""
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)

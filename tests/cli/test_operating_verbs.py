@@ -21,12 +21,13 @@ from connector.operate.errors import error_groups, group_of
 from connector.operate.history import note_action
 from connector.service.assembly import make_provider
 from connector.stores.dropbox.provider import DropboxProvider
-from connector.testing.deployment import Deployment
 from connector.user import operator_name
 from tests.cli.in_process import Commands
-from tests.events.conftest import OBJECTS, PROCESSES
+from tests.events.conftest import Bench, EventDeployment, bench
 from tests.events.test_history import CUSTOMER
 from tests.tables import rows
+
+__all__ = ["bench"]
 
 # --- status and takeover --------------------------------------------------------------------------
 
@@ -138,26 +139,21 @@ def lot(owner: Connection) -> Lot:
     return lot
 
 
-def orders(call: Commands) -> dict[str, Any]:
-    documents: list[dict[str, Any]] = call("queues", "--json").documents
-    return next(one for one in documents if one["destination"] == "queue://orders")
-
-
 def test_a_lot_is_listed_and_given_back(owner: Connection, lot: Lot, call: Commands) -> None:
-    found = orders(call)
+    found = call.numbers("queue://orders")
     assert (found["waiting"], found["in_progress"]) == (1, 2)
     (one,) = found["lots"]
     assert one.pop("owner").startswith(f"process {os.getpid()} on ")
     assert one == {"name": "to-lake\x1b", "number": lot.number, "messages": 2}
     owner.close()
-    assert orders(call)["lots"] == [{**one, "owner": None}]
+    assert call.numbers("queue://orders")["lots"] == [{**one, "owner": None}]
     line = next(text for text in call("queues").stdout.splitlines() if "lot " in text)
     assert line.split() == ["lot", "1", r"to-lake\x1b", "(without", "an", "owner)", "2"]
     assert "expected --give-back" in call("lot", "to-lake").refusal()
     done = call("lot", lot.name, "--give-back")
     said = rf"the lot {lot.number} of to-lake\x1b is given back: 2 messages to queue://orders"
     assert (done.returncode, done.stdout, done.stderr.strip()) == (0, "", said)
-    assert (orders(call)["waiting"], orders(call)["lots"]) == (3, [])
+    assert (call.numbers("queue://orders")["waiting"], call.numbers("queue://orders")["lots"]) == (3, [])
     failure = call("lot", lot.name, "--give-back").failure()
     assert failure.strip() == r"connector: there is no lot of 'to-lake\x1b'"
 
@@ -170,39 +166,21 @@ def test_a_lot_of_a_living_owner_stays(owner: Connection, lot: Lot, call: Comman
 
 # --- history --------------------------------------------------------------------------------------
 
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true, durability: none}
-connector:
-  ApplicationName: test
-  InputDestination: queue://customers
-  ArchiveDestination: queue://archive
-  ErrorDestination: queue://error
-  DataHandlerMimeType: application/json
-  instance: one
-subscriptions: [{object: '*', process: 'processes:a', name: a}]
-metaobjects: ./metaobjects
-"""
+
+@pytest.fixture
+def customers(bench: Bench) -> EventDeployment:
+    return bench.deploy()
 
 
 @pytest.fixture
-def customers(tmp_path: Path) -> Deployment:
-    return Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
-
-
-@pytest.fixture
-def history(customers: Deployment) -> Commands:
+def history(customers: EventDeployment) -> Commands:
     return Commands(customers.directory, "history")
 
 
-def drain(customers: Deployment) -> None:
-    with customers.running() as adapter:
-        adapter.drain()
-
-
-def test_the_life_of_a_message_is_one_document(customers: Deployment, history: Commands) -> None:
+def test_the_life_of_a_message_is_one_document(customers: EventDeployment, history: Commands) -> None:
     identity = customers.send("customers", CUSTOMER % ("7", "a: fail no"), correlation_id="C-1")
     assert history(identity, "--json").returncode == 1, "nothing has happened yet"
-    drain(customers)
+    customers.drain()
     kept = customers.provider.state("test").history()
     note_action(kept, "moved", [identity], by="alice", origin="queue://error", to="queue://customers")
     (document,) = history(identity, "--json").documents
@@ -227,9 +205,11 @@ def test_the_life_of_a_message_is_one_document(customers: Deployment, history: C
         assert history(*found, "--json").documents == [document]
 
 
-def test_people_read_a_line_for_each_event_since_a_time(customers: Deployment, history: Commands) -> None:
+def test_people_read_a_line_for_each_event_since_a_time(
+    customers: EventDeployment, history: Commands
+) -> None:
     sent = [customers.send("customers", CUSTOMER % (number, "")) for number in range(3)]
-    drain(customers)
+    customers.drain()
     lines = history(sent[0]).stdout.splitlines()
     assert lines[:2] == [sent[0], "  now: waiting in queue://archive"]
     assert lines[2].split() == ["time", "instance", "what", "destination", "object", "details"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +17,12 @@ from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Connection
 from connector.operate.errors import group_of
 from connector.operate.replay import Choice, Move, Movement, Mover, Replay
-from connector.testing.deployment import Deployment
 from connector.user import operator_name
 from tests.cli.in_process import Commands
+from tests.events.conftest import Bench, bench
 from tests.waiting import now_ms, until_past
+
+__all__ = ["bench"]
 
 ERROR = parse_destination("queue://error")
 PROCESSES = """\
@@ -44,49 +45,26 @@ def store(order, event):
         raise ValueError(f"no account for {order['Id']}")
     _write("stored", order, event)
 """
-OBJECTS = """\
-business_object: Order
-verbs: {Create: , Update: }
-attributes: {Id: {type: String, key: true, required: true}}
----
-static_metaobject: MO_Config
-"""
-ADAPTER = """\
-connector:
-  ApplicationName: shop
-  InputDestination:
-    - queue://orders
-    - {destination: topic://news, subscription: first}
-    - {destination: topic://news, subscription: second}
-  PollQuantity: 100
-  ArchiveDestination: queue://archive
-  ErrorDestination: queue://error
-  UnsubscribedDestination: queue://unsubscribed
-  ConfigurationMetaObject: MO_Config
-  DataHandlerMimeType: application/json
-  DuplicateEventElimination: true
-  order: none
-subscriptions:
-  - {object: Order, name: note, process: "processes:note"}
-  - {object: Order, name: store, process: "processes:store"}
-metaobjects: ./metaobjects
-"""
-PROVIDERS: dict[str, dict[str, Any]] = {
-    "dropbox": {"type": "dropbox", "root": "./data", "create": True},
-    "sqlite": {"type": "sql", "url": "sqlite:///./data.db"},
-}
 
 
 class World:
     """A deployment whose second subscription fails while the file ``broken`` is there."""
 
-    def __init__(self, directory: Path, kind: str) -> None:
-        self.directory = directory
-        self.document: dict[str, Any] = {"provider": PROVIDERS[kind], **yaml.safe_load(ADAPTER)}
-        self.deployment = Deployment(directory, metaobjects=OBJECTS, processes=PROCESSES)
-        self.configure()
-        self.broken = directory / "broken"
-        self.run = Commands(directory)
+    def __init__(self, bench: Bench, provider: Mapping[str, str]) -> None:
+        names = ("note", "store")
+        news = ({"destination": "topic://news", "subscription": one} for one in ("first", "second"))
+        self.deployment = bench.deploy(
+            provider=provider,
+            subscriptions=[{"object": "Order", "name": one, "process": f"processes:{one}"} for one in names],
+            processes=PROCESSES,
+            InputDestination=["queue://orders", *news],
+            DuplicateEventElimination=True,
+            order="none",
+        )
+        self.directory = self.deployment.directory
+        self.document: dict[str, Any] = yaml.safe_load((self.directory / "adapter.yaml").read_text())
+        self.broken = self.directory / "broken"
+        self.run = Commands(self.directory)
 
     def do(self, *arguments: str) -> Any:
         """Runs a command with ``--json`` that goes well, and returns its document."""
@@ -104,15 +82,14 @@ class World:
         """Runs the adapter until nothing waits."""
         if broken:
             self.broken.touch()
-        with self.deployment.running() as adapter:
-            adapter.drain()
+        self.deployment.drain()
         self.broken.unlink(missing_ok=True)
 
     def messages(self, queue: str) -> list[Message]:
         return self.deployment.messages(queue)
 
     def ids(self, queue: str) -> list[str]:
-        return [str(message.message_id) for message in self.messages(queue)]
+        return self.deployment.ids(queue)
 
     def lines(self, name: str) -> list[str]:
         path = self.directory / name
@@ -138,14 +115,15 @@ def copy(**properties: PropertyValue) -> Message:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path, "dropbox")
+def world(bench: Bench) -> World:
+    return World(bench, {})
 
 
-@pytest.fixture(params=PROVIDERS)
-def each_world(tmp_path: Path, request: pytest.FixtureRequest) -> World:
+@pytest.fixture(params=["dropbox", "sqlite"])
+def each_world(bench: Bench, request: pytest.FixtureRequest) -> World:
     """A world on each store, for what the stores have to do with it."""
-    return World(tmp_path, request.param)
+    sqlite = {"type": "sql", "url": f"sqlite:///{bench.root}.db"}
+    return World(bench, sqlite if request.param == "sqlite" else {})
 
 
 def test_a_replayed_event_goes_to_those_who_had_not_confirmed_and_counts_from_zero(each_world: World) -> None:
@@ -279,7 +257,7 @@ def test_without_an_error_in_sight_there_is_nothing_to_replay(world: World) -> N
 def test_an_unsubscribed_event_starts_anew_for_all(world: World) -> None:
     world.send("1")
     store = {"object": "Order", "name": "store", "process": "processes:store"}
-    world.document["subscriptions"] = [{**store, "verbs": ["Update"]}]
+    world.document["subscriptions"] = [{**store, "verbs": ["Cancel"]}]
     world.configure()
     world.drain()
     assert len(world.ids("unsubscribed")) == 1

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from connector.messaging.client import ReceivedMessage
 from connector.stores.dropbox.provider import DropboxProvider
+from tests.cli.conftest import written
 from tests.cli.in_process import Answer, call
 from tests.forked_command import PipedProcess
 from tests.requests.world import Answer as Reply
@@ -54,9 +54,7 @@ class Asking:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        (directory / "metaobjects").mkdir()
-        (directory / "metaobjects/objects.yaml").write_text(OBJECTS)
-        (directory / "adapter.yaml").write_text(ADAPTER)
+        written(directory, {"metaobjects/objects.yaml": OBJECTS, "adapter.yaml": ADAPTER})
         self.provider = DropboxProvider(directory / "data", create=True)
         self.applications: list[Application] = []
 
@@ -70,25 +68,13 @@ class Asking:
     def ask(self, *arguments: str, data: str = ASKED) -> Answer:
         return call(self.directory, "request", *arguments, data=data)
 
-    def await_request(self) -> None:
-        """Until the command has sent one, which nobody takes."""
-        wait_for(lambda: list(self.directory.glob("data/crm/incoming/target/*")), what="a request was sent")
-
-    def clients(self) -> list[str]:
-        """Who is connected to the provider, or has left something there."""
-        return os.listdir(self.directory / "data/dropboxmq/clients")
-
 
 @pytest.fixture
-def asking() -> Iterator[Asking]:
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=memory, prefix="asking-") as directory:
-        made = Asking(Path(directory))
-        try:
-            yield made
-        finally:
-            for application in made.applications:
-                application.end()
+def asking(tmp_path: Path) -> Iterator[Asking]:
+    made = Asking(tmp_path)
+    yield made
+    for application in made.applications:
+        application.end()
 
 
 def replying_with(result: str, body: object = None) -> Callable[[ReceivedMessage, Replying], None]:
@@ -96,9 +82,6 @@ def replying_with(result: str, body: object = None) -> Callable[[ReceivedMessage
         replying.reply(request, body, result)
 
     return reply
-
-
-# --- answers -----------------------------------------------------------------------------------------
 
 
 def test_what_the_application_answers_is_printed_as_the_object_and_the_status_is_said_beside(
@@ -143,9 +126,6 @@ def test_the_object_may_come_from_a_file_with_its_dynamic_metaobject_in_it(
     assert "Meta" not in json.loads(application.requests[0].body)
 
 
-# --- wrong calls ---------------------------------------------------------------------------------------
-
-
 @rows(
     "line, data, expected",
     [
@@ -174,9 +154,6 @@ def test_a_wrong_configuration_ends_with_status_2_before_anything_is_read(asking
     assert "JSON" not in refusal
 
 
-# --- waiting --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("number", "status", "options"), [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--json"])]
@@ -187,12 +164,12 @@ def test_a_signal_ends_the_wait_promptly_says_so_and_leaves_nothing_of_the_comma
     process = asking.start("Customer.Retrieve", *options)
     process.stdin.write(ASKED)
     process.stdin.close()
-    asking.await_request()
+    wait_for(lambda: list(asking.directory.glob("data/crm/incoming/target/*")), what="a request was sent")
     process.send_signal(number)
     output, errors = process.communicate()
     assert (process.returncode, output) == (status, "")
     assert errors == f"connector: Customer.Retrieve: given up by {number.name}; it may have been sent\n"
-    assert asking.clients() == []
+    assert os.listdir(asking.directory / "data/dropboxmq/clients") == []
     assert [path.name for path in (asking.directory / "data").iterdir() if "temporary" in path.name] == []
 
 

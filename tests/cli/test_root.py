@@ -38,8 +38,6 @@ rules:
 """
 
 BODY = '{"Id": "1"}'
-
-
 WITHOUT_CREATE = ADAPTER.replace(", create: true", "")
 INPUT = "  InputDestination: queue://orders\n"
 
@@ -104,14 +102,6 @@ CONNECTING = [
 ]
 LOOKING = [["browse", "orders"], ["queues"]]
 USUAL = [["send", "orders"], ["queues"]]
-
-
-def test_the_first_command_makes_the_root_and_records_it(deployment: RootDeployment) -> None:
-    deployment.send_order()
-    assert deployment.is_recorded()
-    deployment.send_order()
-    assert deployment.waiting == 2
-    assert deployment.is_recorded()
 
 
 @pytest.mark.process
@@ -199,37 +189,19 @@ def test_accept_root_accepts_what_is_there(deployment: RootDeployment, tmp_path:
     assert deployment.is_recorded()
 
 
-def test_accept_root_has_nothing_to_do_where_no_root_is_recorded(deployment: RootDeployment) -> None:
-    deployment.write("adapter.yaml", WITHOUT_CREATE)
-    status, _, err = deployment.run("accept-root")
-    assert status == 2
-    assert "only with create: true" in err
-    assert not deployment.root.exists()
-
-
-def all_end_well(started: list[PipedProcess]) -> None:
+@pytest.mark.process
+def test_processes_that_start_at_once_make_one_root_and_agree_on_its_id(
+    deployment: RootDeployment, tmp_path: Path
+) -> None:
+    others = [RootDeployment(tmp_path / f"other{number}") for number in range(3)]
+    root = str(deployment.root)
+    started = [deployment.start(*words) for words in [["send", "orders"], ["accept-root"]] * 3]
+    started += [other.start("send", "orders", ROOT=root) for other in others]
     for process in started:
         _, err = process.communicate()
         assert process.wait() == 0, err
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("other", [["send", "orders"], ["accept-root"]], ids=" ".join)
-def test_processes_that_start_at_once_make_one_root(deployment: RootDeployment, other: list[str]) -> None:
-    all_end_well([deployment.start(*words) for words in [["send", "orders"], other] * 3])
-    assert deployment.waiting == (6 if other[0] == "send" else 3)
-    assert deployment.is_recorded()
-
-
-@pytest.mark.process
-def test_deployments_that_share_a_root_agree_on_its_id(deployment: RootDeployment, tmp_path: Path) -> None:
-    others = [deployment, *(RootDeployment(tmp_path / f"other{number}") for number in range(3))]
-    root = str(deployment.root)
-    all_end_well([other.start("send", "orders", ROOT=root) for other in others])
-    assert [other.record.read_text() for other in others] == [
-        f"{deployment.identity} data\n",
-        *[f"{deployment.identity} {root}\n"] * 3,
-    ]
+    assert (deployment.waiting, deployment.is_recorded()) == (6, True)
+    assert {other.record.read_text() for other in others} == {f"{deployment.identity} {root}\n"}
 
 
 def test_a_deployment_may_use_several_roots(deployment: RootDeployment) -> None:
@@ -252,20 +224,18 @@ def test_a_root_that_was_there_before_is_taken_over(deployment: RootDeployment) 
     deployment.refuses("is empty, but", USUAL[0])  # as a fresh file system is
 
 
-def test_without_create_the_root_has_to_be_there(deployment: RootDeployment) -> None:
-    deployment.write("adapter.yaml", WITHOUT_CREATE)
-    deployment.refuses(f"the root {deployment.root} is missing: ", *USUAL)
-    assert not deployment.root.exists()
-    deployment.root.mkdir()
-    deployment.refuses("A new root is made with create: true in the section provider", USUAL[0])
-    assert list(deployment.root.iterdir()) == []
-
-
 def test_without_create_a_root_with_content_is_used_and_nothing_is_recorded(
     deployment: RootDeployment,
 ) -> None:
     deployment.write("adapter.yaml", WITHOUT_CREATE)
-    (deployment.root / "dropboxmq").mkdir(parents=True)
+    deployment.refuses(f"the root {deployment.root} is missing: ", *USUAL)
+    status, _, err = deployment.run("accept-root")
+    assert (status, "only with create: true" in err) == (2, True)
+    assert not deployment.root.exists()
+    deployment.root.mkdir()
+    deployment.refuses("A new root is made with create: true in the section provider", USUAL[0])
+    assert list(deployment.root.iterdir()) == []
+    (deployment.root / "dropboxmq").mkdir()
     deployment.send_order()
     assert deployment.waiting == 1
     assert not (deployment.root / "dropboxmq/root-id").exists()

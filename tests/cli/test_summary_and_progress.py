@@ -122,17 +122,10 @@ def test_on_a_terminal_what_is_logged_and_printed_stands_above_the_live_line(
     assert handler.stream is stderr
     assert sys.stderr is stderr
     assert _screen(stderr.getvalue()) == ["watch out", "from a worker", "1 event: 1 published"]
-
-
-def test_a_live_line_is_cut_to_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    stderr = Terminal()
-    monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setenv("COLUMNS", "12")
-    summary = Summary(["queue://a"])
-    settle(summary, "published")
     with Progress(summary) as progress:
         progress.update()
-        assert _screen(stderr.getvalue()) == ["1 event: 1 "]
+        assert _screen(stderr.getvalue())[-1] == "1 event: 1 ", "it is cut to the width of the terminal"
 
 
 def _screen(written: str) -> list[str]:

@@ -35,39 +35,18 @@ FILES = """
     stores/engine/*.py   stores/*/registration.py   sinks/**/*.py   databases/*.py   events/*.py
 """
 
-FOUND = {
-    "formats/catalogue.py Catalogue.spec": ("option", "unknown type"),
-    "formats/catalogue.py _bad_class": ("class without a module", "no reference to a class"),
-    "formats/catalogue.py discover": ("no plug-ins", "two plug-ins of one type"),
-    "formats/datahandler.py resolve_options": ("option", "number of an option"),
-    "formats/handlers.py Handlers._make": ("part of a pair",),
-    "formats/handlers.py Handlers.load_all": ("schema that is missing",),
-    "formats/handlers.py _load_failure": ("class without methods",),
-    "formats/handlers.py _refusal": (
-        *("schema that is missing", "schema that is no JSON", "template that is missing", "wrong template"),
-        *("DTD that is missing", "XML Schema that is missing", "wrong XML Schema", "no schema at all"),
-        *("two delimiters", "fault of nothing", "pair of itself"),
-    ),
-    "businessobjects/name_handlers.py _load": ("name handler of nothing", "function of nothing"),
-    "config/loading.py load": ("unknown key",),
-    "java.py find_java": ("no Java",),
-    "java.py _java_of_home": ("no Java",),
-    "brokers/engine/connection.py RemoteConnection.poller": ("view at a broker",),
-    "brokers/engine/connection.py RemoteConnection._begin_progress": (
-        "topic in progress",
-        "view in progress",
-    ),
-    "stores/engine/connection.py LocalConnection._takeable": (
-        "input that is claimed",
-        "topic without a name",
-    ),
-    "stores/engine/connection.py LocalConnection.poller": ("topic in progress",),
-    "spark/launcher.py Launcher._properties": ("owned setting",),
-    "spark/launcher.py _java_options": ("quotes of Java",),
-    "spark/tables.py Table.__init__": ("object within itself", "unknown column of a date"),
-    "spark/shipping.py _add": ("shipped file that is missing", "two files in one place"),
-}
-"""What refuses, and the cases by which check finds it."""
+FOUND = """
+    formats/catalogue.py Catalogue.spec   formats/catalogue.py _bad_class   formats/catalogue.py discover
+    formats/datahandler.py resolve_options   formats/handlers.py Handlers._make
+    formats/handlers.py Handlers.load_all   formats/handlers.py _load_failure   formats/handlers.py _refusal
+    businessobjects/name_handlers.py _load   config/loading.py load   java.py find_java
+    java.py _java_of_home   brokers/engine/connection.py RemoteConnection.poller
+    brokers/engine/connection.py RemoteConnection._begin_progress
+    stores/engine/connection.py LocalConnection._takeable   stores/engine/connection.py LocalConnection.poller
+    spark/launcher.py Launcher._properties   spark/launcher.py _java_options   spark/tables.py Table.__init__
+    spark/shipping.py _add
+"""
+"""What refuses, and a case below shows that check finds it."""
 NOT_FOUND = {
     "of a command that is no start": """
         workbench/metaobject_files.py surroundings   spark/archive.py make_archive
@@ -146,8 +125,10 @@ def refused(
 
 OPTIONS = '  text/xml: {BOPrefix: "", IgnoreUndefinedAttributes: false}'
 MIME = "DataHandlerMimeType: application/json\n  DefaultVerb"
-INPUTS = "InputDestination:\n    - queue://orders\n    - queue://customers"
 HANDLERS = "MO_DataHandler_Default.handlers"
+DROPBOX = "type: dropbox\n  root: ./data"
+NO_DATABASE: Edit = ("text.db", "", "this is no database\n" * 9)
+UNUSABLE = ("text.db", "x" * 300, "a\\0b")
 JMS = (
     "type: jms\n  factory: org.apache.qpid.jms.JmsConnectionFactory\n  url: amqp://127.0.0.1:1\n"
     '  classpath: ["client.jar"]'
@@ -203,21 +184,23 @@ CASES = [
     refused("process with an error", "subscriptions[0].process", "has an error in line 1", [(A, "processes:store_customer", "own:f"), ("own.py", "", "def f(:\n")]),
     refused("hidden module", "", "hides the module queue", [("queue.py", "", "")]),
     refused("driver that is missing", "databases.shop.url", "driver cannot be imported", [(A, '"sqlite:///./shop.db"', '"mysql+pymysql://h/d"')]),
-    refused("state in the place of a file", "state.directory", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./m.db"), (A, "spark:\n", "state: {directory: adapter.yaml/state}\nspark:\n")]),
+    refused("state in the place of a file", "state.directory", "is not a directory", [(A, DROPBOX, "type: sql\n  url: sqlite:///./m.db"), (A, "spark:\n", "state: {directory: adapter.yaml/state}\nspark:\n")]),
     refused("root in the place of a file", "provider.root", "is not a directory", [(A, "root: ./data", "root: ./adapter.yaml/data\n  create: true")]),
-    refused("messages in the place of a file", "provider.url", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./adapter.yaml/m.db")]),
+    refused("messages in the place of a file", "provider.url", "is not a directory", [(A, DROPBOX, "type: sql\n  url: sqlite:///./adapter.yaml/m.db")]),
+    *(refused(f"root {name[:4]}", "provider.root", "", [(A, "root: ./data", f'root: "./{name}"\n  create: true')]) for name in ("x" * 300, "a\\0b", "d/" + "x" * 300 + "/d")),
+    *(refused(f"messages in {name[:4]}", "provider.url", "", [(A, DROPBOX, f'type: sql\n  url: "sqlite:///./{name}"'), NO_DATABASE]) for name in UNUSABLE),
     refused("object within itself", "subscriptions[0].object", "contains itself: Customer > Address > Customer", [(A, "process: processes:store_customer", "dataframe: {format: json, path: l}"), (O, "City: {type: String, key: true}", "City: {type: String, key: true}\n  Owner: Customer")]),
     refused("unknown column of a date", "subscriptions[0].object", "found spark=time", [(A, "process: processes:store_customer", "dataframe: {format: json, path: l}"), (O, "  Name: String", "  Name: {type: Date, app_specific_info: spark=time}")]),
     # inputs
-    refused("view at a broker", "connector.InputDestination[0]", "has no views of queues", [(A, "type: dropbox\n  root: ./data", JMS), ("client.jar", "", ""), (A, "- queue://orders", "- orders~EXPIRED")]),
+    refused("view at a broker", "connector.InputDestination[0]", "has no views of queues", [(A, DROPBOX, JMS), ("client.jar", "", ""), (A, "- queue://orders", "- orders~EXPIRED")]),
     refused("topic in progress", "connector.InputDestination[0]", "a topic", [(A, "- queue://orders", "- {destination: topic://t, subscription: s}"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
     refused("view in progress", "connector.InputDestination[0]", "a view of a queue", [(A, "- queue://orders", "- orders~EXPIRED"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
     refused("input that is claimed", "connector.InputDestination[0]", "no input", [(A, "- queue://orders", "- orders~PROCESSING")]),
     refused("topic without a name", "connector.InputDestination[0]", "without a subscription", [(A, "- queue://orders", "- topic://t")]),
     # the client library of a broker
-    refused("lock that is missing", "provider.packages", "connector-jars.lock does not exist", [(A, "type: dropbox\n  root: ./data", JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]"))]),
-    refused("lock that is damaged", "provider.packages", "connector-jars.lock", [(A, "type: dropbox\n  root: ./data", JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]")), ("connector-jars.lock", "", "nothing\n")]),
-    refused("jar that is missing", "provider.classpath[0]", "no file client.jar", [(A, "type: dropbox\n  root: ./data", JMS)]),
+    refused("lock that is missing", "provider.packages", "connector-jars.lock does not exist", [(A, DROPBOX, JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]"))]),
+    refused("lock that is damaged", "provider.packages", "connector-jars.lock", [(A, DROPBOX, JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]")), ("connector-jars.lock", "", "nothing\n")]),
+    refused("jar that is missing", "provider.classpath[0]", "no file client.jar", [(A, DROPBOX, JMS)]),
     # Spark
     refused("no Java", "connector.InputDestination", "JAVA_HOME is '/nonexistent'", [], {"JAVA_HOME": "/nonexistent"}),
     refused("owned setting", "spark.conf.spark.app.name", "owns this setting", [(A, "master: local[*]", "conf: {spark.app.name: x}")]),
@@ -228,11 +211,10 @@ CASES = [
 
 
 def test_every_refusal_of_a_start_is_known() -> None:
-    found = refusals()
+    found, known = refusals(), set(texts(FOUND))
     others = {name for names in NOT_FOUND.values() for name in texts(names)}
-    assert found - FOUND.keys() - others == set(), "say which case of check finds it, or why check cannot"
-    assert FOUND.keys() - found == set()
-    assert {case for cases in FOUND.values() for case in cases} <= {case.name for case in CASES}
+    assert found - known - others == set(), "write a case that check finds, or say why check cannot"
+    assert known - found == set()
 
 
 def begin(configuration: Configuration) -> None:
@@ -271,32 +253,23 @@ def test_check_finds_it_first_with_its_place(
         assert isinstance(refused.value, PipelineError | ProviderError)
 
 
-@rows("case", [case for case in CASES if case.path.startswith(HANDLERS)])
-def test_a_start_would_have_refused_it_without_a_place(deployment: Sample, case: Mistake) -> None:
-    """So that a case of a data handler shows what a worker refuses, and not only what check invents."""
-    deployment.edit(case.edits)
-    try:
-        configuration = load("adapter.yaml", {})
-    except ConfigurationError:
-        return  # refused by every command
-    with pytest.raises(ConfigurationError) as refused:
-        begin(configuration)
-    assert "expected a class with mime_types" not in str(refused.value)
+POSTGRESQL = "postgresql+psycopg://u:secret@127.0.0.1:1/d"
 
 
-@rows("section", ["provider", "databases"])
+@rows(
+    "old, new, path",
+    [
+        (DROPBOX, f"type: sql\n  url: {POSTGRESQL}", "provider.url"),
+        ("sqlite:///./shop.db", POSTGRESQL, "databases.shop.url"),
+    ],
+)
 def test_the_driver_of_postgresql_is_looked_for(
-    deployment: Sample, monkeypatch: pytest.MonkeyPatch, section: str
+    deployment: Sample, monkeypatch: pytest.MonkeyPatch, old: str, new: str, path: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if the extra were not installed
-    url = "postgresql+psycopg://u:secret@127.0.0.1:1/d"
-    if section == "provider":
-        deployment.replace(A, "type: dropbox\n  root: ./data", f"type: sql\n  url: {url}")
-    else:
-        deployment.replace(A, "sqlite:///./shop.db", url)
+    deployment.replace(A, old, new)
     problem = deployment.problem()
-    assert problem.path == ("provider.url" if section == "provider" else "databases.shop.url")
-    assert problem.line
+    assert (problem.path, bool(problem.line)) == (path, True)
     assert "driver cannot be imported" in problem.found
     assert "pip install 'event-connector[postgresql]'" in problem.expected
     assert "secret" not in str(problem)
@@ -335,13 +308,13 @@ MISPLACED: dict[str, tuple[str, list[Edit]]] = {
     "t.j2": (f"{HANDLERS}.text/template.template", [(R, OPTIONS, "  text/template: {template: t.j2}")]),
     "own.jar": (
         "provider.classpath[0]",
-        [(A, "type: dropbox\n  root: ./data", JMS.replace("client.jar", "own.jar"))],
+        [(A, DROPBOX, JMS.replace("client.jar", "own.jar"))],
     ),
     "connector-jars.lock": (
         "provider.packages",
-        [(A, "type: dropbox\n  root: ./data", JMS.replace('classpath: ["client.jar"]', 'packages: ["a:b:1"]'))],
+        [(A, DROPBOX, JMS.replace('classpath: ["client.jar"]', 'packages: ["a:b:1"]'))],
     ),
-    "m.db": ("provider.url", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./m.db")]),
+    "m.db": ("provider.url", [(A, DROPBOX, "type: sql\n  url: sqlite:///./m.db")]),
     "shop.db": ("databases.shop.url", []),
     "shipped.py": ("spark.ship[0]", [(A, "master: local[*]", "ship: [shipped.py]")]),
     "own.py": ("subscriptions[0].process", [(A, "processes:store_customer", "own:f")]),
@@ -363,21 +336,8 @@ def test_a_thing_that_is_no_file_is_told_and_never_waited_for(
     assert found[0].line
 
 
-@rows("name", ["", "x" * 300, "a\0b"])
-@rows("section", ["provider", "databases"])
-def test_a_database_that_sqlite_cannot_open_is_told(deployment: Sample, section: str, name: str) -> None:
-    deployment.write("text.db", "this is no database\n" * 9)
-    url = f'"sqlite:///./{name or "text.db"}"'.replace("\0", "\\0")
-    if section == "provider":
-        deployment.replace(A, "type: dropbox\n  root: ./data", f"type: sql\n  url: {url}")
-    else:
-        deployment.replace(A, '"sqlite:///./shop.db"', url)
+@rows("name", UNUSABLE)
+def test_a_database_that_sqlite_cannot_open_is_told(deployment: Sample, name: str) -> None:
+    deployment.edit([(A, "./shop.db", f"./{name}"), NO_DATABASE])
     (problem,) = [problem for problem in deployment.check() if not problem.warning]
-    assert problem.path == ("provider.url" if section == "provider" else "databases.shop.url")
-
-
-@rows("name", ["x" * 300, "a\\0b", "d/" + "x" * 300 + "/d"])
-def test_a_directory_that_no_file_system_has_is_told(deployment: Sample, name: str) -> None:
-    deployment.replace(A, "root: ./data", f'root: "./{name}"\n  create: true')
-    (problem,) = [problem for problem in deployment.check() if not problem.warning]
-    assert problem.path == "provider.root"
+    assert problem.path == "databases.shop.url"

@@ -58,6 +58,8 @@ def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Sample)
     short = short.replace("IsRequiredServerBound", "required_server_bound")
     assert found(deployment, short, more) == []
     assert definitions(deployment)["Thing"].attributes == thing
+    unversioned = more.replace("Version: 2.0.0\n", "")
+    assert found(deployment, "Part: {type: Part, contained_object_version: 7.0.0}", unversioned) == []
 
 
 PART = "---\nbusiness_object: Part\nversion: 2.0.0\nattributes: {Id: {type: String, key: true}}\n"
@@ -79,6 +81,8 @@ MISTAKES = [
     thing("Limit: {type: Double, DefaultValue: §CxBlank}", "Limit.DefaultValue", "is never used"),
     thing("Part: {type: Part, MaxLength: §9}", "Part.MaxLength", "max_length of a child means nothing, expected it left out"),
     thing("Limit: {type: Double, required: true, default: §cxblank}", "Limit.default", "'cxblank'", warning=False),
+    Mistake("object without a key", [("metaobjects/part.yaml", "", "business_object: §Part\nattributes: {Id: String}\n")], "Part.business_object", ("Part has no key, expected key: true at the attributes that tell one Part from",), warning=True),
+    case("default in a meta-object", O, "MessageID: String", "MessageID: {type: String, required: true, default: §x}", "CustomerMeta.attributes.MessageID.default", "a default in a meta-object is never used", warning=True),
     # a ciphertext where its value would be seen
     case("selector", O, "  Update:\n", "  Update: {app_specific_info: \"response_selector=JMSType = '{1}':Pin\"}\n", "Customer.verbs.Update.app_specific_info", "Pin is a Ciphertext: the provider would see its value", more=(PIN,)),
     case("format", O, "MessageID: String", "OutputFormat: Ciphertext", "CustomerMeta.attributes.OutputFormat", "a Ciphertext as OutputFormat, which logs and errors show, expected a String", more=(PIN,)),
@@ -89,20 +93,6 @@ MISTAKES = [
 @rows("mistake", MISTAKES)
 def test_a_mistake_in_a_definition_is_found_where_it_stands(deployment: Sample, mistake: Mistake) -> None:
     mistake.assert_alone(deployment)
-
-
-def test_a_version_that_the_child_does_not_say_is_compared_with_nothing(
-    deployment: Sample,
-) -> None:
-    more = "---\nbusiness_object: Part\nattributes: {Id: {type: String, key: true}}\n"
-    assert found(deployment, "Part: {type: Part, contained_object_version: 7.0.0}", more) == []
-
-
-def test_an_object_without_a_key_is_a_warning(deployment: Sample) -> None:
-    (problem,) = found(deployment, "", "---\nbusiness_object: Part\nattributes: {Id: String}\n")
-    assert problem.warning
-    assert (problem.file, problem.line, problem.column) == ("metaobjects/thing.yaml", 6, 18)
-    assert "Part has no key, expected key: true at the attributes that tell one Part from" in str(problem)
 
 
 def test_a_key_that_is_a_mistake_is_a_key_all_the_same(deployment: Sample) -> None:
@@ -122,30 +112,15 @@ def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Samp
     assert [problem.path for problem in found(deployment, "")] == ["CustomerProperties.business_object"]
 
 
-def test_a_default_in_a_meta_object_is_a_warning(deployment: Sample) -> None:
-    deployment.replace(O, "MessageID: String", "MessageID: {type: String, required: true, default: x}")
-    problem = deployment.problem()
-    assert (problem.path, problem.warning) == ("CustomerMeta.attributes.MessageID.default", True)
-    assert "a default in a meta-object is never used" in problem.found
-
-
-def test_defaults_stand_in_for_what_is_required_only(deployment: Sample) -> None:
-    attributes = (
-        "Limit: {type: Double, required: true, default: 2}\n"
-        "Count: {type: Integer, required: true, default: CxBlank}\n"
-        "Note: {type: String, default: never}\n"
-        "Area: {type: String, default: CxIgnore}"
-    )
-    found(deployment, attributes)
+def test_the_default_cxblank_is_an_empty_text_and_cxignore_is_none(deployment: Sample) -> None:
+    attributes = [
+        f"{name}: {{type: Integer, required: true, default: {name}}}" for name in ("CxBlank", "CxIgnore")
+    ]
+    assert found(deployment, "\n".join(attributes)) == []
     bo = BusinessObject(definitions(deployment), "Thing", "Create")
-    finish(bo, use_defaults=True)
-    assert bo.as_dict() == {"Limit": 2.0, "Count": ""}
-
-
-def test_the_default_cxignore_is_none(deployment: Sample) -> None:
-    assert found(deployment, "Area: {type: Integer, required: true, default: CxIgnore}") == []
-    with pytest.raises(MalformedData, match="Area: required, but not set"):
-        finish(BusinessObject(definitions(deployment), "Thing", "Create"), use_defaults=True)
+    with pytest.raises(MalformedData, match="CxIgnore: required, but not set"):
+        finish(bo, use_defaults=True)
+    assert bo["CxBlank"] == ""
 
 
 def test_no_default_of_a_ciphertext_is_shown(deployment: Sample) -> None:
@@ -178,11 +153,10 @@ def test_every_definition_that_is_shown_or_shipped_has_a_key_and_no_dead_default
 
 SAID = [
     ("DeliveryMode: §durable", "'durable', expected Persistent (2) or NonPersistent (1)"),
-    ("DeliveryMode: §0", "'0', expected Persistent (2)"),
     ("ResponseTimeout: §30s", "'30s', expected a whole number of milliseconds, at most 2147483647; -1"),
     ("ResponseTimeout: §2147483648", "at most 2147483647"),
-    ("TimeToLive: §1h", "'1h', expected a whole number of milliseconds from 0"),
     ("TimeToLive: §-1", "'-1', expected a whole number of milliseconds from 0"),
+    ("TimeToLive: §1h", "'1h', expected a whole number of milliseconds from 0"),
     ("TimeToLive: §9223372036854775807", "expected a whole number of milliseconds from 0"),
     ("TimeoutFatal: §maybe", "expected true or false"),
     ("Priority: §10", "expected a whole number from 0 to 9"),

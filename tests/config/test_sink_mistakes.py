@@ -40,18 +40,15 @@ def put(deployment: Sample, entry: str, *, name: str = "Customer") -> None:
             "url",
             "Customer has no attribute Custmer with a single value",
         ),
-        ("url: 'https://h.example/{CustomerID}'", "url", "did you mean 'CustomerId'?"),
         ("url: 'https://h.example/{Address}'", "url", "no attribute Address with a single value"),
         (f"{URL}, method: post", "method", "did you mean 'POST'?"),
         (f"{URL}, timeout: 0s", "timeout", "a duration above 0"),
         (f"{URL}, mime_type: text/none", "mime_type", "there is no data handler for 'text/none'"),
         (f"{URL}, mime_type: text/xml, method: GET", "mime_type", "mime_type of a GET, without a body"),
         (f'{URL}, headers: {{X: "s3cr3t\\nY: z"}}', "headers.X", "a value that no header can have"),
-        (f"{URL}, headers: {{X: 's3cr3t '}}", "headers.X", "a value that no header can have"),
         (f"{URL}, headers: {{X: 's3cr3tä'}}", "headers.X", "a value that no header can have"),
         (f"{URL}, headers: {{X: '${{LINE}}'}}", "headers.X", "a value that no header can have"),
         (f"{URL}, headers: {{'X Y': z}}", "headers", "X Y, no name of a header"),
-        (f'{URL}, headers: {{"X\\r\\nY": z}}', "headers", "no name of a header"),
         (f"{URL}, headers: {{HOST: z}}", "headers", "HOST, which the connector sets"),
         (f"{URL}, headers: {{Idempotency-Key: z}}", "headers", "which the connector sets"),
         ("method: POST", "", "url is missing"),
@@ -123,7 +120,6 @@ def test_a_function_with_all_keys(deployment: Sample) -> None:
         ("load: processes:store_custmer", "load", "did you mean 'processes:store_customer'?"),
         ("load: processes", "load", "module:function"),
         ("load: processes:store_customer\nsize: 0", "size", "a whole number from 1 up"),
-        ("load: processes:store_customer\nevery: 5", "every", "a duration such as"),
         ("load: processes:store_customer\nmime_type: text/xml", "mime_type", "it with a destination only"),
         (f"dataframe: {{{FILES}}}\nformat: X", "format", "format of a dataframe"),
         (f"dataframe: {{{FILES}}}\nreply: true", "reply", "reply of a dataframe"),
@@ -174,10 +170,6 @@ ORDER = "attributes:\n  Id: {type: String, key: true}\n"
 def with_list(deployment: Sample) -> Sample:
     deployment.replace(O, ORDER, f"{ORDER}  Note: {{type: String, cardinality: n}}\n  Total: Double\n")
     return deployment
-
-
-def test_a_list_of_values_is_no_mistake(with_list: Sample) -> None:
-    assert with_list.check() == []
 
 
 @rows("mime_type", ["text/plain", "application/octet-stream"])

@@ -55,19 +55,14 @@ MISTAKES = [
         setting(key, "1", mark="key", nearest=near)
         for key, near in (
             ("spark.exector.memory", "spark.executor.memory"),
-            ("spark.driver.memroy", "spark.driver.memory"),
             ("spark.driver.maxResultSizes", "spark.driver.maxResultSize"),
-            ("spark.Executor.Memory", "spark.executor.memory"),
             ("spark.sql.shuffle.partition", "spark.sql.shuffle.partitions"),
             ("sparc.executor.cores", "spark.executor.cores"),
-            ("spark.speculatoin", "spark.speculation"),
         )
     ),
     # values that Spark cannot read, or with which it does not start
     setting("spark.driver.memory", "2gb5", "'2gb5', expected a size such as"),
-    setting("spark.driver.maxResultSize", "5x", "a size"),
     setting("spark.executor.heartbeatInterval", '"5 s"', "a duration"),
-    setting("spark.network.timeout", "2 minutes", "a duration"),
     setting("spark.kryoserializer.buffer.max", "64 m", "a size"),
     setting("spark.driver.memory", "400m", "too little for Spark to start"),
     setting("spark.executor.memory", "300", "too little for Spark to start"),
@@ -75,7 +70,6 @@ MISTAKES = [
     setting("spark.archives", "nothing.zip#there", "nothing.zip"),
     setting("spark.eventLog.dir", "file:/no/such", "there is no directory /no/such", more="    spark.eventLog.enabled: true\n"),
     setting("spark.driver.extraJavaOptions", '-Da="b', "no closing quotation"),
-    setting("spark.executor.defaultJavaOptions", '-Da="b', "no closing quotation"),
     case("Python that is not on the path", A, MASTER, "  python: §python9.99\n", "spark.python", "there is no program 'python9.99'"),
 ]  # fmt: skip
 MASTERS = """

@@ -103,7 +103,7 @@ def test_the_demo_fails_and_says_why_when_a_count_is_wrong(wrong: str) -> None:
     assert "100 x queue://notes: Note processes:keep_note: ValueError: no more paper" in wrong
 
 
-def test_the_demo_leaves_nothing_in_the_inputs_no_process_and_no_queue_for_answers(
+def test_the_demo_shows_a_table_a_malformed_message_and_an_unsubscribed_one_and_leaves_nothing(
     clone: Clone, output: str
 ) -> None:
     assert "nothing is left in the inputs" in output
@@ -111,9 +111,6 @@ def test_the_demo_leaves_nothing_in_the_inputs_no_process_and_no_queue_for_answe
     data = clone.directory / "data/demo"
     assert list((data / "dropboxmq/clients").iterdir()) == []
     assert [path.name for path in data.iterdir() if path.name.startswith("temporary")] == []
-
-
-def test_the_demo_shows_a_table_a_malformed_message_and_an_unsubscribed_one(output: str) -> None:
     rows = dict(re.findall(r"^(queue://\w+|all) +([\d ]+)$", output, re.MULTILINE))
     # claimed, published, archived, in error, unsubscribed, duplicate, expired
     expected = {
@@ -132,7 +129,7 @@ def test_what_the_processes_received_has_headers_and_text_as_they_were_sent(
 ) -> None:
     assert "All right" in output
     received = clone.directory / "data/demo/received"
-    customers = _lines(received / "customers.jsonl")
+    customers = [json.loads(line) for line in (received / "customers.jsonl").read_text("utf-8").splitlines()]
     created = next(record for record in customers if record["CustomerId"] == "C-1")
     found = [created[name] for name in ("Name", "region", "verb", "Address")]
     assert found == ["Ærø & Søn 1", "EU", "Create", [{"City": "København"}]]
@@ -152,7 +149,3 @@ def test_a_second_deployment_asks_and_gets_the_answers_of_the_process(clone: Clo
     missing = json.loads(answers["C-999"])
     assert (missing["status"], missing["message"]) == ("BO_DOES_NOT_EXIST", "there is no customer C-999")
     assert "both answers are those of find_customer" in output
-
-
-def _lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

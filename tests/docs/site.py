@@ -31,7 +31,6 @@ def build() -> subprocess.CompletedProcess[str]:
 
 
 def _digest() -> str:
-    """A digest of all that the site is made of."""
     found = {path for pattern in _INPUTS for path in REPOSITORY.glob(pattern) if path.is_file()}
     digest = hashlib.sha256()
     for path in sorted(found):

@@ -29,13 +29,9 @@ PUBLIC = [
 ]
 DESCRIBED = [
     "connector.Adapter",
-    "connector.TemporaryFailure",
-    "connector.messaging.connect",
     "connector.messaging.Session.queue",
     "connector.sinks.contract.ExternalSink",
-    "connector.messaging.provider.Connection",
     "connector.testing.deployment.Deployment.send",
-    "connector.testing.provider.ProviderSuite",
 ]
 
 

@@ -32,28 +32,20 @@ from connector.datahandlers.json_handler import JsonHandler
 from datahandlers.units import CENTS
 
 
-class Euros:
+class Euros(JsonHandler):
     """JSON objects whose totals become cents."""
 
     mime_types = ("application/x-euros",)
-    options = ()
-
-    def __init__(self, options, definitions):
-        self._json = JsonHandler({"IgnoreUndefinedAttributes": False, "write_type": True}, definitions)
 
     def to_business_object(self, body, hint):
-        order = self._json.to_business_object(body, hint)
+        order = super().to_business_object(body, hint)
         order["Total"] *= CENTS
         return order
-
-    def to_body(self, bo):
-        return self._json.to_body(bo)
 '''
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository."""
     clone = tmp_path_factory.mktemp("installation") / "clone"
     clone.mkdir()
     for part in ("pyproject.toml", "requirements.lock", "LICENSE", "PACKAGE.md"):

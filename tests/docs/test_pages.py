@@ -31,10 +31,8 @@ NOT_RUN = {
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
     ("docs/how-to/jms-broker.md", "needs-packages"): 1,
     ("docs/how-to/jms-broker.md", "needs-broker"): 3,  # tests/servers/test_example.py follows this page
-    (
-        "docs/how-to/read-events-with-spark.md",
-        "needs-spark",
-    ): 1,  # tests/spark/test_events_source.py runs queries
+    # tests/spark/test_events_source.py runs queries
+    ("docs/how-to/read-events-with-spark.md", "needs-spark"): 1,
     ("docs/how-to/read-events-with-spark.md", "needs-a-cluster"): 1,  # the page says so
     ("docs/how-to/run-as-a-service.md", "needs-root"): 2,
     # test_container.py runs the commands of the Dockerfile that make the wheel, and checks the example
@@ -63,13 +61,6 @@ def memory() -> Iterator[Path]:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory, prefix="reader-") as directory:
         yield Path(directory)
-
-
-@pytest.fixture
-def workplace(memory: Path) -> Path:
-    """An empty directory, as a reader has it who follows a page."""
-    (memory / "work").mkdir()
-    return memory / "work"
 
 
 @pytest.fixture(scope="module")
@@ -152,9 +143,11 @@ def test_every_command_in_a_shell_block_is_a_verb_with_options_that_it_has(page:
 @pytest.mark.process
 @pytest.mark.parametrize("page", EXECUTED, ids=name)
 def test_a_page_followed_step_by_step_shows_what_it_says(
-    page: Path, workplace: Path, environment: dict[str, str]
+    page: Path, memory: Path, environment: dict[str, str]
 ) -> None:
     """Every command ends with status 0, unless the page shows another one with ``echo $?`` behind it."""
+    workplace = memory / "work"
+    workplace.mkdir()
     if name(page) in IN_THE_CLONE:
         _clone(workplace, environment)
     terminal = Terminal(workplace, environment)
@@ -181,12 +174,9 @@ def test_a_page_followed_step_by_step_shows_what_it_says(
         terminal.kill()
 
 
-def test_a_program_that_not_every_machine_has_is_curl_alone() -> None:
+def test_the_commands_that_are_not_run_everywhere_are_few_and_known() -> None:
     needed = Counter((name(page), block.program) for page in PAGES for block in blocks(page) if block.program)
     assert needed == {("docs/how-to/request-over-http.md", "curl"): 1}
-
-
-def test_the_commands_that_are_not_run_are_few_and_known() -> None:
     marks = Counter((name(page), block.not_run) for page in PAGES for block in blocks(page) if block.not_run)
     assert marks == NOT_RUN
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import itertools
 import json
 import pkgutil
 import re
@@ -124,22 +123,16 @@ def test_every_file_name_in_the_examples_is_structured_and_survives_a_round_trip
         assert codec.encode(codec.decode(name)[0]) == name
 
 
-def test_the_names_that_are_called_bare_are() -> None:
-    sentence = found(r"Any other name is \*bare\*: (.*?)\. ", page("file-names"), re.DOTALL)
-    names = re.findall(r"`([^`]+)`", sentence)
+def test_the_page_of_names_calls_bare_what_is_and_has_a_claim_and_the_property_of_what_is_sent() -> None:
+    text = page("file-names")
+    names = re.findall(r"`([^`]+)`", found(r"Any other name is \*bare\*: (.*?)\. ", text, re.DOTALL))
     assert names
     assert [name for name in names if codec.split(name) is not None] == []
-
-
-def test_the_example_of_a_claim_names_client_cycle_and_number() -> None:
-    name, tag = split_tag(found(r"^(\S+~@\S+)$", section(page("file-names"), "## Claims")))
+    name, tag = split_tag(found(r"^(\S+~@\S+)$", section(text, "## Claims")))
     assert codec.split(name) is not None
     assert tag is not None
     assert (tag.owner.cycle, tag.owner.sequence) == (100, 51)
-
-
-def test_the_page_of_names_has_the_property_of_what_is_sent() -> None:
-    assert f"| `{EVENT_ID}` |" in section(page("file-names"), "## Headers of what a subscription sends")
+    assert f"| `{EVENT_ID}` |" in section(text, "## Headers of what a subscription sends")
 
 
 def test_the_example_of_a_commit_record_is_one() -> None:
@@ -233,7 +226,7 @@ def _documented() -> set[str]:
     return {text for cell in cells for text in re.findall(r"`([^`]+)`", cell)}
 
 
-def test_every_text_is_constant_and_on_the_page() -> None:
+def test_every_text_is_constant_and_on_the_page_and_no_other() -> None:
     texts, documented = list(_texts()), _documented()
     assert len(texts) > 60
     for where, text in texts:
@@ -241,10 +234,7 @@ def test_every_text_is_constant_and_on_the_page() -> None:
             assert text.value in documented, where
         else:
             assert isinstance(text, ast.Name | ast.Attribute), f"{where}: a text is constant"
-
-
-def test_the_page_has_no_text_that_nobody_logs() -> None:
-    assert _documented() - _constants() == set()
+    assert documented - _constants() == set()
 
 
 # -- metrics, alerts and the dashboard ---------------------------------------------------------------
@@ -322,19 +312,6 @@ def test_alerts_and_dashboard_ask_only_for_metrics_and_labels_that_there_are() -
             base = re.sub(r"_(bucket|sum|count)$", "", metric[0])
             labels = families.get(metric[0], families.get(base, ("", set())))[1]
             assert set(names.split(", ")) <= labels | {"job", "instance", "le"}, expression
-
-
-def test_the_panels_of_the_dashboard_lie_side_by_side() -> None:
-    dashboard = json.loads((REFERENCE / "monitoring/dashboard.json").read_text("utf-8"))
-    taken: set[tuple[int, int]] = set()
-    for panel in dashboard["panels"]:
-        place = panel["gridPos"]
-        columns, lines = (range(place[at], place[at] + place[size]) for at, size in ("xw", "yh"))
-        cells = set(itertools.product(columns, lines))
-        assert max(x for x, _ in cells) < 24
-        assert not cells & taken, panel["title"]
-        taken |= cells
-    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
 # -- names of Python ---------------------------------------------------------------------------------

@@ -164,19 +164,6 @@ def test_names_and_misspelt_names() -> None:
     assert targets.all_inputs() == [ORDERS, Target(TargetKind.INPUT, "topic://prices")]
 
 
-def test_who_and_why_stay_until_it_is_resumed(tmp_path: Path) -> None:
-    record = StateDirectory(str(tmp_path)).control()
-    control.pause(record, [ORDERS], by="ann", reason="the shop is closed")
-    changes = control.pause(record, [ORDERS, A], by="bob")
-    assert (changes.changed, changes.unchanged) == (["a"], ["queue://orders"])
-    found = {one["what"]: (one["kind"], one["by"], one["reason"]) for one in changes.document()["paused"]}
-    shop = ("input", "ann", "the shop is closed")
-    assert found == {"queue://orders": shop, "a": ("subscription", "bob", "")}
-    changes = control.resume(record, [ORDERS, CUSTOMERS])
-    assert (changes.changed, changes.unchanged) == (["queue://orders"], ["queue://customers"])
-    assert [one.what for one in changes.paused] == ["a"]
-
-
 def test_the_longer_a_pause_lasts_the_longer_its_events_wait(tmp_path: Path) -> None:
     now = [100.0]
     record = StateDirectory(str(tmp_path)).control()

@@ -254,10 +254,10 @@ def test_a_message_that_comes_during_a_poll_begins_the_next() -> None:
     assert adapter.polls == [0, BURST]
 
 
-def test_recovery_goes_on_beside_messages_that_come() -> None:
-    adapter = served(35, (15, MESSAGE), poll_frequency=60_000)
-    assert adapter.polls == [0, 15 + BURST]
-    assert adapter.recoveries == [10, 20, 30]
+@rows("frequency, polls", [(60_000, [0, 15 + BURST]), (None, [])])  # with PollFrequency: no, no poll begins
+def test_recovery_goes_on_beside_messages_that_come(frequency: int | None, polls: list[float]) -> None:
+    adapter = served(35, (15, MESSAGE), poll_frequency=frequency)
+    assert (adapter.polls, adapter.recoveries) == (polls, [10, 20, 30])
 
 
 def test_only_a_message_or_a_full_poll_lets_a_poll_be_ahead() -> None:
@@ -283,12 +283,6 @@ def test_after_something_went_back_the_next_poll_waits(report: CycleReport, ends
     adapter = served(8, *comes, *ends, reports=reports, poll_frequency=3_000)
     assert adapter.polls[:3] == ([0, 3.25, 6.3] if ends_later else [0, 3, 6])
     assert adapter.polls[3:] == [6.5 + BURST], "after a good one a message begins a poll again"
-
-
-def test_with_poll_frequency_no_a_message_begins_no_poll_and_dead_instances_are_looked_for() -> None:
-    adapter = served(35, (5, MESSAGE), poll_frequency=None)
-    assert adapter.polls == []
-    assert adapter.recoveries == [10, 20, 30]
 
 
 def test_outside_of_the_window_a_message_begins_no_poll() -> None:

@@ -64,16 +64,6 @@ def test_a_directory_that_has_not_changed_is_not_read_again(
     assert "k1" in window
 
 
-def test_the_window_holds_at_least_its_size_and_forgets_the_oldest(state: State) -> None:
-    size = 50
-    window = state.window(size=size)
-    for number in range(3000):
-        window.add([f"k{number}"])
-        assert all(f"k{recent}" in window for recent in range(max(0, number - size + 1), number + 1, 7))
-    assert len(window) < 3000
-    assert "k0" not in window
-
-
 def test_a_key_that_is_published_again_is_young_again(state: State) -> None:
     window = state.window(size=10)
     window.add(["again"])
@@ -82,15 +72,6 @@ def test_a_key_that_is_published_again_is_young_again(state: State) -> None:
     window.add([f"b{number}" for number in range(6)])
     assert len(window) == 10
     assert "again" in window
-
-
-def test_many_small_records_become_few_and_nothing_is_forgotten(state: State) -> None:
-    state.finish_many("a", range(450), "k")
-    window = state.window("b", size=1000)
-    assert len(os.listdir(state.records)) < 10
-    assert len(window) == 450
-    again = state.window("c", size=1000)
-    assert all(f"k{number}" in again for number in range(450))
 
 
 def test_records_are_merged_while_the_adapter_runs(state: State) -> None:
@@ -135,8 +116,8 @@ def test_a_merge_that_was_interrupted_is_harmless(state: State) -> None:
     state.finish_many("a", range(300), "k")
     (state.records / ".dead").write_text("k0\nhalf")
     window = state.window("b", size=1000)
-    assert len(window) == 300
-    assert "half" not in window
+    assert (len(window), "half" in window) == (300, False)
+    assert len(os.listdir(state.records)) < 10, "many small records become few"
 
 
 def test_a_state_directory_that_cannot_be_used_is_an_error_of_the_provider(

@@ -30,13 +30,6 @@ def test_several_on_one_host_get_numbers_and_free_ones_are_used_again(tmp_path: 
         each.close()
 
 
-def test_a_configured_name_belongs_to_one_living_process(tmp_path: Path) -> None:
-    held = instance(tmp_path, "a")
-    with pytest.raises(ProviderError, match="an instance 'a' runs already; give this one another `instance`"):
-        instance(tmp_path, "a")
-    held.close()
-
-
 def test_a_directory_that_cannot_be_used_is_an_error_of_the_provider(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ProviderError, match="cannot write"):

@@ -136,18 +136,6 @@ def test_a_task_begins_no_more_deliveries_once_its_directory_is_closed(directory
     journal.close()
 
 
-def test_closing_again_or_what_is_not_there_is_nothing(directory: JournalDirectory) -> None:
-    directory.seal()
-    directory.seal()
-    again = JournalDirectory(directory.path.removesuffix(".closed"))
-    again.seal()
-    assert again.path == directory.path
-    nothing = JournalDirectory(directory.path + "-never-made")
-    nothing.seal()
-    assert nothing.read() == {}
-    assert nothing.wait(0)
-
-
 FORK = """
 reading, writing = os.pipe()
 child = os.fork()

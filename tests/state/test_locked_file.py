@@ -99,11 +99,7 @@ def test_one_at_a_time_is_in_an_exclusive_block(tmp_path: Path) -> None:
         assert list_files(str(tmp_path)) == ["lock"]
 
 
-def test_a_file_system_without_a_journal_of_names_keeps_no_order() -> None:
-    assert not keeps_order("/proc")
-    assert not is_shared("/proc")
-
-
-def test_a_directory_that_is_missing_has_no_file_system(tmp_path: Path) -> None:
+def test_a_file_system_without_a_journal_of_names_keeps_no_order(tmp_path: Path) -> None:
+    assert (keeps_order("/proc"), is_shared("/proc")) == (False, False)
     with pytest.raises(FileNotFoundError):
         keeps_order(str(tmp_path / "missing"))

@@ -1,6 +1,14 @@
 """Data of version 0.2.0 with messages in flight: no message is lost, and none comes twice without a sign.
 
-:mod:`tests.upgrade.make` made the data with 0.2.0.
+Version 0.2.0 made the data, by a program that ``git log -p -- tests/upgrade/make.py`` shows. It ran as root
+below ``/srv/adapter``, on the host ``host-a``. Two adapters were killed while each of them was in a delivery:
+
+* ``billing`` has claims without an in-progress destination, eliminates duplicates, sends, serves requests and
+  polls a durable subscription.
+* ``ledger`` has an in-progress destination, with one event in doubt from an earlier crash.
+
+An archive for each kind keeps empty directories, links and times. That of PostgreSQL has a dump. The business
+processes have written the file ``deliveries`` of each.
 """
 
 from __future__ import annotations
@@ -31,9 +39,18 @@ from connector.stores.sql.provider import SqlProvider
 from tests.database_page import move
 from tests.forked_command import PipedProcess
 from tests.postgres import PostgresServer
-from tests.upgrade.make import FOLDER, deploy
 
 pytestmark = pytest.mark.process
+
+FOLDER = Path(__file__).parent
+SECTIONS: dict[str, dict[str, Any]] = {
+    "dropbox": {"provider": {"type": "dropbox", "root": "./data", "create": True}},
+    "sqlite": {
+        "provider": {"type": "sql", "url": "sqlite:///./data/messages.db"},
+        "state": {"directory": "./state"},
+    },
+    "postgresql": {"provider": {"type": "sql", "url": "${DATABASE}"}},
+}
 
 SETTLED = ["done-1", "answered-1", "price-1"]
 """In the archive of 0.2.0."""
@@ -109,8 +126,10 @@ class Upgraded:
 
 
 def unpack(kind: str, directory: Path, server: PostgresServer | None = None) -> Upgraded:
-    """Makes a deployment of this version with the data of 0.2.0."""
-    deploy(directory, kind)
+    shutil.copytree(FOLDER / "deployment", directory)
+    for name in ("billing.yaml", "ledger.yaml"):
+        sections = "".join(f"{key}: {json.dumps(value)}\n" for key, value in SECTIONS[kind].items())
+        (directory / name).write_text(sections + (directory / name).read_text())
     with tarfile.open(FOLDER / f"{kind}.tar.xz") as archive:
         # Python 3.11.2 has no filters yet, and 3.14 has another default.
         archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)

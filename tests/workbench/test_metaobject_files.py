@@ -13,7 +13,7 @@ from connector.declare.problems import Problems
 from connector.declare.tree import Node, Table, parse
 from connector.errors import ConfigurationError
 from connector.workbench.metaobject_files import surroundings, write_files
-from connector.workbench.metaobject_text import DocumentText, Entries, Places, file_text, remove
+from connector.workbench.metaobject_text import DocumentText, Entries, file_text
 
 names = st.text(min_size=1, max_size=8)
 texts = st.text(max_size=12) | st.sampled_from(
@@ -48,24 +48,6 @@ def test_every_text_is_read_as_it_was_written(entries: Entries, name: str, comme
     assert problems.sorted() == []
     assert nodes is not None
     assert [plain(node) for node in nodes] == [written({"business_object": name} | entries)] * 2
-
-
-def test_a_place_leads_to_its_entry_and_an_entry_can_be_removed() -> None:
-    document = DocumentText(
-        "business_object", "A", {"attributes": {"X": {"type": "A", "key": "true"}, "Y": {}}}
-    )
-    text = str(document)
-    places = Places(text)
-    line = text.splitlines()[2]
-    assert places.path(3, line.index("key") + 1) == ("attributes", "X", "key")
-    assert places.path(3, line.index("true") + 1) == ("attributes", "X", "key")
-    assert places.path(3, line.index("X") + 1) == ("attributes", "X")
-    assert places.path(9, 1) == ()
-    assert remove(document.entries, ("attributes", "X", "key"))
-    assert not remove(document.entries, ("attributes", "X", "key"))
-    assert remove(document.entries, ("attributes", "Y"))
-    assert not remove(document.entries, ("attributes", "Z", "key"))
-    assert document.entries == {"attributes": {"X": {"type": "A"}}}
 
 
 def test_files_are_written_all_or_none(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from connector.workbench.metaobject_files import Neighbours, Surroundings
 from connector.workbench.repository_import import reader
 from connector.workbench.repository_import.conversion import convert, fit
 from connector.workbench.repository_import.reader import FileSection, parse_repository
-from tests.tables import rows
+from tests.tables import rows, texts
 
 ORDER = "[BusinessObjectDefinition]\nName = Order\n[Attribute]\nName = Id\nType = String\n[End]\n[End]\n"
 
@@ -129,26 +129,17 @@ def test_hostile_files_take_little_time_and_memory(content: bytes) -> None:
     assert peak < 5 * len(content) + 1_000_000
 
 
-_LINES = """\
-[BusinessObjectDefinition]
-[Attribute]
-[Verb]
-[ReposCopy]
-[Map]
-[End]
-Name = A
-Name = B
-Type = String
-Type = A
-Cardinality = n
-AppSpecificInfo = InputFormat=x;y
+LINES = """
+    [BusinessObjectDefinition]   [Attribute]   [Verb]   [ReposCopy]   [Map]   [End]   Name = A   Name = B
+    Type = String   Type = A   Cardinality = n   AppSpecificInfo = InputFormat=x;y
 """
-LINES = st.sampled_from(["", *_LINES.splitlines()])
 
 
 @given(
     st.binary(max_size=200)
-    | st.lists(LINES | st.text(max_size=12), max_size=30).map("\n".join).map(str.encode)
+    | st.lists(st.sampled_from(["", *texts(LINES)]) | st.text(max_size=12), max_size=30)
+    .map("\n".join)
+    .map(str.encode)
 )
 @example(b"\xff\xfe\x00")
 @example(b"\x00\x00\xfe\xff")
@@ -167,23 +158,13 @@ NAMES = st.sampled_from(
     ["A", "B", "A_B", "Default", "A_Create", "text_xml", "ClassName", "ObjectEventId", "Meta"]
 )
 TYPES = st.sampled_from(["String", "string", "Integer", "Double", "Date", "A", "B", "A_B", "", "Gone"])
-_INFO = """\
-InputFormat=x
-InputDestination=queue://q
-InputDestination=a/b
-OutputDestination=topic://t
-DataHandlerMimeType=text/xml
-DataHandlerMimeType=no/such
-DataHandlerConfigMO=A
-DataHandlerClassName=com.acme.X
-Priority=99
-cw_mo_conn=Meta
-response_selector=JMSType = '{1}':A
-response_selector={
-elem_name=a b
-loose
+_INFO = """
+    InputFormat=x   InputDestination=queue://q   InputDestination=a/b   OutputDestination=topic://t
+    DataHandlerMimeType=text/xml   DataHandlerMimeType=no/such   DataHandlerConfigMO=A
+    DataHandlerClassName=com.acme.X   Priority=99   cw_mo_conn=Meta   response_selector=JMSType = '{1}':A
+    response_selector={   elem_name=a b   loose
 """
-INFO = st.lists(st.sampled_from(_INFO.splitlines()), max_size=3).map(";".join)
+INFO = st.lists(st.sampled_from(texts(_INFO)), max_size=3).map(";".join)
 
 
 @st.composite
@@ -229,9 +210,9 @@ def test_what_is_written_has_no_mistake_and_what_is_left_out_has_a_line(
     objects = parse_repository("\n".join(parts).encode(), problems, display="f")
     imported = convert(objects, problems, neighbours.catalogue)
     try:
-        texts = fit(imported, neighbours, problems)
+        written = fit(imported, neighbours, problems)
     except ConfigurationError as error:
         assert {problem.line for problem in error.problems} <= {one.place.line for one in imported}  # noqa: PT017
         return
-    assert [problem for problem in neighbours.check(texts) if not problem.warning] == []
+    assert [problem for problem in neighbours.check(written) if not problem.warning] == []
     assert all(problem.warning and problem.line for problem in problems.sorted())

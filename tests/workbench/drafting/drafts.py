@@ -51,10 +51,6 @@ def schema_shapes(draft: Draft) -> dict[str, dict[str, str]]:
     }
 
 
-def keys(draft: Draft) -> dict[str, list[str]]:
-    return {made.name: [one.name for one in made.attributes.values() if one.is_key] for made in draft.objects}
-
-
 def defaults(handler: Any, **given: object) -> dict[str, Any]:
     """Returns the options of a handler: those given, and the defaults of the others."""
     return {option.name: option.default for option in handler.options} | given

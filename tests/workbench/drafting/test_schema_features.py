@@ -135,6 +135,10 @@ FEATURES = {
         '<xs:simpleType name="P"><xs:restriction base="xs:int"><xs:pattern value="[0-9]{3}"/></xs:restriction></xs:simpleType>',
         [body("<l>1 2 3</l><u>2024-05-31</u><n>007</n>", ' refs="a b"'), body("<l/><u>none</u><n>100</n>")],
     ),
+    "all": (
+        order('<xs:all><xs:element name="a" type="xs:int"/><xs:element name="b" type="xs:int" minOccurs="0"/></xs:all>'),
+        [body("<a>1</a>"), body("<a>1</a><b>2</b>")],
+    ),
     "recursion": (
         order(sequence('<xs:element name="Part" type="T" minOccurs="0" maxOccurs="unbounded"/>'))
         + '<xs:complexType name="T"><xs:sequence><xs:element name="Id" type="xs:int"/><xs:element name="Part" type="T" minOccurs="0" maxOccurs="unbounded"/><xs:element ref="Order" minOccurs="0"/></xs:sequence></xs:complexType>',

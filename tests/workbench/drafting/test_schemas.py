@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from connector.businessobjects.instance import finish
 from connector.datahandlers.json_handler import JsonHandler
-from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
 from connector.workbench.drafting.draft import Draft, DraftAttribute
 from connector.workbench.drafting.samples import format_of
 from tests.tables import rows
-from tests.workbench.drafting.drafts import defaults, definitions, draft, keys
+from tests.workbench.drafting.drafts import defaults, definitions, draft
 from tests.workbench.drafting.drafts import schema_shapes as shapes
 
 
@@ -41,9 +40,11 @@ def sequence(*parts: str) -> str:
     return f"<xs:sequence>{''.join(parts)}</xs:sequence>"
 
 
-def twice(number: int) -> str:
-    """Two references to a group."""
-    return f'<xs:group ref="t:g{number}"/>' * 2
+def groups(number: int, times: int) -> str:
+    """A schema whose element is of groups, each of which is ``times`` the next one."""
+    one = '<xs:group name="g{}"><xs:sequence>{}</xs:sequence></xs:group>'
+    more = "".join(one.format(n, f'<xs:group ref="t:g{n + 1}"/>' * times) for n in range(number))
+    return order('<xs:group ref="t:g0"/>', more=f'{more}<xs:group name="g{number}"/>')
 
 
 def json_draft(schema: dict[str, Any], name: str = "Order") -> Draft:
@@ -58,93 +59,25 @@ def attributes_of(made: Draft, name: str = "Order") -> dict[str, DraftAttribute]
     return next(one for one in made.objects if one.name == name).attributes
 
 
-ORDERS = xsd(
-    """
-  <xs:element name="Order" type="t:OrderType"/>
-  <xs:complexType name="OrderType">
-    <xs:complexContent><xs:extension base="t:Document">
-      <xs:sequence>
-        <xs:element name="Total" type="xs:decimal"/>
-        <xs:element name="Line" maxOccurs="unbounded"><xs:complexType><xs:sequence>
-          <xs:element name="Article" type="t:Code"/>
-          <xs:element name="Quantity" type="xs:int"/>
-        </xs:sequence></xs:complexType></xs:element>
-        <xs:choice>
-          <xs:element name="ShipTo" type="t:Address"/>
-          <xs:element name="Pickup" type="xs:boolean"/>
-        </xs:choice>
-        <xs:element ref="t:BillTo" minOccurs="0"/>
-      </xs:sequence>
-    </xs:extension></xs:complexContent>
-  </xs:complexType>
-  <xs:complexType name="Document">
-    <xs:sequence>
-      <xs:element name="Number" type="t:Code"/><xs:element name="Date" type="xs:date"/>
-    </xs:sequence>
-  </xs:complexType>
-  <xs:element name="BillTo" type="t:Address"/>
-  <xs:complexType name="Address"><xs:all><xs:element name="City" type="xs:string"/></xs:all></xs:complexType>
-  <xs:simpleType name="Code">
-    <xs:restriction base="t:Text"><xs:maxLength value="12"/></xs:restriction>
-  </xs:simpleType>
-  <xs:simpleType name="Text">
-    <xs:restriction base="xs:token"><xs:maxLength value="99"/></xs:restriction>
-  </xs:simpleType>
-"""
-)
-
-ORDERED = """<Order xmlns="urn:t"><Number>7</Number><Date>2024-05-31</Date><Total>5.0</Total>
-<Line><Article>Bolt</Article><Quantity>2</Quantity></Line><Line><Article>Nut</Article><Quantity>1</Quantity></Line>
-<ShipTo><City>Ulm</City></ShipTo></Order>"""
+BUILT_IN = {
+    "String": "string time base64Binary anyType",
+    "Integer": "int unsignedByte",
+    "Decimal": "integer unsignedInt decimal",
+    "Double": "double",
+    "Float": "float",
+    "Boolean": "boolean",
+    "Date": "dateTime",
+}
+COMMENTS = {
+    **dict.fromkeys(("double", "float"), "without INF and NaN"),
+    "anyType": "of any type in the schema",
+}
 
 
-def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path) -> None:
-    made = draft(ORDERS, "xsd")
-    assert shapes(made) == {
-        "Order": {
-            "Number": "String",
-            "Date": "Date",
-            "Total": "Decimal",
-            "Line": "Order_Line n",
-            "ShipTo": "Order_Address",
-            "Pickup": "Boolean",
-            "BillTo": "Order_Address",
-        },
-        "Order_Line": {"Article": "String", "Quantity": "Integer"},
-        "Order_Address": {"City": "String"},
-    }
-    assert required(made) == ["Number", "Date", "Total", "Line"]
-    assert attributes_of(made)["Number"].max_length == 12
-    assert attributes_of(made, "Order_Line")["Article"].max_length == 12
-    assert keys(made)["Order"] == ["Number"]
-    assert made.left_out == []
-    handler = XmlHandler(defaults(XmlHandler), definitions(made, tmp_path))
-    bo = handler.to_business_object(ORDERED, Hint("Order", "Create"))
-    finish(bo)
-    assert bo["ShipTo"]["City"] == "Ulm"
-
-
-@rows(
-    "type_name, attribute, comment",
-    [
-        ("string", "String", ""),
-        ("int", "Integer", ""),
-        ("unsignedByte", "Integer", ""),
-        ("integer", "Decimal", ""),
-        ("unsignedInt", "Decimal", ""),
-        ("double", "Double", "without INF and NaN"),
-        ("float", "Float", "without INF and NaN"),
-        ("decimal", "Decimal", ""),
-        ("boolean", "Boolean", ""),
-        ("dateTime", "Date", ""),
-        ("time", "String", ""),
-        ("base64Binary", "String", ""),
-        ("anyType", "String", "of any type in the schema"),
-    ],
-)
-def test_the_attribute_type_of_a_built_in_type(type_name: str, attribute: str, comment: str) -> None:
+@rows("type_name, attribute", [(one, type_) for type_, all_ in BUILT_IN.items() for one in all_.split()])
+def test_the_attribute_type_of_a_built_in_type(type_name: str, attribute: str) -> None:
     made = attributes_of(draft(order(sequence(f'<xs:element name="a" type="xs:{type_name}"/>')), "xsd"))["a"]
-    assert (made.type, made.comment) == (attribute, comment)
+    assert (made.type, made.comment) == (attribute, COMMENTS.get(type_name, ""))
 
 
 @rows(
@@ -170,6 +103,16 @@ def test_facets_bound_numbers_and_texts(base: str, facets: str, expected: dict[s
     inner = f'<xs:simpleType><xs:restriction base="xs:{base}">{texts}</xs:restriction></xs:simpleType>'
     made = attributes_of(draft(order(sequence(f'<xs:element name="a">{inner}</xs:element>')), "xsd"))["a"]
     assert {name: getattr(made, name) for name in expected} == expected
+
+
+def test_the_facet_of_the_nearest_type_counts() -> None:
+    types = "".join(
+        f'<xs:simpleType name="{name}"><xs:restriction base="{base}"><xs:maxLength value="{length}"/>'
+        "</xs:restriction></xs:simpleType>"
+        for name, base, length in (("Code", "t:Text", 12), ("Text", "xs:token", 99))
+    )
+    made = draft(order(sequence('<xs:element name="a" type="t:Code"/>'), more=types), "xsd")
+    assert attributes_of(made)["a"].max_length == 12
 
 
 def test_xml_attributes_and_names_that_are_no_names_get_tags(tmp_path: Path) -> None:
@@ -199,26 +142,6 @@ def test_xml_attributes_and_names_that_are_no_names_get_tags(tmp_path: Path) -> 
     definitions(made, tmp_path)
 
 
-def test_groups_bring_their_elements_and_attributes() -> None:
-    schema = order(
-        sequence(
-            '<xs:group ref="t:Names" minOccurs="0"/>',
-            '<xs:choice maxOccurs="9"><xs:element name="p" type="t:P"/></xs:choice>',
-        ),
-        '<xs:attributeGroup ref="t:Marks"/>',
-        more='<xs:group name="Names"><xs:sequence><xs:element name="n" type="xs:string"/></xs:sequence></xs:group>'
-        '<xs:attributeGroup name="Marks"><xs:attribute name="m" use="required"/></xs:attributeGroup>'
-        '<xs:complexType name="P"><xs:sequence><xs:element name="v" type="xs:int"/></xs:sequence></xs:complexType>',
-    )
-    made = draft(schema, "xsd")
-    assert shapes(made)["Order"] == {
-        "n": "String",
-        "p": "Order_P n",
-        "m": "String type=attribute",
-    }
-    assert [one.required for one in attributes_of(made).values()] == [False, True, True, False]
-
-
 def test_types_that_contain_themselves_are_defined_once(tmp_path: Path) -> None:
     schema = xsd(
         '<xs:element name="Order" type="t:Part"/><xs:complexType name="Part"><xs:sequence>'
@@ -234,36 +157,18 @@ def test_types_that_contain_themselves_are_defined_once(tmp_path: Path) -> None:
     definitions(made, tmp_path)
 
 
-def test_text_beside_xml_attributes_is_kept_and_mixed_content_and_any_are_left_out() -> None:
-    price = (
-        '<xs:element name="Price"><xs:complexType><xs:simpleContent><xs:extension base="xs:decimal">'
-        '<xs:attribute name="currency"/></xs:extension></xs:simpleContent></xs:complexType></xs:element>'
-    )
+def test_what_is_mixed_or_not_defined_is_told() -> None:
     code = (
         '<xs:element name="Code"><xs:complexType><xs:simpleContent><xs:restriction base="xs:string">'
         '<xs:maxLength value="3"/></xs:restriction></xs:simpleContent></xs:complexType></xs:element>'
     )
-    made = draft(
-        order(
-            sequence(
-                price,
-                code,
-                '<xs:any/><xs:element name="tag" type="xs:string" maxOccurs="unbounded"/>'
-                '<xs:element ref="t:gone"/><xs:element name="odd" type="t:Odd"/>',
-            )
-        ).replace("<xs:complexType>", '<xs:complexType mixed="true">', 1),
-        "xsd",
-    )
+    schema = order(sequence(code, '<xs:element ref="t:gone"/><xs:element name="odd" type="t:Odd"/>'))
+    made = draft(schema.replace("<xs:complexType>", '<xs:complexType mixed="true">', 1), "xsd")
     assert made.left_out == [
         "Order.text: text between elements",
-        "Order.xs:any: elements or XML attributes of any name",
         "Order.gone: the schema does not define this element",
     ]
-    assert shapes(made) == {
-        "Order": {"Price": "Order_Price", "Code": "String", "tag": "String n", "odd": "String"},
-        "Order_Price": {"Value": "Decimal type=pcdata;notag", "currency": "String type=attribute"},
-    }
-    assert attributes_of(made, "Order_Price")["Value"].required
+    assert shapes(made) == {"Order": {"Code": "String", "odd": "String"}}
     assert attributes_of(made)["Code"].max_length == 3
     assert attributes_of(made)["odd"].comment == "the schema does not define the type Odd"
 
@@ -280,8 +185,9 @@ def test_the_root_is_the_element_of_the_name_else_the_only_one() -> None:
     assert shapes(draft(two, "xsd", "Invoice")) == {"Invoice": {"InvoiceId": "Integer"}}
     with pytest.raises(MalformedData, match="several root elements, name the object like one: Order, Inv"):
         draft(two, "xsd", "Bill")
-    made = draft(ORDERS, "xsd", "Bestellung")
-    assert list(shapes(made)) == ["Bestellung", "Bestellung_Line", "Bestellung_Address"]
+    part = '<xs:complexType name="P"><xs:attribute name="a"/></xs:complexType>'
+    made = draft(order(sequence('<xs:element name="p" type="t:P"/>'), more=part), "xsd", "Bestellung")
+    assert list(shapes(made)) == ["Bestellung", "Bestellung_P"]
     assert "the tag elem_name says that the root element Order is a Bestellung" in made.checks
     assert made.top.tags == ["ns=urn:t", "elem_name=Order", "verb=false"]
     only_type = xsd('<xs:complexType name="T"><xs:attribute name="a"/></xs:complexType>')
@@ -329,24 +235,8 @@ def test_local_schema_files_are_read_and_others_are_not(tmp_path: Path) -> None:
             order(sequence('<xs:element name="a" type="t:S"/>'), more='<xs:simpleType name="S"><xs:restriction base="t:S"/></xs:simpleType>'),
             "a simple type is based on itself: line 1",
         ),
-        (
-            order(
-                '<xs:group ref="t:g0"/>',
-                more="".join(
-                    f'<xs:group name="g{n}"><xs:sequence>{twice(n + 1)}</xs:sequence></xs:group>'
-                    for n in range(40)
-                )
-                + '<xs:group name="g40"/>',
-            ),
-            "more than 200000 declarations: line 1",
-        ),
-        (
-            order(
-                '<xs:group ref="t:g0"/>',
-                more="".join(f'<xs:group name="g{n}"><xs:group ref="t:g{n + 1}"/></xs:group>' for n in range(5000)),
-            ),
-            "the groups or types of the schema are nested too deeply",
-        ),
+        (groups(40, 2), "more than 200000 declarations: line 1"),
+        (groups(5000, 1), "the groups or types of the schema are nested too deeply"),
     ],
 )  # fmt: skip
 def test_a_schema_that_describes_no_object_is_an_error(schema: str, error: str) -> None:
