@@ -6,14 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from tests.forked_command import PipedProcess
 from tests.stores.conftest import new_root
-
-_HERE: Final = Path(__file__).parent
 
 
 @dataclass
@@ -76,10 +74,3 @@ def workers(tmp_path: Path) -> Iterator[Crew]:
         finally:
             for worker in crew.running:
                 worker.end()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of this folder: what they show is how processes end."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.process)

@@ -12,6 +12,8 @@ import pytest
 
 from tests.contention.conftest import Crew, Report
 
+pytestmark = pytest.mark.process
+
 QUEUE = "queue://orders"
 TOPIC = "topic://prices"
 

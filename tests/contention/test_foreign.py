@@ -7,10 +7,14 @@ import random
 import threading
 from pathlib import Path
 
+import pytest
+
 from connector.messaging.destination import parse_destination
 from connector.messaging.settlement import Settlement
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.contention.conftest import Crew
+
+pytestmark = pytest.mark.process
 
 ORDERS = parse_destination("queue://orders")
 MESSAGES = 1500

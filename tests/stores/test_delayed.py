@@ -14,12 +14,11 @@ import pytest
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
-from connector.messaging.settlement import Settlement
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.stores.dropbox.steps import closed, dying, give_back_all
+from tests.stores.dropbox.steps import closed
 from tests.tables import rows
 from tests.waiting import now_ms, until_past
 
@@ -48,24 +47,6 @@ def send_due(connection: Connection, *bodies: bytes) -> int:
     due = now_ms() + 50
     connection.send(ORDERS, [Message(body, delivery_time=due) for body in bodies])
     return due
-
-
-@rows("place", ["settle.record", "settle.committing", "settle.move:2", "settle.finished"])
-@rows("kind", ["dropbox", "sql"])
-def test_nothing_is_lost_that_a_client_gives_back_for_later_when_it_dies(
-    root: Path, kind: str, place: str
-) -> None:
-    dead = connect(root, kind)
-    dead.send(ORDERS, [Message(body.encode()) for body in BODIES])
-    claims = dead.poller(ORDERS).claim(1, range(3))
-    with dying(place):
-        dead.settle([Settlement(claim, give_back=True, due=now_ms() + LATER) for claim in claims])
-    dead.abandon()
-    heir = connect(root, kind, "heir")
-    give_back_all(heir)
-    waiting, delayed = found(heir)
-    assert waiting + delayed == Counter(BODIES)
-    heir.close()
 
 
 @rows("kind", ["dropbox", "sql"])

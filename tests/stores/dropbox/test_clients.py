@@ -19,7 +19,6 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.clients import (
     ClientDetails,
-    OwnClient,
     dead_clients,
     new_client_id,
     remove_dead,
@@ -27,7 +26,7 @@ from connector.stores.dropbox.clients import (
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Children
-from tests.stores.dropbox.steps import ORDERS, files_limited_to, give_back_all, layout_of
+from tests.stores.dropbox.steps import ORDERS, connect, files_limited_to, layout_of, recover
 from tests.tables import rows
 
 HOLD = """
@@ -128,16 +127,6 @@ def test_a_mark_that_cannot_be_read_is_of_a_client_that_was_no_adapter_yet(root:
     assert (Path(client.path).name, ClientDetails.parse(client.read())) == ("unknown", details)
     remove_dead(client)
     assert sorted(path.name for path in root.iterdir()) == [".hidden", "directory", "link"]
-
-
-def test_a_mark_says_where_its_client_runs(root: Path) -> None:
-    mark = OwnClient(str(root), ClientDetails.here("shop", "host-a"))
-    assert list(dead_clients(str(root), "own")) == []
-    mark.abandon()
-    (client,) = dead_clients(str(root), "own")
-    found = ClientDetails.parse(client.read())
-    assert (found.application, found.instance, found.pid) == ("shop", "host-a", os.getpid())
-    client.abandon()
 
 
 def test_a_full_disk_leaves_no_mark(root: Path) -> None:
@@ -251,19 +240,16 @@ def prepare(connection: LocalConnection, *keys: str) -> None:
     access.sync()
 
 
-def test_a_client_that_ends_leaves_no_prepared_message_behind(root: Path) -> None:
-    provider = DropboxProvider(root, create=True, durable=False)
-    first, second = provider.connect("suite", "a"), provider.connect("suite", "b")
+def test_only_the_end_of_a_client_removes_what_it_has_prepared(root: Path) -> None:
+    """What a dead client has prepared is left to its recovery."""
+    first, second = connect(root), connect(root, "b")
     prepare(first, "1", "2")
     prepare(second, "3")
     first.close()
-    assert len(prepared_files(root)) == 1
     second.abandon()
-    assert len(prepared_files(root)) == 1, "its recovery settles or removes it"
-    third = provider.connect("suite", "c")
-    give_back_all(third)
+    assert len(prepared_files(root)) == 1
+    recover(root).close()
     assert prepared_files(root) == []
-    third.close()
 
 
 @rows("keep", [None, 0.0, 3600.0])

@@ -16,7 +16,6 @@ from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import DestinationInfo, TopicSubscription
 from connector.stores.dropbox import files as dropbox_files
-from connector.stores.dropbox.codec import encode_field
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Mv
@@ -186,22 +185,6 @@ def test_a_client_id_is_held_by_one_client_until_it_ends(root: Path, client_id: 
 
 
 # -- names -------------------------------------------------------------------------------------------
-
-
-def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
-    root: Path, connection: LocalConnection, mv: Mv
-) -> None:
-    """Another program may write any text. A producer refuses it, see tests/core/test_one_reading.py."""
-    texts = "../../etc/passwd /etc/passwd queue://../up topic-root a/../../b .. topic://a/b"
-    for number, text in enumerate(texts.split()):
-        mv("orders", f"4.{number}.T...{encode_field(text)}", b"1")
-        claim = take(connection)
-        message = connection.access().open().load(claim.reference, 10)
-        assert message.reply_to is not None
-        with pytest.raises(DestinationError):
-            parse_destination(message.reply_to)
-        connection.settle([Settlement(claim)])
-    assert sorted(path.name for path in root.iterdir()) == ["dropboxmq", "orders"]
 
 
 def test_ids_increase_though_the_clock_goes_back(

@@ -20,18 +20,12 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import without_privileges
-from tests.stores.conftest import Children
 from tests.stores.dropbox.steps import ORDERS, Died, at, die, fault, layout_of, recover, store_of, take
 from tests.tables import rows
 
 PRICES = parse_destination("topic://prices.eu")
 BLOCKED = parse_destination("queue://blocked")
 NAMES = ("a", "b", "c")
-
-SEND = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "dead")
-connection.send(parse_destination("topic://prices.eu"), [Message(b"1"), Message(b"2")])
-"""
 
 
 def subscription(name: str) -> TopicSubscription:
@@ -194,15 +188,16 @@ def test_nothing_is_written_for_a_topic_without_subscriptions(root: Path) -> Non
     connection.close()
 
 
-@pytest.mark.process
 @rows("name", NAMES[1:])
 def test_a_subscription_that_is_removed_while_a_commit_is_finished_is_not_made_again(
-    root: Path, children: Children, name: str
+    root: Path, name: str
 ) -> None:
     """The last one gets the file itself, the others get links."""
     provider = subscribe(root)
-    status, _, err = children.run(SEND, root, fault="settle.committing=kill")
-    assert status == -9, err
+    dead = provider.connect("suite", "dead")
+    with pytest.raises(Died), at("settle.committing", die):
+        dead.send(PRICES, [Message(b"1"), Message(b"2")])
+    dead.abandon()
     other = provider.connect("another")
     other.unsubscribe(name)
     connection = recover(root)

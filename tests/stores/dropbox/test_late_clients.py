@@ -24,7 +24,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Children
-from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, at, give_back_all, layout_of, store_of, take
+from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, at, give_back_all, layout_of, store_of
 from tests.tables import rows
 from tests.waiting import wait_for
 
@@ -323,15 +323,3 @@ def test_one_takes_over_from_the_overdue(root: Path, leasing: LocalConnection, s
     again.release()
     for other in others:
         other.close()
-
-
-def test_a_claim_that_was_removed_by_hand_is_lost(leasing: LocalConnection) -> None:
-    leasing.send(ORDERS, [Message(b"1"), Message(b"2")])
-    first, second = take(leasing), take(leasing, 1)
-    os.unlink(layout_of(leasing).absolute(first.path))
-    with pytest.raises(ClaimLost, match="is not this client's any more"):
-        leasing.settle([Settlement(first)])
-    with pytest.raises(ClaimLost):
-        leasing.settle([Settlement(first), Settlement(second)], fenced=True)
-    assert os.listdir(layout_of(leasing).associated) == []
-    leasing.settle([Settlement(second)])

@@ -23,7 +23,7 @@ from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.store import Reader
 from connector.stores.memory.provider import MemoryProvider
 from connector.stores.memory.store import MemoryStore
-from tests.stores.memory.conftest import BILLS, ORDERS, PRICES, Text
+from tests.stores.memory.conftest import ORDERS, Text
 from tests.tables import Table
 
 FEW, MANY = 10, 2_000
@@ -53,18 +53,6 @@ def test_a_claim_that_another_found_is_lost_to_whoever_had_it(provider: MemoryPr
     third.settle([Settlement(leftover.claims[0], give_back=True, delivery_count=1)])
     leftover.forget()
     assert bodies(third) == ["1"]
-
-
-def test_a_lost_claim_lets_others_be_settled_unless_fenced(connection: LocalConnection, text: Text) -> None:
-    connection.send(ORDERS, [text("1"), text("2")])
-    poller = connection.poller(ORDERS)
-    both = [Settlement(take(poller, n), copy_to=BILLS) for n in range(2)]
-    connection.settle([both[0]])
-    with pytest.raises(ClaimLost):
-        connection.settle(both, fenced=True)
-    assert bodies(connection, "bills") == ["1"]
-    connection.settle(both)
-    assert bodies(connection, "bills") == ["1", "2"]
 
 
 def test_rejected_ones_are_read_once(connection: LocalConnection, text: Text, asked: list[Message]) -> None:
@@ -143,16 +131,6 @@ def test_a_redelivery_limit_of_nothing_is_no_limit(text: Text) -> None:
     connection = MemoryProvider(redelivery_limit=0).connect()
     connection.send(ORDERS, [text("1")])
     assert take(connection.poller(ORDERS)).delivery_count == 0
-
-
-def test_claims_of_a_subscription_that_ended_can_be_settled(connection: LocalConnection, text: Text) -> None:
-    poller = connection.poller(TopicSubscription(PRICES))
-    connection.send(PRICES, [text("1"), text("2"), text("3")])
-    copied, returned = take(poller, 0), take(poller, 1)
-    poller.close()
-    connection.settle([Settlement(copied, copy_to=BILLS), Settlement(returned, give_back=True)])
-    assert bodies(connection, "bills") == ["1"]
-    assert connection.subscriptions() == []
 
 
 # -- many messages -------------------------------------------------------------------------------------

@@ -34,11 +34,6 @@ def test_a_persistent_message_is_refused_with_what_to_do(connection: LocalConnec
     assert bodies(connection) == [b"kept"]
 
 
-def test_two_providers_are_two_memories(connection: LocalConnection, text: Text) -> None:
-    connection.send(ORDERS, [text("1")])
-    assert list(MemoryProvider().connect().destinations()) == []
-
-
 @pytest.mark.process
 def test_another_process_is_told_that_memory_cannot_be_shared(connection: LocalConnection) -> None:
     code = "import base64, pickle, sys; pickle.loads(base64.b64decode(sys.argv[1])).open()"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -174,48 +173,3 @@ def test_all_room_is_there_again_when_everything_is_dealt_with(text: Text) -> No
         connection.settle([Settlement(claim, copy_to=ORDERS, properties={"connector_reason": "r" * 500})])
         assert drain(connection) == 0  # it had expired
     connection.send(ORDERS, [text("x" * (ROOM - 2_000))])
-
-
-def test_senders_and_transacted_consumers_in_threads_never_wait_for_each_other_for_ever(text: Text) -> None:
-    provider = MemoryProvider(max_bytes=ROOM, send_timeout=30)
-    count = 200
-    passed: list[bytes] = []
-    enough = threading.Event()
-
-    def send(first: int) -> None:
-        connection = provider.connect()
-        for number in range(first, count, 2):
-            connection.send(ORDERS, [text(f"{number}".ljust(3_000))])
-
-    def pass_on() -> None:
-        with MessagingConnection(provider) as messaging:
-            session = messaging.session(AcknowledgeMode.TRANSACTED)
-            orders = session.consumer(ORDERS)
-            while not enough.is_set():
-                got = orders.receive(timeout=0.05)
-                if got is not None:
-                    session.send(BILLS, got)
-                    session.commit()
-
-    def consume() -> None:
-        connection = provider.connect()
-        access = connection.access().open()
-        poller = connection.poller(BILLS)
-        while len(passed) < count:
-            claim = poller.take(1, len(passed))
-            if claim is None:
-                connection.wait(120)
-                continue
-            passed.append(access.load(claim.reference, ROOM).body)
-            connection.settle([Settlement(claim)])
-        enough.set()
-
-    with ThreadPoolExecutor(5) as threads:
-        running = [threads.submit(send, first) for first in (0, 1)]
-        running += [threads.submit(pass_on), threads.submit(pass_on), threads.submit(consume)]
-        try:
-            for one in running:
-                one.result(timeout=120)
-        finally:
-            enough.set()
-    assert sorted(int(body) for body in passed) == list(range(count))

@@ -41,17 +41,6 @@ def publish(provider: MemoryProvider, key: str) -> None:
     connection.close()
 
 
-def test_the_next_process_knows_what_was_published(tmp_path: Path) -> None:
-    first = MemoryProvider(state_directory=tmp_path / "state")
-    publish(first, "one")
-    first.close()
-    second = MemoryProvider(state_directory=tmp_path / "state")
-    window = second.state("suite").window(second.connect("suite", "a").client_id, 100)
-    assert ("one" in window, "two" in window) == (True, False)
-    other = second.state("other").window(second.connect("other", "a").client_id, 100)
-    assert "one" not in other
-
-
 def test_providers_of_one_process_share_it_at_the_same_time(tmp_path: Path) -> None:
     first, second = (MemoryProvider(state_directory=tmp_path) for _ in range(2))
     windows = [one.state("suite").window(one.connect("suite", "a").client_id, 100) for one in (first, second)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,7 @@ from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.postgres import PostgresServer, new_server
+from tests.postgres import PostgresServer
 from tests.privileges import without_privileges
 from tests.stores.dropbox.steps import closed, files_limited_to
 from tests.stores.sql.conftest import ARCHIVE, ORDERS
@@ -259,25 +258,3 @@ def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
 
 
 # -- the server of these tests -------------------------------------------------------------------------
-
-
-def test_a_server_leaves_no_process_and_no_file() -> None:
-    with new_server() as server:
-        assert _processes(server.directory)
-        server.kill()
-        assert _processes(server.directory) == []
-        server.start()
-    assert _processes(server.directory) == []
-    assert not server.directory.exists()
-
-
-def _processes(directory: Path) -> list[int]:
-    """Processes that work in a directory or below."""
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            if process.name.isdecimal() and Path(os.readlink(process / "cwd")).is_relative_to(directory):
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found

@@ -13,7 +13,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from tests.stores.conftest import Children
-from tests.stores.sql.conftest import ARCHIVE, ORDERS, PRICES
+from tests.stores.sql.conftest import ORDERS, PRICES
 
 PRELUDE = """
 from connector.messaging.subscription import TopicSubscription
@@ -27,38 +27,6 @@ connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
 @pytest.fixture
 def provider(url: str) -> SqlProvider:
     return SqlProvider(Settings(url))
-
-
-@pytest.mark.process
-def test_what_a_killed_process_has_claimed_is_taken_over_at_once(
-    provider: SqlProvider, url: str, children: Children
-) -> None:
-    """Also from a process that was about to take over from another."""
-    connection = provider.connect("suite", "parent")
-    connection.send(ORDERS, [Message(str(n).encode()) for n in range(10)])
-    work = """
-held = list(connection.leftovers(None, at_start=True))
-claims = connection.poller(orders).claim(3, range(0, 6, 2))
-connection.settle([Settlement(claims[0], copy_to=archive)])
-print("ready", flush=True)
-sys.stdin.read()
-"""
-    for _ in range(2):
-        child = children.start(PRELUDE + work, url)
-        assert child.stdout.readline() == "ready\n"
-        child.kill()
-        child.wait()
-    leftovers = list(connection.leftovers(None, at_start=False))
-    found = [[(claim.cycle, claim.sequence) for claim in leftover.claims] for leftover in leftovers]
-    assert found == [[(3, 2), (3, 4)]] * 2
-    late = provider.connect("suite", "late")
-    assert list(late.leftovers(None, at_start=False)) == []
-    connection.settle([Settlement(leftover.claims[0], copy_to=ARCHIVE) for leftover in leftovers])
-    for leftover in leftovers:
-        leftover.forget()
-    assert sorted(message.body for message in connection.browse(ARCHIVE)) == [b"0", b"1", b"3", b"4"]
-    counts = [claim.delivery_count for claim in late.poller(ORDERS).claim(1, range(20))]
-    assert counts == [1, 1, 0, 0, 0, 0]
 
 
 def test_the_bodies_of_a_fan_out_are_kept_once(root: Path) -> None:

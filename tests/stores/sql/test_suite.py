@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -88,7 +87,11 @@ class TestPostgres(_Suite):
         return postgres.url(postgres.make_database())
 
 
-class _StateSuite(StateStoreSuite):
+class TestState(StateStoreSuite):
+    @pytest.fixture
+    def provider(self, url: str) -> SqlProvider:
+        return SqlProvider(Settings(url))
+
     @pytest.fixture
     def open_store(self, provider: SqlProvider) -> Callable[[], StateStore]:
         return lambda: provider.state("suite")
@@ -105,15 +108,3 @@ class _StateSuite(StateStoreSuite):
             connection.close()
 
         return publish
-
-
-class TestState(_StateSuite):
-    @pytest.fixture
-    def provider(self, root: Path) -> SqlProvider:
-        return SqlProvider(Settings(f"sqlite:///{root}/messages.db"))
-
-
-class TestPostgresState(_StateSuite):
-    @pytest.fixture
-    def provider(self, database: str) -> SqlProvider:
-        return SqlProvider(Settings(database))
