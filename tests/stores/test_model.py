@@ -17,7 +17,7 @@ from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.testing.provider_suite.model import ProviderUnderTest, check_provider
 from tests.stores.conftest import new_root
-from tests.stores.sql.emptied import EmptiedDatabase
+from tests.stores.sql.conftest import EmptiedDatabase
 
 
 @contextmanager

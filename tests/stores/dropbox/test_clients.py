@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -59,32 +58,6 @@ def test_the_killed_are_found_dead_at_once(
         leftover.release()
     finally:
         os.kill(int(sleeper), signal.SIGKILL)
-
-
-def test_two_who_recover_never_take_over_the_same(root: Path, provider: DropboxProvider) -> None:
-    dead = [provider.connect("suite", str(number)) for number in range(20)]
-    dead[0].send(ORDERS, [Message(str(n).encode()) for n in range(200)])
-    for client in dead:
-        assert len(client.poller(ORDERS).claim(1, range(10))) == 10
-    heirs = [provider.connect("suite", f"r{number}") for number in range(2)]
-
-    def recover(heir: LocalConnection) -> int:
-        taken = 0
-        for _ in range(20):
-            for leftover in heir.leftovers(None, at_start=False):
-                taken += len(leftover.claims)
-                heir.settle([Settlement(claim) for claim in leftover.claims])
-                leftover.forget()
-        return taken
-
-    for client in dead:
-        client.abandon()
-    with ThreadPoolExecutor() as threads:
-        assert sum(threads.map(recover, heirs)) == 200
-    for heir in heirs:
-        heir.close()
-    assert len(os.listdir(root / "orders/incoming/processed")) == 200
-    assert os.listdir(root / "dropboxmq/clients") == []
 
 
 def test_claims_without_a_mark_are_found_at_start_only(root: Path, connection: LocalConnection) -> None:

@@ -225,18 +225,6 @@ def test_a_full_disk_sends_to_nobody_and_leaves_nothing(root: Path, place: str) 
     connection.close()
 
 
-def test_a_settlement_that_fails_sends_nothing_and_can_be_repeated(connection: LocalConnection) -> None:
-    connection.send(ORDERS, [Message(b"order")])
-    prepared = connection.access().open().prepare(PRICES, Message(b"1"), "key")
-    batch = [Settlement(take(connection), sends=[prepared])]
-    with fault("settle.record=enospc"), pytest.raises(SettlementError):
-        connection.settle(batch)
-    for folders in layout_of(connection).subscriptions_of(PRICES):
-        assert os.listdir(folders.working) == []
-    connection.settle(batch)
-    assert received_by_all(connection) == [["1"]] * 3
-
-
 def test_what_cannot_be_linked_is_an_error_and_sent_to_nobody(connection: LocalConnection) -> None:
     folders = layout_of(connection).subscriptions_of(PRICES)[1]
     os.rmdir(folders.working)

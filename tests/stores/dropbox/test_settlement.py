@@ -191,6 +191,10 @@ def test_an_ordinary_user_is_told_what_it_may_not_write(root: Path, children: Ch
     """The provider asks the kernel what the user of the process may do, and root may do all."""
     root.chmod(0o777)
     code = """
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
 provider = DropboxProvider(sys.argv[1], create=True, durable=False)
 connection = provider.connect()
 orders, error = map(parse_destination, ("orders", "error"))
@@ -210,7 +214,7 @@ for folder, attempt in (
 connection.settle([settlement])
 print([message.body for message in connection.browse(error)])
 """
-    status, out, err = children.run(code, root, ordinary_user=True)
+    status, out, err = children.run(code, root)
     assert status == 0, err
     target, clients, end = out.splitlines()
     assert "queue://error cannot be written" in target

@@ -15,7 +15,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider
-from tests.stores.memory.conftest import BILLS, ORDERS, PRICES, Text
+from tests.stores.memory.conftest import BILLS, ORDERS, PRICES, bodies, text
 from tests.waiting import wait_for, waits_in
 
 ROOM = 20_000
@@ -28,10 +28,6 @@ def small() -> MemoryProvider:
     return MemoryProvider(max_bytes=ROOM, send_timeout=0.1)
 
 
-def bodies(connection: LocalConnection) -> list[bytes]:
-    return [message.body for message in connection.browse(ORDERS)]
-
-
 def drain(connection: LocalConnection) -> int:
     poller = connection.poller(ORDERS)
     count = 0
@@ -41,7 +37,7 @@ def drain(connection: LocalConnection) -> int:
     return count
 
 
-def test_a_message_that_never_fits_is_refused_at_once(text: Text) -> None:
+def test_a_message_that_never_fits_is_refused_at_once() -> None:
     connection = MemoryProvider(max_bytes=ROOM, send_timeout=1e6).connect()
     for messages in ([text("x" * ROOM)], [text(BIG), text(BIG)]):
         with pytest.raises(ProviderError, match=rf"queue://orders.*max_bytes \({ROOM}\).*Nothing was sent"):
@@ -52,7 +48,7 @@ def test_a_message_that_never_fits_is_refused_at_once(text: Text) -> None:
         access.prepare(ORDERS, text(BIG), "2")
 
 
-def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(small: MemoryProvider, text: Text) -> None:
+def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(small: MemoryProvider) -> None:
     connection = small.connect()
     connection.send(ORDERS, [text(BIG)])
     begun = time.monotonic()
@@ -62,7 +58,7 @@ def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(small: MemoryProvider
     assert len(bodies(connection)) == 1
 
 
-def test_a_sender_goes_on_as_soon_as_there_is_room(text: Text) -> None:
+def test_a_sender_goes_on_as_soon_as_there_is_room() -> None:
     provider = MemoryProvider(max_bytes=ROOM, send_timeout=240)
     sender, consumer = provider.connect(), provider.connect()
     sender.send(ORDERS, [text(BIG + "1")])
@@ -79,7 +75,7 @@ def test_a_sender_goes_on_as_soon_as_there_is_room(text: Text) -> None:
     assert bodies(consumer) == [BIG.encode() + b"2"]
 
 
-def test_a_sender_that_waits_ends_with_its_connection(text: Text) -> None:
+def test_a_sender_that_waits_ends_with_its_connection() -> None:
     connection = MemoryProvider(max_bytes=ROOM, send_timeout=240).connect()
     connection.send(ORDERS, [text(BIG)])
     with ThreadPoolExecutor(1) as threads:
@@ -90,17 +86,17 @@ def test_a_sender_that_waits_ends_with_its_connection(text: Text) -> None:
             sending.result(timeout=120)
 
 
-def test_who_passes_messages_on_does_not_wait_for_itself(small: MemoryProvider, text: Text) -> None:
+def test_who_passes_messages_on_does_not_wait_for_itself(small: MemoryProvider) -> None:
     connection = small.connect()
     connection.send(ORDERS, [text(BIG)])
     with MessagingConnection(small) as messaging, messaging.session(AcknowledgeMode.TRANSACTED) as session:
         got = session.consumer(ORDERS).receive_nowait()
         assert got is not None
         session.send(BILLS, got)
-    assert [message.body for message in connection.browse(BILLS)] == [BIG.encode()]
+    assert bodies(connection, BILLS) == [BIG.encode()]
 
 
-def test_preparing_again_under_one_key_needs_no_more_room(small: MemoryProvider, text: Text) -> None:
+def test_preparing_again_under_one_key_needs_no_more_room(small: MemoryProvider) -> None:
     connection = small.connect()
     access = connection.access().open()
     for body in ("1", "2", "3"):
@@ -109,7 +105,7 @@ def test_preparing_again_under_one_key_needs_no_more_room(small: MemoryProvider,
     assert bodies(connection) == [b"3" * 12_000]
 
 
-def test_expired_messages_make_room_for_others(small: MemoryProvider, text: Text) -> None:
+def test_expired_messages_make_room_for_others(small: MemoryProvider) -> None:
     connection = small.connect()
     connection.send(ORDERS, [text(BIG, expiration=1)])
     assert drain(connection) == 0
@@ -120,7 +116,7 @@ def test_expired_messages_make_room_for_others(small: MemoryProvider, text: Text
     assert list(connection.browse(expired)) == []
 
 
-def test_an_expired_message_in_a_queue_is_not_removed_for_room(small: MemoryProvider, text: Text) -> None:
+def test_an_expired_message_in_a_queue_is_not_removed_for_room(small: MemoryProvider) -> None:
     connection = small.connect()
     connection.send(ORDERS, [text(BIG, expiration=1)])
     assert drain(connection) == 0
@@ -129,10 +125,10 @@ def test_an_expired_message_in_a_queue_is_not_removed_for_room(small: MemoryProv
     connection.settle([Settlement(claim, copy_to=BILLS)])
     with pytest.raises(ProviderError, match="start a consumer"):
         connection.send(ORDERS, [text(BIG)])
-    assert [message.body for message in connection.browse(BILLS)] == [BIG.encode()]
+    assert bodies(connection, BILLS) == [BIG.encode()]
 
 
-def test_many_subscriptions_share_one_body(small: MemoryProvider, text: Text) -> None:
+def test_many_subscriptions_share_one_body(small: MemoryProvider) -> None:
     connection, sender = small.connect(), small.connect()
     pollers = [connection.poller(TopicSubscription(PRICES)) for _ in range(5)]
     connection.send(PRICES, [text(BIG)])
@@ -147,14 +143,14 @@ def test_many_subscriptions_share_one_body(small: MemoryProvider, text: Text) ->
     sender.send(ORDERS, [text(BIG)])
 
 
-def test_what_nobody_subscribes_to_needs_no_room(small: MemoryProvider, text: Text) -> None:
+def test_what_nobody_subscribes_to_needs_no_room(small: MemoryProvider) -> None:
     connection = small.connect()
     connection.send(ORDERS, [text(BIG)])
     for _ in range(5):
         connection.send(PRICES, [text(BIG)])
 
 
-def test_all_room_is_there_again_when_everything_is_dealt_with(text: Text) -> None:
+def test_all_room_is_there_again_when_everything_is_dealt_with() -> None:
     connection = MemoryProvider(max_bytes=ROOM, send_timeout=0.0).connect()
     access = connection.access().open()
     for _ in range(30):  # each way that a message goes; a leak of a tenth would be seen

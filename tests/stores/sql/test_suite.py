@@ -17,7 +17,7 @@ from connector.testing.provider import ProviderSuite
 from connector.testing.state import StateStoreSuite
 from tests.postgres import PostgresServer
 from tests.stores.conftest import new_root
-from tests.stores.sql.emptied import EmptiedDatabase
+from tests.stores.sql.conftest import EmptiedDatabase
 
 
 class _Suite(ProviderSuite):
