@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,26 +79,22 @@ def children() -> Iterator[Children]:
         started.end()
 
 
-class Mv:
-    """Sends as a foreign program does: writes into ``working/``, moves into ``target/``."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def __call__(self, queue: str, name: str | bytes, body: bytes = b"body") -> Path:
-        base = self._root / queue / "incoming"
-        for folder in ("working", "target"):
-            (base / folder).mkdir(parents=True, exist_ok=True)
-        text = os.fsdecode(name)
-        (base / "working" / "x").write_bytes(body)
-        os.rename(base / "working" / "x", base / "target" / text)
-        return base / "target" / text
+Mv = Callable[..., Path]
+"""Sends to a queue, under a name, a body."""
 
 
 @pytest.fixture
 def mv(root: Path) -> Mv:
-    """Sends into the queues of the root."""
-    return Mv(root)
+    """Sends as a foreign program does: writes into ``working/``, moves into ``target/``."""
+
+    def send(queue: str, name: str | bytes, body: bytes = b"body") -> Path:
+        base = root / queue / "incoming"
+        for folder in ("working", "target"):
+            (base / folder).mkdir(parents=True, exist_ok=True)
+        (base / "working" / "x").write_bytes(body)
+        return (base / "working" / "x").rename(base / "target" / os.fsdecode(name))
+
+    return send
 
 
 @pytest.fixture

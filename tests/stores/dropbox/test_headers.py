@@ -244,10 +244,6 @@ def test_no_headers_are_lost_of_a_file_while_its_sidecar_is_gone(root: Path, way
     connection.abandon()
 
 
-def _overwrite(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
-    return lambda sidecar: sidecar.write_bytes(change(sidecar.read_bytes()))
-
-
 def _replace(make: Callable[[Path], object]) -> Callable[[Path], object]:
     def replace(sidecar: Path) -> None:
         sidecar.unlink()
@@ -257,14 +253,14 @@ def _replace(make: Callable[[Path], object]) -> Callable[[Path], object]:
 
 
 _DAMAGE: dict[str, Callable[[Path], object]] = {
-    "empty": _overwrite(lambda whole: b""),
-    "no UTF-8": _overwrite(lambda whole: b"\xff\xfe\x80"),
-    "garbage": _overwrite(lambda whole: b"garbage text"),
-    "another format": _overwrite(lambda whole: b"{broken"),
-    "cut short": _overwrite(lambda whole: whole[: len(whole) // 2]),
-    "without its last byte": _overwrite(lambda whole: whole[:-1]),
-    "another priority": _overwrite(lambda whole: b"5" + whole[1:]),
-    "another value": _overwrite(lambda whole: whole.replace(b"EU", b"US")),
+    "empty": lambda sidecar: sidecar.write_bytes(b""),
+    "no UTF-8": lambda sidecar: sidecar.write_bytes(b"\xff\xfe\x80"),
+    "garbage": lambda sidecar: sidecar.write_bytes(b"garbage text"),
+    "another format": lambda sidecar: sidecar.write_bytes(b"{broken"),
+    "cut short": lambda sidecar: os.truncate(sidecar, sidecar.stat().st_size // 2),
+    "without its last byte": lambda sidecar: os.truncate(sidecar, sidecar.stat().st_size - 1),
+    "another priority": lambda sidecar: sidecar.write_bytes(b"5" + sidecar.read_bytes()[1:]),
+    "another value": lambda sidecar: sidecar.write_bytes(sidecar.read_bytes().replace(b"EU", b"US")),
     "huge": lambda sidecar: os.truncate(sidecar, 1 << 40),
     "unreadable": lambda sidecar: sidecar.chmod(0),
     "gone": Path.unlink,

@@ -102,22 +102,18 @@ def copies(connection: LocalConnection, number: int, reason: str = "") -> None:
     connection.settle([Settlement(claim, copy_to=ARCHIVE, properties=properties) for claim in claims])
 
 
-def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(connection: LocalConnection) -> None:
     copies(connection, 2, reason="r" * 600)
     assert connection.prune(KEPT, seconds=0.0).copies == {ARCHIVE: 1}
     claim = take(connection, cycle=2, source=ARCHIVE)
     assert connection.prune(KEPT).copies == {}
     assert claim.headers().properties["connector_reason"] == "r" * 600
-    connection.close()
 
 
-def test_a_copy_that_is_in_progress_stays(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+def test_a_copy_that_is_in_progress_stays(connection: LocalConnection) -> None:
     copies(connection, 1)
     take(connection.poller(ARCHIVE, NOTES))
     assert connection.prune([Retention(NOTES, 3600.0)]).copies == {}
-    connection.close()
 
 
 @rows("seconds", [-3700.0, 86400.0])
@@ -136,9 +132,8 @@ def test_copies_are_looked_at_by_one_instance_and_not_all_the_time(tmp_path: Pat
 
 
 def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    connection: LocalConnection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
     copies(connection, 3, reason="r" * 600)
     broken, *_ = os.listdir(layout_of(connection).headers)
     Path(layout_of(connection).headers, broken).unlink()
@@ -148,4 +143,3 @@ def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
     text = "old messages could not be removed"
     (reason,) = [vars(record)["reason"] for record in caplog.records if record.getMessage() == text]
     assert broken in reason
-    connection.close()

@@ -28,6 +28,11 @@ def small() -> MemoryProvider:
     return MemoryProvider(max_bytes=ROOM, send_timeout=0.1)
 
 
+@pytest.fixture
+def connection(small: MemoryProvider) -> LocalConnection:
+    return small.connect()
+
+
 def drain(connection: LocalConnection) -> int:
     poller = connection.poller(ORDERS)
     count = 0
@@ -48,8 +53,7 @@ def test_a_message_that_never_fits_is_refused_at_once() -> None:
         access.prepare(ORDERS, text(BIG), "2")
 
 
-def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(small: MemoryProvider) -> None:
-    connection = small.connect()
+def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(connection: LocalConnection) -> None:
     connection.send(ORDERS, [text(BIG)])
     begun = time.monotonic()
     with pytest.raises(ProviderError, match=r"queue://orders.*start a consumer.*Nothing was sent"):
@@ -86,8 +90,9 @@ def test_a_sender_that_waits_ends_with_its_connection() -> None:
             sending.result(timeout=120)
 
 
-def test_who_passes_messages_on_does_not_wait_for_itself(small: MemoryProvider) -> None:
-    connection = small.connect()
+def test_who_passes_messages_on_does_not_wait_for_itself(
+    small: MemoryProvider, connection: LocalConnection
+) -> None:
     connection.send(ORDERS, [text(BIG)])
     with MessagingConnection(small) as messaging, messaging.session(AcknowledgeMode.TRANSACTED) as session:
         got = session.consumer(ORDERS).receive_nowait()
@@ -96,8 +101,7 @@ def test_who_passes_messages_on_does_not_wait_for_itself(small: MemoryProvider) 
     assert bodies(connection, BILLS) == [BIG.encode()]
 
 
-def test_preparing_again_under_one_key_needs_no_more_room(small: MemoryProvider) -> None:
-    connection = small.connect()
+def test_preparing_again_under_one_key_needs_no_more_room(connection: LocalConnection) -> None:
     access = connection.access().open()
     for body in ("1", "2", "3"):
         prepared = access.prepare(ORDERS, text(body * 12_000), "key")
@@ -105,8 +109,7 @@ def test_preparing_again_under_one_key_needs_no_more_room(small: MemoryProvider)
     assert bodies(connection) == [b"3" * 12_000]
 
 
-def test_expired_messages_make_room_for_others(small: MemoryProvider) -> None:
-    connection = small.connect()
+def test_expired_messages_make_room_for_others(connection: LocalConnection) -> None:
     connection.send(ORDERS, [text(BIG, expiration=1)])
     assert drain(connection) == 0
     expired = parse_destination("queue://orders~EXPIRED")
@@ -116,8 +119,7 @@ def test_expired_messages_make_room_for_others(small: MemoryProvider) -> None:
     assert list(connection.browse(expired)) == []
 
 
-def test_an_expired_message_in_a_queue_is_not_removed_for_room(small: MemoryProvider) -> None:
-    connection = small.connect()
+def test_an_expired_message_in_a_queue_is_not_removed_for_room(connection: LocalConnection) -> None:
     connection.send(ORDERS, [text(BIG, expiration=1)])
     assert drain(connection) == 0
     claim = connection.poller(parse_destination("queue://orders~EXPIRED")).take(1, 0)
@@ -128,8 +130,8 @@ def test_an_expired_message_in_a_queue_is_not_removed_for_room(small: MemoryProv
     assert bodies(connection, BILLS) == [BIG.encode()]
 
 
-def test_many_subscriptions_share_one_body(small: MemoryProvider) -> None:
-    connection, sender = small.connect(), small.connect()
+def test_many_subscriptions_share_one_body(small: MemoryProvider, connection: LocalConnection) -> None:
+    sender = small.connect()
     pollers = [connection.poller(TopicSubscription(PRICES)) for _ in range(5)]
     connection.send(PRICES, [text(BIG)])
     for number, poller in enumerate(pollers):
@@ -143,8 +145,7 @@ def test_many_subscriptions_share_one_body(small: MemoryProvider) -> None:
     sender.send(ORDERS, [text(BIG)])
 
 
-def test_what_nobody_subscribes_to_needs_no_room(small: MemoryProvider) -> None:
-    connection = small.connect()
+def test_what_nobody_subscribes_to_needs_no_room(connection: LocalConnection) -> None:
     connection.send(ORDERS, [text(BIG)])
     for _ in range(5):
         connection.send(PRICES, [text(BIG)])

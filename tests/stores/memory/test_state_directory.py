@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.config.loading import load
-from connector.errors import ConfigurationError, ProviderError
+from connector.errors import ProviderError
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.settlement import Settlement
 from connector.stores.memory.provider import MemoryProvider
@@ -27,8 +26,6 @@ subscriptions: [{object: Order, process: "processes:book"}]
 metaobjects: ./metaobjects
 state: {directory: ./state}
 """
-OBJECTS = "business_object: Order\nverbs: {Create: }\nattributes:\n  Id: {type: String, key: true}\n"
-PROCESSES = "def book(order, event):\n    pass\n"
 
 
 def publish(provider: MemoryProvider, key: str) -> None:
@@ -94,12 +91,10 @@ def test_a_directory_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Pat
         provider.state("suite")
 
 
-@pytest.fixture
-def deployment(tmp_path: Path) -> Deployment:
-    return Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
-
-
-def test_an_adapter_eliminates_what_another_has_published(deployment: Deployment, tmp_path: Path) -> None:
+def test_an_adapter_eliminates_what_another_has_published(tmp_path: Path) -> None:
+    objects = "business_object: Order\nverbs: {Create: }\nattributes:\n  Id: {type: String, key: true}\n"
+    processes = "def book(order, event):\n    pass\n"
+    deployment = Deployment(tmp_path, adapter=ADAPTER, metaobjects=objects, processes=processes)
     identity = deployment.send("orders", '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
     before = MemoryProvider(state_directory=tmp_path / "state")
     publish(before, f"queue://orders|{identity}")
@@ -111,9 +106,3 @@ def test_an_adapter_eliminates_what_another_has_published(deployment: Deployment
         assert [one.name for one in deployment.provider.state("suite").instances() if one.runs]
     (copy,) = deployment.messages("archive")
     assert copy.properties["connector_outcome"] == "duplicate"
-
-
-def test_a_file_in_place_of_the_directory_is_a_mistake(deployment: Deployment, tmp_path: Path) -> None:
-    (tmp_path / "state").touch()
-    with pytest.raises(ConfigurationError, match=r"yaml:10:20: state\.directory: .* is not a directory"):
-        load(tmp_path / "adapter.yaml", {}, in_process=True)
