@@ -121,14 +121,6 @@ def test_a_foreign_file_is_distributed_once_to_all_whoever_dies_at_it(root: Path
     connection.close()
 
 
-def test_the_body_is_stored_once_for_all_subscriptions(connection: LocalConnection) -> None:
-    connection.send(PRICES, [Message(b"body")])
-    folders = [folders.target for folders in layout_of(connection).subscriptions_of(PRICES)]
-    files = [os.stat(f"{folder}/{name}") for folder in folders for name in os.listdir(folder)]
-    assert len(files) == 3
-    assert {(status.st_ino, status.st_nlink) for status in files} == {(files[0].st_ino, 3)}
-
-
 @rows("number", [errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.EXDEV])
 def test_where_the_file_system_has_no_links_the_message_is_copied(
     connection: LocalConnection, monkeypatch: pytest.MonkeyPatch, number: int
@@ -141,9 +133,11 @@ def test_where_the_file_system_has_no_links_the_message_is_copied(
     assert received_by_all(connection) == [["body"]] * 3
 
 
-def test_headers_of_any_length_belong_to_each_subscription_by_itself(connection: LocalConnection) -> None:
-    message = Message(b"body", type="t" * 500)
-    connection.send(PRICES, [message])
+def test_subscriptions_share_the_body_and_each_has_its_own_headers(connection: LocalConnection) -> None:
+    connection.send(PRICES, [Message(b"body", type="t" * 500)])
+    folders = [folders.target for folders in layout_of(connection).subscriptions_of(PRICES)]
+    files = [os.stat(f"{folder}/{name}") for folder in folders for name in os.listdir(folder)]
+    assert [(status.st_ino, status.st_nlink) for status in files] == [(files[0].st_ino, 3)] * 3
     for number, name in enumerate(NAMES):
         claim = take(connection, number, source=subscription(name))
         assert connection.access().open().load(claim.reference, 100).type == "t" * 500

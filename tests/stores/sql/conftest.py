@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
-from sqlalchemy import Connection, NullPool, create_engine, text
+from sqlalchemy import Connection, NullPool, create_engine
 
 from connector.messaging.destination import parse_destination
 from connector.stores.sql.schema import metadata, state_metadata
@@ -33,16 +33,18 @@ def program(url: str, **options: Any) -> Iterator[Connection]:
         yield connection
 
 
-_REFUSE_SQLITE: Final = """
-CREATE TRIGGER refused BEFORE INSERT ON channel WHEN NEW.name = 'queue://blocked'
-BEGIN SELECT RAISE(ABORT, 'refused by a test'); END
-"""
-_REFUSE_POSTGRESQL: Final = """
-ALTER TABLE channel ADD CONSTRAINT refused_by_a_test CHECK (name <> 'queue://blocked')
-"""
-_ACCEPT_SQLITE: Final = "DROP TRIGGER refused"
-_ACCEPT_POSTGRESQL: Final = "ALTER TABLE channel DROP CONSTRAINT refused_by_a_test"
-_KEPT: Final = "schema_version", "counter"
+_REFUSALS: Final = {
+    "sqlite": (
+        "CREATE TRIGGER refused BEFORE INSERT ON channel WHEN NEW.name = 'queue://blocked' "
+        "BEGIN SELECT RAISE(ABORT, 'refused by a test'); END",
+        "DROP TRIGGER refused",
+    ),
+    "postgresql": (
+        "ALTER TABLE channel ADD CONSTRAINT refused_by_a_test CHECK (name <> 'queue://blocked')",
+        "ALTER TABLE channel DROP CONSTRAINT refused_by_a_test",
+    ),
+}
+"""What refuses the queue ``blocked``, and what accepts it again."""
 
 
 class EmptiedDatabase:
@@ -55,10 +57,11 @@ class EmptiedDatabase:
     def __init__(self, url: str) -> None:
         self.engine = create_engine(url)
         self._is_sqlite = self.engine.dialect.name == "sqlite"
+        self._refusal, self._acceptance = _REFUSALS[self.engine.dialect.name]
         made = (metadata,) if self._is_sqlite else (metadata, state_metadata)
         names = [table.name for one in made for table in reversed(one.sorted_tables)]
-        # a small table is not truncated as quickly
-        self._deletions = [f"DELETE FROM {name}" for name in names if name not in _KEPT]
+        names = [name for name in names if name not in ("schema_version", "counter")]
+        self._deletions = [f"DELETE FROM {name}" for name in names]  # to truncate small tables takes longer
         if not self._is_sqlite:  # one message to the server
             self._deletions = [f"DO $$ BEGIN {'; '.join(self._deletions)}; END $$"]
         self._refuses = False
@@ -67,7 +70,7 @@ class EmptiedDatabase:
         """Removes what a test has left."""
         with self.engine.begin() as connection:
             if self._refuses:
-                connection.execute(text(_ACCEPT_SQLITE if self._is_sqlite else _ACCEPT_POSTGRESQL))
+                connection.exec_driver_sql(self._acceptance)
             for deletion in self._deletions:
                 connection.exec_driver_sql(deletion)
         self._refuses = False
@@ -77,7 +80,7 @@ class EmptiedDatabase:
     def refuse(self) -> None:
         """Lets the database refuse the queue ``blocked``."""
         with self.engine.begin() as connection:
-            connection.execute(text(_REFUSE_SQLITE if self._is_sqlite else _REFUSE_POSTGRESQL))
+            connection.exec_driver_sql(self._refusal)
         self._refuses = True
 
     def close(self) -> None:

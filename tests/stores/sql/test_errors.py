@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connector.databases.urls import parse_url
-from connector.errors import ClaimLost, ProviderError, SettlementError
+from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
@@ -149,27 +149,6 @@ def test_a_connection_that_is_lost_is_an_error_and_the_next_call_has_another(
         connection.settle([settlement])
     connection.settle([settlement])
     assert bodies(connection) == [b"1"]
-
-
-def test_a_server_that_was_killed_has_all_that_it_took(own_postgres: PostgresServer) -> None:
-    connection, settlement = one_claimed(
-        SqlProvider(Settings(own_postgres.url(own_postgres.make_database())))
-    )
-    connection.send(ORDERS, [Message(b"2")])
-    own_postgres.kill()
-    with pytest.raises(ProviderError):
-        connection.check()
-    own_postgres.start()
-    while True:
-        try:
-            connection.settle([settlement])
-            break
-        except SettlementError:
-            continue
-    assert (bodies(connection), bodies(connection, ORDERS)) == ([b"1"], [b"2"])
-    with pytest.raises(ClaimLost):
-        connection.settle([settlement])
-    connection.close()
 
 
 def test_no_transaction_stays_open_between_calls(database: str, postgres: PostgresServer) -> None:
