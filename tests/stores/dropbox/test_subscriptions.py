@@ -157,6 +157,18 @@ def test_with_and_without_no_local_it_is_one_subscription(other: LocalConnection
         other.unsubscribe("news", "c")
 
 
+def test_a_subscription_that_ends_keeps_what_is_claimed_until_its_connection_closes(root: Path) -> None:
+    connection = connect(root)
+    poller = connection.poller(TopicSubscription(PRICES))
+    connection.send(PRICES, [Message(b"1")])
+    claim = take(poller)
+    poller.close()
+    assert connection.access().open().load(claim.reference, 100).body == b"1"
+    connection.settle([Settlement(claim)])
+    connection.close()
+    assert os.listdir(root / "topic-root/prices/.subscriptions") == []
+
+
 def test_what_clients_left_that_died_making_or_removing_is_swept(root: Path, other: LocalConnection) -> None:
     other.poller(durable()).close()
     directory = Path(layout_of(other).subscriptions(PRICES))

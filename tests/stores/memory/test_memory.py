@@ -28,7 +28,7 @@ from connector.stores.memory.provider import MemoryProvider, open_provider
 from connector.stores.memory.store import MemoryStore
 from connector.testing.deployment import Deployment
 from tests.forked_command import PipedProcess
-from tests.stores.memory.conftest import ORDERS, bodies, text
+from tests.stores.memory.conftest import BILLS, ORDERS, PRICES, bodies, text
 from tests.tables import Table, rows
 
 FEW, MANY = 10, 2_000
@@ -132,6 +132,16 @@ def test_a_redelivery_limit_of_nothing_is_no_limit() -> None:
     connection = MemoryProvider(redelivery_limit=0).connect()
     connection.send(ORDERS, [text("1")])
     assert take(connection.poller(ORDERS)).delivery_count == 0
+
+
+def test_claims_of_a_subscription_that_ended_can_be_settled(connection: LocalConnection) -> None:
+    poller = connection.poller(TopicSubscription(PRICES))
+    connection.send(PRICES, [text("1"), text("2"), text("3")])
+    copied, returned = take(poller, 0), take(poller, 1)
+    poller.close()
+    connection.settle([Settlement(copied, copy_to=BILLS), Settlement(returned, give_back=True)])
+    assert bodies(connection, BILLS) == [b"1"]
+    assert connection.subscriptions() == []
 
 
 def test_a_persistent_message_is_refused_with_what_to_do(connection: LocalConnection) -> None:

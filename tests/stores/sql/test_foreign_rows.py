@@ -277,8 +277,6 @@ _cells = st.one_of(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20),
     st.dictionaries(_names | st.text(), _values, max_size=4).map(json.dumps),
 )
-
-
 _properties = st.dictionaries(st.text(), _values, max_size=4).map(json.dumps)
 
 
