@@ -35,14 +35,10 @@ def processed(connection: LocalConnection) -> list[str]:
 
 
 class LaterClock:
-    """The clock of the pruning, which may go before that of the file system, or stand."""
+    """The clock of the pruning, which a test may set."""
 
     def __init__(self) -> None:
-        self.before = 0.0
-        self.stands_at: float | None = None
-
-    def time(self) -> float:
-        return time.time() + self.before if self.stands_at is None else self.stands_at
+        self.time = time.time
 
     def monotonic(self) -> float:
         """Returns the same time always, so that a stalled machine ends no pass early."""
@@ -69,12 +65,12 @@ def test_old_files_go_with_their_sidecars_and_young_ones_stay(tmp_path: Path, cl
 
     between = wait_for(later, what="the coarse clock of the files goes on")
     consume(connection, b"young")
-    clock.stands_at = between + KEEP
+    clock.time = lambda: between + KEEP
     assert connection.prune().settled == 1
     assert len(processed(connection)) == 1
     assert os.listdir(layout_of(connection).headers) == []
     for_ever = DropboxProvider(tmp_path, keep_processed=None).connect()
-    clock.stands_at += KEEP
+    clock.time = lambda: between + 2 * KEEP
     assert for_ever.prune().settled == 0
     for_ever.close()
     connection.close()
@@ -87,7 +83,7 @@ def test_pruning_is_done_by_one_client_and_not_all_the_time(tmp_path: Path, cloc
     consume(connection, b"old")
     other = provider.connect()
     assert other.prune().settled == 0  # it was looked at just now
-    clock.before = KEEP + 1
+    clock.time = lambda: time.time() + KEEP + 1
     assert other.prune().settled == 1
     connection.close()
     other.close()
