@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tests.forked_command import PipedProcess
 from tests.stores.conftest import new_root
+
+_PAIRS: Final = "delivered", "settled"
 
 
 @dataclass
@@ -53,11 +55,8 @@ class Crew:
             out, errors = worker.communicate(timeout=120.0)
             assert worker.wait() == 0, errors
             told = json.loads(out)
-            pairs = {
-                name: [(key, number) for key, number in told.get(name, ())]
-                for name in ("delivered", "settled")
-            }
-            reports.append(Report(told.get("sent", []), **pairs))
+            delivered, settled = ([(key, number) for key, number in told.get(name, ())] for name in _PAIRS)
+            reports.append(Report(told.get("sent", []), delivered, settled))
         return reports
 
     def run(self, role: str, destination: str, **options: Any) -> Report:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from connector.errors import ClaimLost
-from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.state import file_systems
@@ -24,8 +23,6 @@ from connector.stores.engine.channel import Channel
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, connect, store_of, take
 from tests.tables import rows
-
-NEWS = parse_destination("topic://news")
 
 
 class Syncs:
