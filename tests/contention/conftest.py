@@ -13,7 +13,7 @@ import pytest
 from tests.forked_command import PipedProcess
 from tests.stores.conftest import new_root
 
-_HERE: Final = Path(__file__).parent
+_PAIRS: Final = "delivered", "settled"
 
 
 @dataclass
@@ -55,11 +55,8 @@ class Crew:
             out, errors = worker.communicate(timeout=120.0)
             assert worker.wait() == 0, errors
             told = json.loads(out)
-            pairs = {
-                name: [(key, number) for key, number in told.get(name, ())]
-                for name in ("delivered", "settled")
-            }
-            reports.append(Report(told.get("sent", []), **pairs))
+            delivered, settled = ([(key, number) for key, number in told.get(name, ())] for name in _PAIRS)
+            reports.append(Report(told.get("sent", []), delivered, settled))
         return reports
 
     def run(self, role: str, destination: str, **options: Any) -> Report:
@@ -76,10 +73,3 @@ def workers(tmp_path: Path) -> Iterator[Crew]:
         finally:
             for worker in crew.running:
                 worker.end()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of this folder: what they show is how processes end."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.process)

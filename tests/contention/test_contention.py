@@ -5,12 +5,21 @@
 
 from __future__ import annotations
 
+import os
+import random
+import threading
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from connector.messaging.destination import parse_destination
+from connector.messaging.settlement import Settlement
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.contention.conftest import Crew, Report
+
+pytestmark = pytest.mark.process
 
 QUEUE = "queue://orders"
 TOPIC = "topic://prices"
@@ -59,3 +68,53 @@ def test_senders_and_consumers_that_compete_lose_nothing(
         assert max(deliveries(sent, reports[first : first + 3]).values()) > 1
     for folder in ("target", "processing"):
         assert list(workers.root.glob(f"**/{folder}/*")) == []
+
+
+def test_messages_that_a_foreign_program_takes_away_and_puts_back_are_taken_once(workers: Crew) -> None:
+    """It does with ``mv`` what an operator might: out of the queue, and sometimes back into it."""
+    provider = DropboxProvider(workers.root, create=True, durable=False)
+    connection = provider.connect()
+    base = workers.root / "orders" / "incoming"
+    away = workers.root.with_name("away")
+    away.mkdir()
+    poller = connection.poller(parse_destination(QUEUE))
+    names = [f"message-{number}" for number in range(1500)]
+    for name in names:
+        (base / "working" / name).touch()
+        os.rename(base / "working" / name, base / "target" / name)
+    stop = threading.Event()
+    operator = threading.Thread(target=_meddle, args=(base / "target", away, stop))
+    operator.start()
+    taken: list[str] = []
+    while operator.is_alive():
+        claim = poller.take(1, len(taken))
+        if claim is None:
+            stop.set()
+            operator.join()
+            continue
+        taken.append(claim.message_id)
+        connection.settle([Settlement(claim)])
+    while (claim := poller.take(2, len(taken))) is not None:
+        taken.append(claim.message_id)
+        connection.settle([Settlement(claim)])
+    connection.close()
+    kept_away = os.listdir(away)
+    assert len(taken) == len(set(taken))
+    assert sorted(taken + kept_away) == sorted(names)
+    assert len(os.listdir(base / "processed")) == len(taken)
+
+
+def _meddle(target: Path, away: Path, stop: threading.Event) -> None:
+    chance = random.Random(7)
+    for _ in range(2000):
+        if stop.is_set():
+            return
+        here, there = os.listdir(target), os.listdir(away)
+        source, destination, names = (target, away, here) if chance.random() < 0.5 else (away, target, there)
+        if not names:
+            continue
+        name = chance.choice(names)
+        try:
+            os.rename(source / name, destination / name)
+        except FileNotFoundError:
+            pass  # the client was faster

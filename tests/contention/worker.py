@@ -11,10 +11,8 @@ import random
 import sys
 import time
 
-from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
@@ -67,7 +65,7 @@ def consume(
     idle_since = time.monotonic()
     while time.monotonic() - idle_since < patience:
         cycle += 1
-        claims = _take(poller, cycle, batch)
+        claims = poller.claim(cycle, range(batch))
         if not claims:
             connection.check()
             time.sleep(0.005)  # a consumer that polls, as a foreign one does
@@ -90,13 +88,6 @@ def consume(
 def _begin() -> None:
     print("ready", flush=True)
     sys.stdin.readline()
-
-
-def _take(poller: Poller, cycle: int, count: int) -> list[Claim]:
-    claims: list[Claim] = []
-    while len(claims) < count and (claim := poller.take(cycle, len(claims))) is not None:
-        claims.append(claim)
-    return claims
 
 
 def main() -> None:

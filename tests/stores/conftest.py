@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,10 +24,6 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.stores.dropbox.provider import DropboxProvider
-if os.environ.get("TEST_ORDINARY_USER") and os.geteuid() == 0:
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
 """
 
 
@@ -59,19 +54,14 @@ class Children:
     def __init__(self) -> None:
         self._running: list[PipedProcess] = []
 
-    def start(
-        self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
-    ) -> PipedProcess:
-        user = "1" if ordinary_user else ""
-        child = PipedProcess(
-            *arguments, script=_PRELUDE + code, CONNECTOR_FAULT=fault, TEST_ORDINARY_USER=user
-        )
+    def start(self, code: str, *arguments: object, fault: str = "") -> PipedProcess:
+        child = PipedProcess(*arguments, script=_PRELUDE + code, CONNECTOR_FAULT=fault)
         self._running.append(child)
         return child
 
-    def run(self, code: str, *arguments: object, **options: Any) -> tuple[int, str, str]:
+    def run(self, code: str, *arguments: object, fault: str = "") -> tuple[int, str, str]:
         """Exit status, standard output and standard error of a process that has ended."""
-        child = self.start(code, *arguments, **options)
+        child = self.start(code, *arguments, fault=fault)
         out, err = child.communicate()
         return child.wait(), out, err
 
@@ -89,26 +79,22 @@ def children() -> Iterator[Children]:
         started.end()
 
 
-class Mv:
-    """Sends as a foreign program does: writes into ``working/``, moves into ``target/``."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def __call__(self, queue: str, name: str | bytes, body: bytes = b"body") -> Path:
-        base = self._root / queue / "incoming"
-        for folder in ("working", "target"):
-            (base / folder).mkdir(parents=True, exist_ok=True)
-        text = os.fsdecode(name)
-        (base / "working" / "x").write_bytes(body)
-        os.rename(base / "working" / "x", base / "target" / text)
-        return base / "target" / text
+Mv = Callable[..., Path]
+"""Sends to a queue, under a name, a body."""
 
 
 @pytest.fixture
 def mv(root: Path) -> Mv:
-    """Sends into the queues of the root."""
-    return Mv(root)
+    """Sends as a foreign program does: writes into ``working/``, moves into ``target/``."""
+
+    def send(queue: str, name: str | bytes, body: bytes = b"body") -> Path:
+        base = root / queue / "incoming"
+        for folder in ("working", "target"):
+            (base / folder).mkdir(parents=True, exist_ok=True)
+        (base / "working" / "x").write_bytes(body)
+        return (base / "working" / "x").rename(base / "target" / os.fsdecode(name))
+
+    return send
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.testing.provider_suite.model import ProviderUnderTest, check_provider
 from tests.stores.conftest import new_root
-from tests.stores.sql.emptied import EmptiedDatabase
+from tests.stores.sql.conftest import EmptiedDatabase
 
 
 @contextmanager
@@ -29,9 +29,6 @@ def memory(**options: Any) -> Iterator[Provider]:
 
 def test_memory() -> None:
     check_provider(ProviderUnderTest(memory, delivery_mode=NON_PERSISTENT), examples=50, steps=40)
-
-
-def test_memory_that_accepts_persistent_messages() -> None:
     check_provider(ProviderUnderTest(lambda: memory(accept_persistent=True)), examples=20, steps=30)
 
 

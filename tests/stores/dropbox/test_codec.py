@@ -18,11 +18,6 @@ ALL_FIELDS = "4.1140429201295000-9262574723.T.1140429211295.corr1283.TestQueue1.
 MINIMUM = "4.1140429201295000-9262574723.T"
 
 
-FIELDS = (
-    *("message_class", "message_id", "correlation_id", "reply_to", "type", "delivery_mode", "priority"),
-    *("expiration", "delivery_count", "property_types"),
-)
-
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 headers = st.one_of(st.none(), texts.filter(bool))
 _VALUES: dict[str, st.SearchStrategy[PropertyValue]] = {
@@ -83,18 +78,9 @@ def _same(first: object, second: object) -> bool:
 
 
 @given(messages())
-def test_every_header_and_property_survives_the_round_trip(message: Message) -> None:
+def test_every_header_and_property_survives_in_one_plain_file_name(message: Message) -> None:
     if message.message_id == "ID:":
         message.message_id = "ID:x"
-    decoded, _ = codec.decode(codec.encode(message))
-    for field in FIELDS:
-        assert getattr(decoded, field) == getattr(message, field), field
-    assert decoded.properties.keys() == message.properties.keys()
-    assert all(_same(decoded.properties[name], value) for name, value in message.properties.items())
-
-
-@given(messages())
-def test_an_encoded_name_is_one_plain_file_name(message: Message) -> None:
     name = codec.encode(message)
     assert name.isascii()
     assert name.isprintable()
@@ -102,6 +88,14 @@ def test_an_encoded_name_is_one_plain_file_name(message: Message) -> None:
     assert not name.startswith(".")
     assert not name.endswith(".")
     assert len(name.split(".")) <= 8
+    decoded, _ = codec.decode(name)
+    for field in (
+        *("message_class", "message_id", "correlation_id", "reply_to", "type", "delivery_mode", "priority"),
+        *("expiration", "delivery_count", "property_types"),
+    ):
+        assert getattr(decoded, field) == getattr(message, field), field
+    assert decoded.properties.keys() == message.properties.keys()
+    assert all(_same(decoded.properties[name], value) for name, value in message.properties.items())
 
 
 def test_the_examples_of_the_protocol_mean_what_it_says_and_come_back_byte_for_byte() -> None:
@@ -148,24 +142,14 @@ def test_any_other_name_is_itself_the_id_of_a_bytes_message(name: str) -> None:
     assert own == {}
 
 
-@rows("priority", [-(1 << 31), -1, 0, 9, 150, (1 << 31) - 1])
-def test_priorities_are_32_bit_numbers(priority: int) -> None:
-    assert codec.decode(f"{priority}.id.T")[0].priority == priority
-
-
 @given(names)
 def test_every_file_name_there_is_decodes_or_says_what_is_wrong(name: str) -> None:
     try:
         message, _ = codec.decode(name)
     except MalformedData as error:
         reason = str(error)
-    else:
-        _check_decoded(name, message)
+        assert "the file name" in reason
         return
-    assert "the file name" in reason
-
-
-def _check_decoded(name: str, message: Message) -> None:
     assert message.message_id == codec.message_id(name)
     for text in (message.message_id, message.correlation_id, message.type, message.reply_to):
         (text or "").encode("utf-8")
@@ -186,11 +170,6 @@ def test_a_name_that_gains_a_property_keeps_its_id_class_and_priority(name: str)
     for _ in range(2):
         gained = codec.add_properties(codec.without_properties(gained, ("connector_",)), "connector_xI=1")
         assert codec.message_id(gained) == codec.message_id(name)
-
-
-def test_a_bare_name_that_is_copied_decodes_to_its_id() -> None:
-    copied = codec.add_properties("order 17.v2.txt", "connector_attemptsI=1")
-    assert codec.decode(copied)[0].message_id == "order 17.v2.txt"
 
 
 @given(names, st.integers(0, 50))

@@ -20,18 +20,12 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import without_privileges
-from tests.stores.conftest import Children
 from tests.stores.dropbox.steps import ORDERS, Died, at, die, fault, layout_of, recover, store_of, take
 from tests.tables import rows
 
 PRICES = parse_destination("topic://prices.eu")
 BLOCKED = parse_destination("queue://blocked")
 NAMES = ("a", "b", "c")
-
-SEND = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "dead")
-connection.send(parse_destination("topic://prices.eu"), [Message(b"1"), Message(b"2")])
-"""
 
 
 def subscription(name: str) -> TopicSubscription:
@@ -127,14 +121,6 @@ def test_a_foreign_file_is_distributed_once_to_all_whoever_dies_at_it(root: Path
     connection.close()
 
 
-def test_the_body_is_stored_once_for_all_subscriptions(connection: LocalConnection) -> None:
-    connection.send(PRICES, [Message(b"body")])
-    folders = [folders.target for folders in layout_of(connection).subscriptions_of(PRICES)]
-    files = [os.stat(f"{folder}/{name}") for folder in folders for name in os.listdir(folder)]
-    assert len(files) == 3
-    assert {(status.st_ino, status.st_nlink) for status in files} == {(files[0].st_ino, 3)}
-
-
 @rows("number", [errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.EXDEV])
 def test_where_the_file_system_has_no_links_the_message_is_copied(
     connection: LocalConnection, monkeypatch: pytest.MonkeyPatch, number: int
@@ -147,9 +133,11 @@ def test_where_the_file_system_has_no_links_the_message_is_copied(
     assert received_by_all(connection) == [["body"]] * 3
 
 
-def test_headers_of_any_length_belong_to_each_subscription_by_itself(connection: LocalConnection) -> None:
-    message = Message(b"body", type="t" * 500)
-    connection.send(PRICES, [message])
+def test_subscriptions_share_the_body_and_each_has_its_own_headers(connection: LocalConnection) -> None:
+    connection.send(PRICES, [Message(b"body", type="t" * 500)])
+    folders = [folders.target for folders in layout_of(connection).subscriptions_of(PRICES)]
+    files = [os.stat(f"{folder}/{name}") for folder in folders for name in os.listdir(folder)]
+    assert [(status.st_ino, status.st_nlink) for status in files] == [(files[0].st_ino, 3)] * 3
     for number, name in enumerate(NAMES):
         claim = take(connection, number, source=subscription(name))
         assert connection.access().open().load(claim.reference, 100).type == "t" * 500
@@ -194,15 +182,16 @@ def test_nothing_is_written_for_a_topic_without_subscriptions(root: Path) -> Non
     connection.close()
 
 
-@pytest.mark.process
 @rows("name", NAMES[1:])
 def test_a_subscription_that_is_removed_while_a_commit_is_finished_is_not_made_again(
-    root: Path, children: Children, name: str
+    root: Path, name: str
 ) -> None:
     """The last one gets the file itself, the others get links."""
     provider = subscribe(root)
-    status, _, err = children.run(SEND, root, fault="settle.committing=kill")
-    assert status == -9, err
+    dead = provider.connect("suite", "dead")
+    with pytest.raises(Died), at("settle.committing", die):
+        dead.send(PRICES, [Message(b"1"), Message(b"2")])
+    dead.abandon()
     other = provider.connect("another")
     other.unsubscribe(name)
     connection = recover(root)
@@ -228,18 +217,6 @@ def test_a_full_disk_sends_to_nobody_and_leaves_nothing(root: Path, place: str) 
     connection.send(PRICES, [Message(b"later")])
     assert received_by_all(connection) == [["later"]] * 3
     connection.close()
-
-
-def test_a_settlement_that_fails_sends_nothing_and_can_be_repeated(connection: LocalConnection) -> None:
-    connection.send(ORDERS, [Message(b"order")])
-    prepared = connection.access().open().prepare(PRICES, Message(b"1"), "key")
-    batch = [Settlement(take(connection), sends=[prepared])]
-    with fault("settle.record=enospc"), pytest.raises(SettlementError):
-        connection.settle(batch)
-    for folders in layout_of(connection).subscriptions_of(PRICES):
-        assert os.listdir(folders.working) == []
-    connection.settle(batch)
-    assert received_by_all(connection) == [["1"]] * 3
 
 
 def test_what_cannot_be_linked_is_an_error_and_sent_to_nobody(connection: LocalConnection) -> None:

@@ -89,22 +89,19 @@ def test_an_attempt_waits_longer_each_time_but_half_a_minute_at_most(
     connection.send(ORDERS, texts("0"))
     poller = connection.poller(ORDERS)
     (path,) = targets(connection)
-    renames = 0
-    rename = os.rename
+    attempts = []
 
-    def count(source: Any, *rest: Any, **folders: Any) -> None:
-        nonlocal renames
-        renames += 1
+    def refuse(source: Any, *rest: Any, **folders: Any) -> None:
+        attempts.append(source)
         raise OSError(errno.EPERM, "Operation not permitted", source)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "rename", count)
+        patch.setattr(os, "rename", refuse)
         for _ in range(600):
             assert poller.claim(1, range(1)) == []
             clock.offset += 1.0
             store_of(connection).refresh()
-    assert 20 <= renames <= 30
-    assert os.rename is rename
+    assert 20 <= len(attempts) <= 30
     assert path.exists()
     clock.offset += 31
     assert bodies(connection, poller) == [b"0"]
@@ -154,15 +151,6 @@ def test_a_folder_that_may_not_be_changed_holds_up_no_other_queue(
     assert said() == [(MANY, 298)], "it was in order meanwhile"
 
 
-def test_a_closed_expired_folder_holds_up_only_the_expired(connection: LocalConnection, said: Any) -> None:
-    connection.send(ORDERS, [*texts("old", expiration=1), *texts("good")])
-    poller = connection.poller(ORDERS)
-    old, _ = targets(connection)
-    with closed(layout_of(connection).queue(ORDERS).expired):
-        assert bodies(connection, poller) == [b"good"]
-    assert said() == [(STUCK, old.name)]
-
-
 @rows(
     "number, stops",
     [
@@ -192,19 +180,6 @@ def test_the_number_of_an_error_tells_the_message_from_the_provider(
     else:
         assert bodies(connection, poller) == [b"1", b"2"]
     connection.abandon()
-
-
-def test_many_files_at_a_time_are_one_line_with_their_number(connection: LocalConnection, said: Any) -> None:
-    connection.send(ORDERS, texts(*map(str, range(50))))
-    paths = targets(connection)
-    for number in range(2000):
-        (paths[0].parent / f"{number:04}").mkdir()
-    poller = connection.poller(ORDERS)
-    with stuck(*paths[:40]):
-        assert bodies(connection, poller, 50) == [str(number).encode() for number in range(40, 50)]
-        assert said() == [("files in a message directory are not messages and stay there", 2000), (MANY, 40)]
-        assert bodies(connection, poller) == []
-        assert said() == []
 
 
 def test_files_in_a_row_do_not_flood_the_log(connection: LocalConnection, clock: Clock, said: Any) -> None:

@@ -93,16 +93,6 @@ def test_a_change_within_the_tick_of_a_coarse_clock_is_not_missed(folder: Path) 
         (folder / name).unlink()
 
 
-def test_a_late_message_of_high_priority_is_seen_after_a_second(folder: Path, clock: Clock) -> None:
-    put(folder, *(structured(n) for n in range(10)))
-    found = Listing(str(folder))
-    assert found.next() == structured(0)
-    (folder / structured(99, priority=9)).touch()
-    assert found.next() == structured(1)
-    clock.offset += 1.1
-    assert found.next() == structured(99, priority=9)
-
-
 def test_a_listing_is_kept_twenty_times_as_long_as_it_took(
     folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,15 +130,6 @@ def test_who_loses_many_races_in_a_row_still_takes_in_order(provider: DropboxPro
     assert sorted(taken + lost) == sent[:391]
     late.abandon()
     fast.abandon()
-
-
-def test_a_listing_that_was_told_to_forget_looks_again_at_once(folder: Path) -> None:
-    put(folder, structured(5), structured(6))
-    found = Listing(str(folder))
-    assert found.next() == structured(5)
-    (folder / structured(1)).touch()
-    found.remove()
-    assert found.next() == structured(1)
 
 
 def test_the_order_is_priority_then_age_then_name_for_any_priority(folder: Path) -> None:
@@ -233,36 +214,6 @@ def test_a_pipe_or_link_in_place_of_a_message_blocks_nothing(connection: LocalCo
         connection.settle([Settlement(claim, copy_to=ARCHIVE)])
     copies = os.scandir(layout_of(connection).queue(ARCHIVE).target)
     assert sorted((copy.is_symlink(), copy.is_file()) for copy in copies) == [(False, False), (True, True)]
-
-
-def test_names_of_any_bytes_keep_their_bytes(root: Path, connection: LocalConnection, mv: Mv) -> None:
-    names = [b"caf\xe9", b"\xff\xfe", b"a\nb", b"a b", "snow ☃".encode(), b"4.\xe9.T", b"-x"]
-    for name in names:
-        mv("orders", name, name)
-        claim = take(connection)
-        assert connection.access().open().load(claim.reference, 100).body == name
-        connection.settle([Settlement(claim, published=claim.duplicate_key)])
-    assert sorted(os.listdir(os.fsencode(root / "orders/incoming/processed"))) == sorted(names)
-
-
-def test_an_expiration_that_is_no_number_does_not_stop_the_poll(connection: LocalConnection, mv: Mv) -> None:
-    for text in ("²", "soon", "-1", "9" * 200):
-        mv("orders", f"4.id{len(text)}{ord(text[0])}.T.{text}")
-    poller = connection.poller(ORDERS)
-    assert (len(poller.claim(1, range(4))), poller.expired) == (4, 0)
-
-
-def test_a_removed_folder_is_empty_and_comes_back(root: Path, connection: LocalConnection, mv: Mv) -> None:
-    poller = connection.poller(ORDERS)
-    for folder in layout_of(connection).queue(ORDERS).base, str(root / "orders"):
-        for path in Path(folder).glob("*"):
-            path.rmdir()
-        os.rmdir(folder)
-    assert poller.take(1, 0) is None
-    mv("orders", "message")  # makes working/ and target/ only
-    assert [m.message_id for m in connection.browse(ORDERS)] == ["message"]
-    connection.settle([Settlement(take(poller))])
-    assert os.listdir(root / "orders/incoming/processed") == ["message"]
 
 
 def test_a_queue_that_is_removed_is_made_again_by_sending(root: Path, connection: LocalConnection) -> None:

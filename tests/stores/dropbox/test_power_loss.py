@@ -9,15 +9,12 @@ import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connector.errors import ClaimLost
-from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
-from connector.messaging.subscription import TopicSubscription
 from connector.state import file_systems
 from connector.stores.dropbox import files
 from connector.stores.dropbox.forgotten_state import remove_forgotten_state
@@ -26,8 +23,6 @@ from connector.stores.engine.channel import Channel
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, connect, store_of, take
 from tests.tables import rows
-
-NEWS = parse_destination("topic://news")
 
 
 class Syncs:
@@ -121,29 +116,6 @@ def test_a_message_that_is_removed_is_synced_where_it_was(root: Path, syncs: Syn
     connection.close()
 
 
-def test_a_prepared_message_stays_until_its_commit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A journal that says done names the file. Who takes over before the commit sends the message from it."""
-    connection = DropboxProvider(root, create=True).connect("suite", "a")
-    wanted = TopicSubscription(NEWS, "all", "reader", durable=True)
-    connection.poller(wanted).close()
-    access = connection.access().open()
-    prepared = access.prepare(NEWS, Message(b"1"), "key")
-    access.sync()
-    there = root / str(prepared.handle[0])
-    committer = store_of(connection).context.committer
-    commit = committer.commit
-
-    def look(*arguments: Any, **named: Any) -> None:
-        assert there.read_bytes() == b"1"
-        commit(*arguments, **named)
-
-    monkeypatch.setattr(committer, "commit", look)
-    connection.settle([], sends=[prepared])
-    assert not there.exists()
-    assert access.load(take(connection, source=wanted).reference, 100).body == b"1"
-    connection.close()
-
-
 @rows("body, is_sent", [(b"whole", True), (b"", False), (b"\0\0\0\0\0", False), (None, False)])
 def test_a_prepared_message_of_a_dead_client_is_sent_only_with_its_body(
     root: Path, body: bytes | None, is_sent: bool
@@ -163,7 +135,9 @@ def test_a_prepared_message_of_a_dead_client_is_sent_only_with_its_body(
     living.close()
 
 
-def test_the_start_of_an_adapter_removes_what_nobody_owns(durable: LocalConnection) -> None:
+def test_the_start_of_an_adapter_removes_what_nobody_owns(
+    durable: LocalConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Journals, keys in flight and records of a client without a file, but not those of a living client."""
     layout = store_of(durable).layout
     state = Path(layout.adapters) / "suite"
@@ -179,20 +153,15 @@ def test_the_start_of_an_adapter_removes_what_nobody_owns(durable: LocalConnecti
     closed.mkdir()
     record = Path(layout.associated) / "ghost-1"
     record.write_text("")
-    assert list(durable.leftovers(None, at_start=False)) == []
-    assert closed.exists()
-    assert list(durable.leftovers(None, at_start=True)) == []
-    assert [path.exists() for path in (*made, closed, record)] == [False, False, True, True, False, False]
 
-
-def test_what_cannot_be_removed_stays(durable: LocalConnection, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = Path(store_of(durable).layout.adapters) / "suite" / "in-flight"
-    state.mkdir(parents=True)
-    (state / "ghost").write_text("key")
-
-    def refuse(path: str) -> None:
+    def refuse(path: str, **folder: object) -> None:
         raise PermissionError(path)
 
-    monkeypatch.setattr(os, "unlink", refuse)
-    remove_forgotten_state(store_of(durable).layout)
-    assert (state / "ghost").exists()
+    assert list(durable.leftovers(None, at_start=False)) == []
+    assert closed.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        remove_forgotten_state(layout)
+    assert (state / "in-flight" / "ghost").exists(), "what cannot be removed stays"
+    assert list(durable.leftovers(None, at_start=True)) == []
+    assert [path.exists() for path in (*made, closed, record)] == [False, False, True, True, False, False]

@@ -35,14 +35,10 @@ def processed(connection: LocalConnection) -> list[str]:
 
 
 class LaterClock:
-    """The clock of the pruning, which may go before that of the file system, or stand."""
+    """The clock of the pruning, which a test may set."""
 
     def __init__(self) -> None:
-        self.before = 0.0
-        self.stands_at: float | None = None
-
-    def time(self) -> float:
-        return time.time() + self.before if self.stands_at is None else self.stands_at
+        self.time = time.time
 
     def monotonic(self) -> float:
         """Returns the same time always, so that a stalled machine ends no pass early."""
@@ -69,12 +65,12 @@ def test_old_files_go_with_their_sidecars_and_young_ones_stay(tmp_path: Path, cl
 
     between = wait_for(later, what="the coarse clock of the files goes on")
     consume(connection, b"young")
-    clock.stands_at = between + KEEP
+    clock.time = lambda: between + KEEP
     assert connection.prune().settled == 1
     assert len(processed(connection)) == 1
     assert os.listdir(layout_of(connection).headers) == []
     for_ever = DropboxProvider(tmp_path, keep_processed=None).connect()
-    clock.stands_at += KEEP
+    clock.time = lambda: between + 2 * KEEP
     assert for_ever.prune().settled == 0
     for_ever.close()
     connection.close()
@@ -87,7 +83,7 @@ def test_pruning_is_done_by_one_client_and_not_all_the_time(tmp_path: Path, cloc
     consume(connection, b"old")
     other = provider.connect()
     assert other.prune().settled == 0  # it was looked at just now
-    clock.before = KEEP + 1
+    clock.time = lambda: time.time() + KEEP + 1
     assert other.prune().settled == 1
     connection.close()
     other.close()
@@ -102,22 +98,18 @@ def copies(connection: LocalConnection, number: int, reason: str = "") -> None:
     connection.settle([Settlement(claim, copy_to=ARCHIVE, properties=properties) for claim in claims])
 
 
-def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(connection: LocalConnection) -> None:
     copies(connection, 2, reason="r" * 600)
     assert connection.prune(KEPT, seconds=0.0).copies == {ARCHIVE: 1}
     claim = take(connection, cycle=2, source=ARCHIVE)
     assert connection.prune(KEPT).copies == {}
     assert claim.headers().properties["connector_reason"] == "r" * 600
-    connection.close()
 
 
-def test_a_copy_that_is_in_progress_stays(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+def test_a_copy_that_is_in_progress_stays(connection: LocalConnection) -> None:
     copies(connection, 1)
     take(connection.poller(ARCHIVE, NOTES))
     assert connection.prune([Retention(NOTES, 3600.0)]).copies == {}
-    connection.close()
 
 
 @rows("seconds", [-3700.0, 86400.0])
@@ -136,9 +128,8 @@ def test_copies_are_looked_at_by_one_instance_and_not_all_the_time(tmp_path: Pat
 
 
 def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    connection: LocalConnection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
     copies(connection, 3, reason="r" * 600)
     broken, *_ = os.listdir(layout_of(connection).headers)
     Path(layout_of(connection).headers, broken).unlink()
@@ -148,4 +139,3 @@ def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
     text = "old messages could not be removed"
     (reason,) = [vars(record)["reason"] for record in caplog.records if record.getMessage() == text]
     assert broken in reason
-    connection.close()

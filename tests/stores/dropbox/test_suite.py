@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import Message
 from connector.messaging.provider import Provider
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.testing.provider import ProviderSuite
-from connector.testing.provider_suite.base import ORDERS
 
 
 class TestDropbox(ProviderSuite):
@@ -42,12 +40,3 @@ class TestDropbox(ProviderSuite):
     @pytest.fixture
     def limited(self, root: Path) -> Provider:
         return DropboxProvider(root, create=True, durable=False, redelivery_limit=2)
-
-
-def test_expired_messages_are_not_kept_where_nothing_is(root: Path) -> None:
-    connection = DropboxProvider(root, create=True, durable=False, incoming="", keep_processed=0).connect()
-    connection.send(ORDERS, [Message(b"old", expiration=1)])
-    expired = parse_destination("orders~EXPIRED")
-    for source in (ORDERS, expired):
-        assert connection.poller(source).take(1, 0) is None
-        assert list(connection.browse(source)) == []

@@ -48,7 +48,7 @@ def said(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
 
 
 def test_what_comes_is_told_once_it_is_whole(waiter: Waiter, target: Path, mv: Mv, tmp_path: Path) -> None:
-    """Moved, written, copied, and renamed from a hidden name. Each time a poll has begun."""
+    """Moved, written, copied, and renamed from a hidden name. What leaves or is no file is not told."""
     assert not waiter.wait(AT_ONCE)
     mv("orders", "moved")
     assert waiter.wait(PATIENCE)
@@ -67,15 +67,11 @@ def test_what_comes_is_told_once_it_is_whole(waiter: Waiter, target: Path, mv: M
     assert not waiter.wait(AT_ONCE)
     (target / ".hidden").rename(target / "shown")
     assert waiter.wait(PATIENCE)
-
-
-def test_what_leaves_or_is_no_file_is_not_told(waiter: Waiter, target: Path, mv: Mv, tmp_path: Path) -> None:
-    mv("orders", "order.json")
     waiter.begin()
-    os.rename(target / "order.json", target.parent / "processing" / "order.json")
+    os.rename(target / "shown", target.parent / "processing" / "shown")
     (tmp_path / "directory").mkdir()
     (target / "made").mkdir()
-    shutil.move(tmp_path / "directory", target / "moved")
+    shutil.move(tmp_path / "directory", target / "brought")
     assert not waiter.wait(AT_ONCE)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider
@@ -14,8 +15,6 @@ from connector.stores.memory.provider import MemoryProvider
 ORDERS, BILLS = parse_destination("queue://orders"), parse_destination("queue://bills")
 ARCHIVE = parse_destination("queue://archive")
 PRICES = parse_destination("topic://prices")
-Text = Callable[..., Message]
-"""The type of the fixture ``text``."""
 
 
 @pytest.fixture
@@ -30,12 +29,11 @@ def connection(provider: MemoryProvider) -> LocalConnection:
     return provider.connect()
 
 
-@pytest.fixture
-def text() -> Callable[..., Message]:
-    """Makes a message that the provider takes."""
+def text(body: str | bytes = "body", **headers: Any) -> Message:
+    """Returns a message that the provider takes."""
+    data = body.encode() if isinstance(body, str) else body
+    return Message(data, **{"delivery_mode": NON_PERSISTENT, **headers})
 
-    def make(body: str | bytes = "body", **headers: object) -> Message:
-        data = body.encode() if isinstance(body, str) else body
-        return Message(data, **{"delivery_mode": NON_PERSISTENT, **headers})  # type: ignore[arg-type]
 
-    return make
+def bodies(connection: LocalConnection, queue: Destination = ORDERS) -> list[bytes]:
+    return [message.body for message in connection.browse(queue)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +15,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider
-from tests.stores.memory.conftest import BILLS, ORDERS, PRICES, Text
+from tests.stores.memory.conftest import BILLS, ORDERS, PRICES, bodies, text
 from tests.waiting import wait_for, waits_in
 
 ROOM = 20_000
@@ -29,8 +28,9 @@ def small() -> MemoryProvider:
     return MemoryProvider(max_bytes=ROOM, send_timeout=0.1)
 
 
-def bodies(connection: LocalConnection) -> list[bytes]:
-    return [message.body for message in connection.browse(ORDERS)]
+@pytest.fixture
+def connection(small: MemoryProvider) -> LocalConnection:
+    return small.connect()
 
 
 def drain(connection: LocalConnection) -> int:
@@ -42,7 +42,7 @@ def drain(connection: LocalConnection) -> int:
     return count
 
 
-def test_a_message_that_never_fits_is_refused_at_once(text: Text) -> None:
+def test_a_message_that_never_fits_is_refused_at_once() -> None:
     connection = MemoryProvider(max_bytes=ROOM, send_timeout=1e6).connect()
     for messages in ([text("x" * ROOM)], [text(BIG), text(BIG)]):
         with pytest.raises(ProviderError, match=rf"queue://orders.*max_bytes \({ROOM}\).*Nothing was sent"):
@@ -53,8 +53,7 @@ def test_a_message_that_never_fits_is_refused_at_once(text: Text) -> None:
         access.prepare(ORDERS, text(BIG), "2")
 
 
-def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(small: MemoryProvider, text: Text) -> None:
-    connection = small.connect()
+def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(connection: LocalConnection) -> None:
     connection.send(ORDERS, [text(BIG)])
     begun = time.monotonic()
     with pytest.raises(ProviderError, match=r"queue://orders.*start a consumer.*Nothing was sent"):
@@ -63,7 +62,7 @@ def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(small: MemoryProvider
     assert len(bodies(connection)) == 1
 
 
-def test_a_sender_goes_on_as_soon_as_there_is_room(text: Text) -> None:
+def test_a_sender_goes_on_as_soon_as_there_is_room() -> None:
     provider = MemoryProvider(max_bytes=ROOM, send_timeout=240)
     sender, consumer = provider.connect(), provider.connect()
     sender.send(ORDERS, [text(BIG + "1")])
@@ -80,7 +79,7 @@ def test_a_sender_goes_on_as_soon_as_there_is_room(text: Text) -> None:
     assert bodies(consumer) == [BIG.encode() + b"2"]
 
 
-def test_a_sender_that_waits_ends_with_its_connection(text: Text) -> None:
+def test_a_sender_that_waits_ends_with_its_connection() -> None:
     connection = MemoryProvider(max_bytes=ROOM, send_timeout=240).connect()
     connection.send(ORDERS, [text(BIG)])
     with ThreadPoolExecutor(1) as threads:
@@ -91,18 +90,18 @@ def test_a_sender_that_waits_ends_with_its_connection(text: Text) -> None:
             sending.result(timeout=120)
 
 
-def test_who_passes_messages_on_does_not_wait_for_itself(small: MemoryProvider, text: Text) -> None:
-    connection = small.connect()
+def test_who_passes_messages_on_does_not_wait_for_itself(
+    small: MemoryProvider, connection: LocalConnection
+) -> None:
     connection.send(ORDERS, [text(BIG)])
     with MessagingConnection(small) as messaging, messaging.session(AcknowledgeMode.TRANSACTED) as session:
         got = session.consumer(ORDERS).receive_nowait()
         assert got is not None
         session.send(BILLS, got)
-    assert [message.body for message in connection.browse(BILLS)] == [BIG.encode()]
+    assert bodies(connection, BILLS) == [BIG.encode()]
 
 
-def test_preparing_again_under_one_key_needs_no_more_room(small: MemoryProvider, text: Text) -> None:
-    connection = small.connect()
+def test_preparing_again_under_one_key_needs_no_more_room(connection: LocalConnection) -> None:
     access = connection.access().open()
     for body in ("1", "2", "3"):
         prepared = access.prepare(ORDERS, text(body * 12_000), "key")
@@ -110,8 +109,7 @@ def test_preparing_again_under_one_key_needs_no_more_room(small: MemoryProvider,
     assert bodies(connection) == [b"3" * 12_000]
 
 
-def test_expired_messages_make_room_for_others(small: MemoryProvider, text: Text) -> None:
-    connection = small.connect()
+def test_expired_messages_make_room_for_others(connection: LocalConnection) -> None:
     connection.send(ORDERS, [text(BIG, expiration=1)])
     assert drain(connection) == 0
     expired = parse_destination("queue://orders~EXPIRED")
@@ -121,8 +119,7 @@ def test_expired_messages_make_room_for_others(small: MemoryProvider, text: Text
     assert list(connection.browse(expired)) == []
 
 
-def test_an_expired_message_in_a_queue_is_not_removed_for_room(small: MemoryProvider, text: Text) -> None:
-    connection = small.connect()
+def test_an_expired_message_in_a_queue_is_not_removed_for_room(connection: LocalConnection) -> None:
     connection.send(ORDERS, [text(BIG, expiration=1)])
     assert drain(connection) == 0
     claim = connection.poller(parse_destination("queue://orders~EXPIRED")).take(1, 0)
@@ -130,11 +127,11 @@ def test_an_expired_message_in_a_queue_is_not_removed_for_room(small: MemoryProv
     connection.settle([Settlement(claim, copy_to=BILLS)])
     with pytest.raises(ProviderError, match="start a consumer"):
         connection.send(ORDERS, [text(BIG)])
-    assert [message.body for message in connection.browse(BILLS)] == [BIG.encode()]
+    assert bodies(connection, BILLS) == [BIG.encode()]
 
 
-def test_many_subscriptions_share_one_body(small: MemoryProvider, text: Text) -> None:
-    connection, sender = small.connect(), small.connect()
+def test_many_subscriptions_share_one_body(small: MemoryProvider, connection: LocalConnection) -> None:
+    sender = small.connect()
     pollers = [connection.poller(TopicSubscription(PRICES)) for _ in range(5)]
     connection.send(PRICES, [text(BIG)])
     for number, poller in enumerate(pollers):
@@ -148,14 +145,13 @@ def test_many_subscriptions_share_one_body(small: MemoryProvider, text: Text) ->
     sender.send(ORDERS, [text(BIG)])
 
 
-def test_what_nobody_subscribes_to_needs_no_room(small: MemoryProvider, text: Text) -> None:
-    connection = small.connect()
+def test_what_nobody_subscribes_to_needs_no_room(connection: LocalConnection) -> None:
     connection.send(ORDERS, [text(BIG)])
     for _ in range(5):
         connection.send(PRICES, [text(BIG)])
 
 
-def test_all_room_is_there_again_when_everything_is_dealt_with(text: Text) -> None:
+def test_all_room_is_there_again_when_everything_is_dealt_with() -> None:
     connection = MemoryProvider(max_bytes=ROOM, send_timeout=0.0).connect()
     access = connection.access().open()
     for _ in range(30):  # each way that a message goes; a leak of a tenth would be seen
@@ -174,48 +170,3 @@ def test_all_room_is_there_again_when_everything_is_dealt_with(text: Text) -> No
         connection.settle([Settlement(claim, copy_to=ORDERS, properties={"connector_reason": "r" * 500})])
         assert drain(connection) == 0  # it had expired
     connection.send(ORDERS, [text("x" * (ROOM - 2_000))])
-
-
-def test_senders_and_transacted_consumers_in_threads_never_wait_for_each_other_for_ever(text: Text) -> None:
-    provider = MemoryProvider(max_bytes=ROOM, send_timeout=30)
-    count = 200
-    passed: list[bytes] = []
-    enough = threading.Event()
-
-    def send(first: int) -> None:
-        connection = provider.connect()
-        for number in range(first, count, 2):
-            connection.send(ORDERS, [text(f"{number}".ljust(3_000))])
-
-    def pass_on() -> None:
-        with MessagingConnection(provider) as messaging:
-            session = messaging.session(AcknowledgeMode.TRANSACTED)
-            orders = session.consumer(ORDERS)
-            while not enough.is_set():
-                got = orders.receive(timeout=0.05)
-                if got is not None:
-                    session.send(BILLS, got)
-                    session.commit()
-
-    def consume() -> None:
-        connection = provider.connect()
-        access = connection.access().open()
-        poller = connection.poller(BILLS)
-        while len(passed) < count:
-            claim = poller.take(1, len(passed))
-            if claim is None:
-                connection.wait(120)
-                continue
-            passed.append(access.load(claim.reference, ROOM).body)
-            connection.settle([Settlement(claim)])
-        enough.set()
-
-    with ThreadPoolExecutor(5) as threads:
-        running = [threads.submit(send, first) for first in (0, 1)]
-        running += [threads.submit(pass_on), threads.submit(pass_on), threads.submit(consume)]
-        try:
-            for one in running:
-                one.result(timeout=120)
-        finally:
-            enough.set()
-    assert sorted(int(body) for body in passed) == list(range(count))

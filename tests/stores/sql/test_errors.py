@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from connector.databases.urls import parse_url
-from connector.errors import ClaimLost, ProviderError, SettlementError
+from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.postgres import PostgresServer, new_server
+from tests.postgres import PostgresServer
 from tests.privileges import without_privileges
 from tests.stores.dropbox.steps import closed, files_limited_to
 from tests.stores.sql.conftest import ARCHIVE, ORDERS
@@ -152,27 +151,6 @@ def test_a_connection_that_is_lost_is_an_error_and_the_next_call_has_another(
     assert bodies(connection) == [b"1"]
 
 
-def test_a_server_that_was_killed_has_all_that_it_took(own_postgres: PostgresServer) -> None:
-    connection, settlement = one_claimed(
-        SqlProvider(Settings(own_postgres.url(own_postgres.make_database())))
-    )
-    connection.send(ORDERS, [Message(b"2")])
-    own_postgres.kill()
-    with pytest.raises(ProviderError):
-        connection.check()
-    own_postgres.start()
-    while True:
-        try:
-            connection.settle([settlement])
-            break
-        except SettlementError:
-            continue
-    assert (bodies(connection), bodies(connection, ORDERS)) == ([b"1"], [b"2"])
-    with pytest.raises(ClaimLost):
-        connection.settle([settlement])
-    connection.close()
-
-
 def test_no_transaction_stays_open_between_calls(database: str, postgres: PostgresServer) -> None:
     connection = SqlProvider(Settings(database)).connect("suite", "one")
     connection.send(ORDERS, [Message(str(number).encode()) for number in range(300)])
@@ -259,25 +237,3 @@ def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
 
 
 # -- the server of these tests -------------------------------------------------------------------------
-
-
-def test_a_server_leaves_no_process_and_no_file() -> None:
-    with new_server() as server:
-        assert _processes(server.directory)
-        server.kill()
-        assert _processes(server.directory) == []
-        server.start()
-    assert _processes(server.directory) == []
-    assert not server.directory.exists()
-
-
-def _processes(directory: Path) -> list[int]:
-    """Processes that work in a directory or below."""
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            if process.name.isdecimal() and Path(os.readlink(process / "cwd")).is_relative_to(directory):
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found

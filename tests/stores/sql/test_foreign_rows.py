@@ -6,7 +6,6 @@ import contextlib
 import json
 import sqlite3
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,8 +19,7 @@ from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.stores.sql.conftest import program
-from tests.stores.sql.emptied import EmptiedDatabase
+from tests.stores.sql.conftest import EmptiedDatabase, program
 from tests.tables import Table, rows
 
 ORDERS, ERROR = parse_destination("orders"), parse_destination("error")
@@ -44,44 +42,31 @@ def connect(url: str, instance: str = "one") -> LocalConnection:
 
 def insert_all(url: str) -> int:
     """Inserts each of the bad messages into SQLite. Returns their number."""
-    for _, message, reference in (*BAD, *BAD_IN_SQLITE):
-        insert(url, message, reference)
+    for _, columns in (*BAD, *BAD_IN_SQLITE):
+        insert(url, **columns)
     return len(BAD) + len(BAD_IN_SQLITE)
 
 
-def insert(url: str, message: dict[str, str], reference: dict[str, str] | None = None) -> None:
-    """Inserts a message as another program does. The values are SQL."""
-    message = {"body": "CAST('bad' AS BLOB)", **message}
+def insert(url: str, **columns: str) -> None:
+    """Inserts a message as another program does. Values are SQL. ``r_`` = of the reference."""
+    message = {"body": "CAST('bad' AS BLOB)", **columns}
     if url.startswith("postgresql"):
         message["body"] = message["body"].replace("CAST('bad' AS BLOB)", "convert_to('bad', 'UTF8')")
-    reference = {"channel": "'queue://orders'", "priority": "9", **(reference or {})}
+    reference = {"channel": "'queue://orders'", "priority": "9"}
+    for name in [name for name in message if name.startswith("r_")]:
+        reference[name.removeprefix("r_")] = message.pop(name)
     with program(url) as connection:
-        columns, values = ", ".join(message), ", ".join(message.values())
-        made = f"INSERT INTO message ({columns}) VALUES ({values}) RETURNING id"
+        names, values = ", ".join(message), ", ".join(message.values())
+        made = f"INSERT INTO message ({names}) VALUES ({values}) RETURNING id"
         number = connection.exec_driver_sql(made.replace("%", "%%")).scalar_one()
-        columns, values = ", ".join(reference), ", ".join(reference.values())
-        sent = f"INSERT INTO message_reference (message, {columns}) VALUES ({number}, {values})"
+        names, values = ", ".join(reference), ", ".join(reference.values())
+        sent = f"INSERT INTO message_reference (message, {names}) VALUES ({number}, {values})"
         connection.exec_driver_sql(sent.replace("%", "%%"))
 
 
-class Bad(NamedTuple):
-    """A message that another program has written badly.
-
-    Args:
-        reason: of its failure. Empty = it can be read all the same.
-        message, reference: the columns, as SQL.
-    """
-
-    reason: str
-    message: dict[str, str]
-    reference: dict[str, str]
-
-
-def bad(reason: str, **columns: str) -> Bad:
-    """The columns of the reference begin with ``r_``."""
-    of_reference = {name.removeprefix("r_"): text for name, text in columns.items() if name.startswith("r_")}
-    of_message = {name: text for name, text in columns.items() if not name.startswith("r_")}
-    return Bad(reason, of_message, of_reference)
+def bad(reason: str, **columns: str) -> tuple[str, dict[str, str]]:
+    """Returns the columns of a bad message, and the reason of its failure. Empty = it can be read."""
+    return reason, columns
 
 
 # All databases take these.
@@ -184,11 +169,11 @@ def test_only_a_message_that_another_program_has_written_badly_fails(url: str) -
     provider.connect().close()
     database = EmptiedDatabase(url)
     with Table() as table:
-        for reason, message, reference in cases:
-            with table.row(message, reference):
+        for reason, columns in cases:
+            with table.row(columns):
                 database.empty()
                 connection = provider.connect("suite", "one")
-                insert(url, message, reference)
+                insert(url, **columns)
                 check_that_only_this_message_fails(connection, reason)
                 connection.close()
     database.close()
@@ -213,7 +198,7 @@ def test_a_selector_is_evaluated_beside_bad_messages(root: Path, selector: str) 
 
 def test_the_database_leaves_messages_with_half_a_surrogate_to_the_engine(url: str) -> None:
     connection = connect(url)
-    insert(url, {"headers": r"""'{"JMSType": "\ud800"}'"""})
+    insert(url, headers=r"""'{"JMSType": "\ud800"}'""")
     connection.send(ORDERS, [Message(b"good", type="T")])
     claims = connection.poller(ORDERS, selector="JMSType = 'T'").claim(1, range(9))
     assert [claim.headers().type for claim in claims] == ["T"]
@@ -229,7 +214,7 @@ def test_a_body_that_is_a_text_counts_as_its_bytes(sqlite: str) -> None:
         "CAST(x'ff' AS TEXT)": b"\xff",
     }
     for body in bodies:
-        insert(sqlite, {"body": body})
+        insert(sqlite, body=body)
     expected = [*bodies.values()]
     poller = connection.poller(ORDERS)
     assert [message.body for message in connection.browse(ORDERS)] == expected
@@ -258,7 +243,7 @@ def test_bad_messages_are_taken_over_and_put_in_progress(sqlite: str) -> None:
 def test_a_reference_without_its_message_holds_up_nothing(url: str) -> None:
     connection = connect(url)
     for _ in range(3):
-        insert(url, {})
+        insert(url)
     with program(url) as other:
         other.exec_driver_sql("DELETE FROM message")
     connection.send(ORDERS, [Message(b"good", priority=1)])
@@ -292,8 +277,6 @@ _cells = st.one_of(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20),
     st.dictionaries(_names | st.text(), _values, max_size=4).map(json.dumps),
 )
-
-
 _properties = st.dictionaries(st.text(), _values, max_size=4).map(json.dumps)
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -27,11 +26,11 @@ from connector.messaging.settlement import Settlement
 from connector.stores.engine.poller import LocalPoller
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
+from tests.database_page import STATEMENTS
 from tests.stores.sql.conftest import program
 from tests.waiting import now_ms, wait_for
 
 ORDERS, NOTES, BUSY = (parse_destination(name) for name in ("orders", "notes", "busy"))
-PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/database.md").read_text("utf-8")
 
 
 @contextmanager
@@ -81,13 +80,12 @@ def test_the_group_of_what_another_program_sends_is_found(url: str) -> None:
 
 
 def test_the_page_shows_who_holds_which_group(url: str) -> None:
-    (query,) = re.findall(r"```sql name=groups\n(.*?)```", PAGE, re.DOTALL)
     with clients(url, 2) as (one, other):
         send(one, "a1", "a2", "b1", "c1")
         one.poller(ORDERS).claim(1, range(2))
         other.poller(ORDERS, NOTES).claim(1, range(1))
         with program(url) as another:
-            rows = another.exec_driver_sql(query).fetchall()
+            rows = another.exec_driver_sql(STATEMENTS["groups"]).fetchall()
         assert [tuple(row) for row in rows] == [("a", one.client_id, 2), ("b", other.client_id, 1)]
 
 
@@ -119,7 +117,9 @@ def test_two_claims_at_one_moment_take_no_two_messages_of_a_group(
         threads[0].start()
         assert reached.wait(120)
         threads[1].start()
-        _await_waiting(database)
+        waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        with program(database, isolation_level="AUTOCOMMIT") as another:
+            wait_for(lambda: another.exec_driver_sql(waits).scalar_one(), what="the other waits for a lock")
         send(beside, "d1")
         beside.settle([Settlement(settled)])
         assert bodies(beside, beside.poller(ORDERS).claim(2, range(1))) == ["a2"], "not by group"
@@ -128,13 +128,6 @@ def test_two_claims_at_one_moment_take_no_two_messages_of_a_group(
             thread.join(120)
         assert found["one"] == ["a1"]
         assert found["other"] == ["b1", "b2", "d1"]
-
-
-def _await_waiting(url: str) -> None:
-    """Waits until a transaction waits for the lock of another."""
-    waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    with program(url, isolation_level="AUTOCOMMIT") as another:
-        wait_for(lambda: another.exec_driver_sql(waits).scalar_one(), 120, "somebody waits for a lock")
 
 
 @pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
@@ -204,35 +197,34 @@ def test_many_clients_keep_the_order_of_each_group(url: str, selector: str) -> N
         chance = random.Random(number)
         poller = client.poller(ORDERS, selector=selector, by_group=True)
         cycle = 0
-        while not ended.is_set():
-            cycle += 1
-            claims = poller.claim(cycle, range(chance.randint(1, 9)))
-            found = bodies(client, claims)
-            groups = {name[0] for name in found}
-            with guard:
-                overlaps.extend(
-                    f"{group}: {at_work[group]} and {number}" for group in groups & at_work.keys()
+        try:
+            while not ended.is_set():
+                cycle += 1
+                claims = poller.claim(cycle, range(chance.randint(1, 9)))
+                found = bodies(client, claims)
+                groups = {name[0] for name in found}
+                with guard:
+                    overlaps.extend(
+                        f"{group}: {at_work[group]} and {number}" for group in groups & at_work.keys()
+                    )
+                    at_work.update(dict.fromkeys(groups, number))
+                settled = chance.randint(0, len(claims))
+                with guard:
+                    for name in found[:settled]:
+                        done[name[0]].append(name)
+                    for group in groups:
+                        del at_work[group]
+                    if sum(map(len, done.values())) >= len(names):
+                        ended.set()
+                client.settle(
+                    [Settlement(claim, give_back=place >= settled) for place, claim in enumerate(claims)]
                 )
-                at_work.update(dict.fromkeys(groups, number))
-            settled = chance.randint(0, len(claims))
-            with guard:
-                for name in found[:settled]:
-                    done[name[0]].append(name)
-                for group in groups:
-                    del at_work[group]
-                if sum(map(len, done.values())) >= len(names):
-                    ended.set()
-            client.settle(
-                [Settlement(claim, give_back=place >= settled) for place, claim in enumerate(claims)]
-            )
+        finally:
+            ended.set()  # all end where one fails
 
-    with clients(url, 4) as made:
+    with clients(url, 4) as made, ThreadPoolExecutor() as threads:
         send(made[0], *names)
-        threads = [threading.Thread(target=work, args=(client, n)) for n, client in enumerate(made)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
+        list(threads.map(work, made, range(4)))
     assert overlaps == []
     assert {group: found for group, found in done.items() if found != sorted(found)} == {}
     assert sorted(name for found in done.values() for name in found) == sorted(names)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -64,13 +63,6 @@ def test_older_tables_are_migrated_with_their_messages(filled: str, monkeypatch:
     connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
     assert sorted(message.body for message in connection.browse(ARCHIVE)) == [b"1", b"2"]
     connection.close()
-
-
-def test_new_tables_are_of_the_latest_version(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, TO_NEXT, TO_LAST)
-    url = f"sqlite:///{root}/new.db"
-    SqlProvider(Settings(url)).connect().close()
-    assert read(url, "SELECT version FROM schema_version") == [(VERSION + 2,)]
 
 
 def test_a_migration_that_fails_changes_nothing(filled: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -18,7 +17,7 @@ from connector.testing.provider import ProviderSuite
 from connector.testing.state import StateStoreSuite
 from tests.postgres import PostgresServer
 from tests.stores.conftest import new_root
-from tests.stores.sql.emptied import EmptiedDatabase
+from tests.stores.sql.conftest import EmptiedDatabase
 
 
 class _Suite(ProviderSuite):
@@ -88,7 +87,11 @@ class TestPostgres(_Suite):
         return postgres.url(postgres.make_database())
 
 
-class _StateSuite(StateStoreSuite):
+class TestState(StateStoreSuite):
+    @pytest.fixture
+    def provider(self, url: str) -> SqlProvider:
+        return SqlProvider(Settings(url))
+
     @pytest.fixture
     def open_store(self, provider: SqlProvider) -> Callable[[], StateStore]:
         return lambda: provider.state("suite")
@@ -105,15 +108,3 @@ class _StateSuite(StateStoreSuite):
             connection.close()
 
         return publish
-
-
-class TestState(_StateSuite):
-    @pytest.fixture
-    def provider(self, root: Path) -> SqlProvider:
-        return SqlProvider(Settings(f"sqlite:///{root}/messages.db"))
-
-
-class TestPostgresState(_StateSuite):
-    @pytest.fixture
-    def provider(self, database: str) -> SqlProvider:
-        return SqlProvider(Settings(database))

@@ -8,7 +8,6 @@ import pickle
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import text
@@ -28,13 +27,12 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.process
 
 LEASE = 1.0
-LONG_LEASE = 60.0
 StartTask = Callable[..., RunningTask]
 AT_WORK = {1: CycleJournal(done={0: [0]}, begun={0: 1, 1: 1}, at_work={1: 1})}
 """A batch of which the first event is done and the second has begun."""
 
 
-def open_on(url: str, lease: float = LONG_LEASE) -> PostgresState:
+def open_on(url: str, lease: float = 60.0) -> PostgresState:
     settings = Settings(url, lease=lease)
     database = MessageDatabase(settings)
     database.prepare(make=True)
@@ -282,20 +280,13 @@ os._exit(0)  # as one that is killed
 """
 
 
-@contextmanager
-def holder_elsewhere(url: str, lease: float) -> Iterator[PipedProcess]:
-    """A process of another machine that has the name ``a``."""
-    with PipedProcess(url, lease, script=HOLDER) as holder:
-        assert holder.stdout.readline() == "ready\n"
-        execute(url, f"UPDATE process SET machine = 'another', host = 'far' WHERE pid = {holder.pid}")
-        yield holder
-
-
 def test_the_name_of_an_instance_on_another_machine_is_refused_until_it_has_died(
     database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_on(database)
-    with holder_elsewhere(database, LEASE) as holder:
+    with PipedProcess(database, LEASE, script=HOLDER) as holder:
+        assert holder.stdout.readline() == "ready\n"
+        execute(database, f"UPDATE process SET machine = 'another', host = 'far' WHERE pid = {holder.pid}")
         said = f"'a' runs already: process {holder.pid} on far; give this one"
         with pytest.raises(ProviderError, match=said):
             store.instance("a")
