@@ -70,9 +70,10 @@ def test_an_acknowledgement_is_of_one_message_or_of_all_that_the_session_has_del
     fill(connection, "bill", to="bills")
     session = connection.session(mode)
     next_of(session.consumer("bills"))
-    second = take(session, 2)[1]
+    _, second, *_ = take(session, 2 if mode is CLIENT else 3)
     second.acknowledge()
-    take(session, 1)
+    if mode is CLIENT:
+        take(session, 1)
     second.acknowledge()
     session.close()
     with pytest.raises(SessionStateError, match="closed"):
