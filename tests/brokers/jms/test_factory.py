@@ -15,7 +15,7 @@ import pytest
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.naming import Destinations, Naming
 from connector.errors import UnknownDestination
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from tests.tables import Table
 
 _RUN: Final = """
@@ -131,45 +131,23 @@ class Names:
         return found, "" if found else "there is no such name"
 
 
-def looked_up() -> tuple[Names, Destinations]:
+def test_a_destination_is_looked_up_once_and_one_of_a_message_or_of_the_adapter_need_not_be_there() -> None:
     names: Any = Names()
-    return names, Destinations(None, SimpleNamespace(Queue=Queue, Topic=SimpleNamespace), names)
+    destinations = Destinations(None, SimpleNamespace(Queue=Queue, Topic=SimpleNamespace), names)
 
+    def find(name: str) -> Any:
+        return destinations.find(Destination("queue", name))
 
-def queue(name: str) -> Destination:
-    return parse_destination(f"queue://{name}")
-
-
-def test_a_destination_is_looked_up_once() -> None:
-    names, destinations = looked_up()
-    assert isinstance(destinations.find(queue("orders")), Queue)
-    assert destinations.find(queue("orders")) is destinations.find(queue("orders"))
-    assert names.asked == ["orders"]
-
-
-def test_a_destination_of_the_configuration_has_to_be_there() -> None:
-    names, destinations = looked_up()
-    for _ in range(2):  # it may come later
-        with pytest.raises(
-            UnknownDestination, match="queue://nope is not found in JNDI: there is no such name"
-        ):
-            destinations.find(queue("nope"))
-    assert names.asked == ["nope", "nope"]
-    with pytest.raises(UnknownDestination, match=r"queue://other .*: there is a java\.lang\.String"):
-        destinations.find(queue("other"))
-
-
-def test_a_destination_of_a_message_and_a_queue_of_the_adapter_need_not_be_there() -> None:
-    names, destinations = looked_up()
+    destinations.tell("queue://orders", object())  # a message cannot stand in for a name of JNDI
+    assert isinstance(find("orders"), Queue)
+    assert find("orders") is find("orders")
     java = object()
     for _ in range(2):
         destinations.tell("queue://answers", java)
-        assert destinations.find(queue("answers")) is java
-        assert destinations.find(queue("connector.demo.commits")) is None
-    assert names.asked == ["answers", "connector.demo.commits"]
-
-
-def test_a_message_cannot_stand_in_for_a_name_of_jndi() -> None:
-    _, destinations = looked_up()
-    destinations.tell("queue://orders", object())
-    assert isinstance(destinations.find(queue("orders")), Queue)
+        assert find("answers") is java
+        assert find("connector.demo.commits") is None
+        with pytest.raises(UnknownDestination, match="nope is not found in JNDI: there is no such name"):
+            find("nope")  # one of the configuration, which may come later
+    with pytest.raises(UnknownDestination, match=r"queue://other .*: there is a java\.lang\.String"):
+        find("other")
+    assert names.asked == ["orders", "answers", "connector.demo.commits", "nope", "nope", "other"]
