@@ -16,7 +16,8 @@ from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
 from connector.testing.pipeline import InProcessPipeline
 from tests.brokers.engine.provider import LentProvider
-from tests.brokers.engine.world import await_file, deploy, ids, pending, running, seen, send, stored
+from tests.brokers.engine.world import deploy, ids, pending, running, seen, send, stored
+from tests.waiting import wait_for
 
 
 def drain_again(adapter: InProcessAdapter) -> None:
@@ -335,7 +336,7 @@ def test_a_message_of_a_running_event_waits_until_the_other_instance_has_its_out
     sent = send(provider, "", "wait")
     first = threading.Thread(target=adapter.poll)
     first.start()
-    await_file(deployment, "waits")
+    wait_for((deployment.directory / "waits").exists, what="the process of the second event waits")
     break_connections(provider)
     other = deploy(tmp_path / "two", instance="two")
     other.write("go", "")

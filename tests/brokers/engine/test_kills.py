@@ -22,11 +22,12 @@ pytestmark = pytest.mark.process
 BATCH = 10
 DRAIN = """
 import sys
-from pathlib import Path
+from connector.config.loading import load
+from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine.server import SocketProvider
-from tests.brokers.engine.world import reopen, running
 
-with running(reopen(Path(sys.argv[1])), SocketProvider(*sys.argv[2:])) as adapter:
+configuration, provider = load(in_process=True), SocketProvider(*sys.argv[1:])
+with InProcessAdapter(configuration, provider, isolated=True, parallelism=2) as adapter:
     adapter.drain()
 """
 Run = Callable[..., int]
@@ -42,8 +43,8 @@ def run(root: Path, tmp_path: Path, provider: LentProvider) -> Iterator[Run]:
     with serving(provider.broker, root / "socket"):
 
         def run(fault: str = "") -> int:
-            given = tmp_path, root / "state", root / "socket"
-            with PipedProcess(*given, script=DRAIN, CONNECTOR_FAULT=fault) as process:
+            given = root / "state", root / "socket"
+            with PipedProcess(*given, cwd=tmp_path, script=DRAIN, CONNECTOR_FAULT=fault) as process:
                 _, errors = process.communicate(timeout=120)
             wait_for(lambda: all(one.ended for one in provider.broker.connections), what="the rollback")
             assert process.returncode in (0, -9), errors
