@@ -48,15 +48,6 @@ def test_9_1_3_of_threads_that_send_at_once_each_keeps_its_own_order(world: Worl
     assert [having(receiver, name) for name in "abc"] == [NUMBERS] * 3
 
 
-def test_9_1_4_of_processes_that_send_at_once_each_keeps_its_own_order(world: World) -> None:
-    there = world.open().queue("orders")
-    for number in NUMBERS:
-        world.send(f"here {number}")
-        world.send(f"there {number}", to=there)
-    receiver = world.add()
-    assert having(receiver, "here") == having(receiver, "there") == NUMBERS
-
-
 @ON_DISK
 def test_9_3_each_reliability_class_keeps_its_own_order(world: World) -> None:
     for number in NUMBERS:

@@ -274,9 +274,7 @@ def test_a_property_that_jms_defines_has_its_type_at_every_edge(
                     edge()
 
 
-def test_python_gives_a_property_the_type_that_jms_defines(
-    providers: dict[str, MessagingConnection],
-) -> None:
+def test_python_gives_a_property_the_type_that_jms_defines(providers: dict[str, MessagingConnection]) -> None:
     for connection in providers.values():
         session = connection.session()
         session.producer("of python").send("x", properties={"JMSXGroupSeq": 5, "JMSXRcvTimestamp": 5})

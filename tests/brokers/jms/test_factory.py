@@ -68,22 +68,14 @@ _RECIPES: Final = [
         "properties.MaximumFractionDigit: java.text.DecimalFormat has no property .*"
         "did you mean 'MaximumFractionDigits'.*GroupingSize, GroupingUsed, ",
     ),
-    (
-        of_format("MaximumFractionDigits", "hush"),
-        "",
-        "FractionDigits: the value is not a whole number",
-    ),
+    (of_format("MaximumFractionDigits", "hush"), "", "FractionDigits: the value is not a whole number"),
     (of_format("GroupingUsed", "7"), "", "properties.GroupingUsed: the value is not true or false"),
     (of_format("decimals.x", "7"), "", "has no property 'decimals'"),
     (of("java.net.URLStreamHandlerFactory"), "", "has no constructor without arguments"),
     (of("java.lang.Object", url="amqp://h:1"), "", "neither a constructor nor a setter"),
     (of(_DATE, url="amqp://me:hush@h:1"), "", "java.util.Date does not take the url"),
     (of("org.apache.activemq.ActiveMQConnectionFactory", url="x"), "", "org.apache.activemq:activemq-client"),
-    (
-        {"naming": [_SECRET, "jms/cf"]},
-        "",
-        "^ConnectionFactoryName: 'jms/cf' is not found in JNDI: Need to",
-    ),
+    ({"naming": [_SECRET, "jms/cf"]}, "", "^ConnectionFactoryName: 'jms/cf' is not found in JNDI: Need to"),
     ({"naming": [_NO_FILES, "cf"]}, "", "add com.sun.messaging.mq:fscontext to packages"),
 ]
 """Recipes, methods of the factory, and what the last method returns or why the factory cannot be made."""
