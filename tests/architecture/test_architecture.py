@@ -71,9 +71,10 @@ def _imports(name: str) -> set[str]:
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.module, f"{name} imports by a relative name"
-            wholes = (f"{node.module}.{alias.name}" for alias in node.names)
-            found.update(whole if whole in MODULES else node.module for whole in wholes)
+            assert node.level == 0, f"{name} imports by a relative name"
+            base = str(node.module)
+            wholes = (f"{base}.{alias.name}" for alias in node.names)
+            found.update(whole if whole in MODULES else base for whole in wholes)
     return found
 
 

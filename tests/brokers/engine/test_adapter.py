@@ -5,7 +5,6 @@ The broker is a stand-in in this process, because no server can be started here.
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from connector.testing.deployment import Deployment, InProcessAdapter
 from connector.testing.pipeline import InProcessPipeline
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy, ids, pending, running, seen, send, stored
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 
 def drain_again(adapter: InProcessAdapter) -> None:
@@ -282,11 +281,8 @@ def test_two_instances_share_what_waits_and_settle_each_message_once(
         with InProcessAdapter(configuration, provider, isolated=True, parallelism=2) as adapter:
             adapter.drain()
 
-    threads = [threading.Thread(target=drain, args=(name,)) for name in ("one", "two")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for draining in [beside(drain, name) for name in ("one", "two")]:
+        draining.result(120)
     assert sorted(map(str, ids(provider, "archive") + ids(provider, "error"))) == sorted(sent)
     assert (len(ids(provider, "crm")), ids(provider, "customers")) == (40, [])
 
@@ -310,8 +306,7 @@ def test_a_message_of_a_running_event_waits_until_the_other_instance_has_its_out
 ) -> None:
     """The connection of the first instance breaks while its process works."""
     sent = send(provider, "", "wait")
-    first = threading.Thread(target=adapter.poll)
-    first.start()
+    first = beside(adapter.poll)
     wait_for((deployment.directory / "waits").exists, what="the process of the second event waits")
     break_connections(provider)
     other = deploy(tmp_path / "two", instance="two")
@@ -320,7 +315,7 @@ def test_a_message_of_a_running_event_waits_until_the_other_instance_has_its_out
         assert second.poll().settled == 0
         assert stored(other) == []
         deployment.write("go", "")
-        first.join()
+        first.result(120)
         adapter.stop()
         adapter.start()
         second.drain()

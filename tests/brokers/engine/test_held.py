@@ -23,11 +23,10 @@ from tests.brokers.engine.world import deploy, ids, running, seen, send, stored
 
 ORDERS = parse_destination("queue://orders")
 HELD = "connector.shop.held"
-_LIMITS = [1, 2, 3, 10]
 
 
-def limited(root: Path, limit: int, **options: Any) -> LentProvider:
-    provider = LentProvider(root / "state", redelivery_limit=limit, **options)
+def limited(root: Path, limit: int) -> LentProvider:
+    provider = LentProvider(root / "state", redelivery_limit=limit)
     provider.broker.limit = limit
     return provider
 
@@ -67,7 +66,7 @@ def facts(claim: Claim) -> list[Any]:
     return [*identity, claim.group_id, str(claim.destination), claim.delivery_count, *given]
 
 
-@pytest.mark.parametrize("limit", _LIMITS)
+@pytest.mark.parametrize("limit", [1, 2, 3, 10])
 def test_what_goes_back_again_and_again_stays_out_of_the_dead_letters(root: Path, limit: int) -> None:
     provider = limited(root, limit)
     sent = put(provider, "a", "b", "c")
