@@ -152,9 +152,9 @@ class QueueMachine(ChannelMachine):
         return sorted((i for i, found in self.state.items() if found is state), key=self.place)
 
     def after_sending(self, *priorities: int) -> None:
-        """An attempt has been made if somebody may want what was sent."""
+        """An attempt has been made if something was sent that somebody may want."""
         self.learn()
-        if self.attached - {"picky"} or (self.attached and max(priorities, default=0) >= 5):
+        if priorities and (self.attached - {"picky"} or (self.attached and max(priorities) >= 5)):
             self.nothing_deliverable_is_left()
 
     def nothing_deliverable_is_left(self) -> None:

@@ -65,6 +65,22 @@ def test_6_2_1_an_early_acknowledgement_may_be_transacted(world: World, ends: st
     assert world.queue.browse() == []
 
 
+def test_6_2_1_what_is_acknowledged_in_an_open_transaction_comes_again_only_where_it_was_given_back(
+    world: World,
+) -> None:
+    bills, transaction = world.channels.queue("bills"), world.channels.transaction()
+    receiver = world.add(Recorder(answer=False))
+    world.send("order")
+    world.queue.acknowledge(receiver.ids[0], "r", transaction)
+    world.send("bill", transaction=transaction, to=bills)
+    world.queue.redeliver(receiver)
+    assert receiver.bodies == ["order"]
+    world.queue.close()  # gives back what was delivered
+    with pytest.raises(TransactionRolledBack, match="came again"):
+        transaction.commit()
+    assert (bills.browse(), texts(world.queue.messages(NEW))) == ([], ["order"])
+
+
 def test_a_transaction_spans_channels(world: World) -> None:
     bills, copies = world.channels.queue("bills"), world.channels.queue("copies")
     receiver = world.add(Recorder(answer=False))
