@@ -165,7 +165,9 @@ def test_7_6_browse_takes_a_filter_and_7_7_a_state_tells_whether_there_are_messa
     assert (world.queue.has_messages(NEW), world.queue.has_messages(DELIVERED)) == (True, False)
 
 
-def test_7_a_closed_channel_takes_nothing(world: World) -> None:
+def test_7_a_closed_channel_takes_nothing_and_a_name_of_a_part_of_a_queue_is_no_channel(world: World) -> None:
+    with pytest.raises(DestinationError, match="a view of"):
+        world.channels.queue("orders~EXPIRED")
     queue = world.queue
     queue.close()
     queue.close()
@@ -190,11 +192,6 @@ def test_7_a_receiver_is_told_that_delivery_goes_on_later_and_cannot_close_its_c
     world.send("1")
     assert (told[0], len(told), receiver.bodies) == (False, 2, ["1"])
     assert world.queue.deliver() is True
-
-
-def test_7_a_name_that_shows_a_part_of_a_queue_is_no_channel(world: World) -> None:
-    with pytest.raises(DestinationError, match="a view of"):
-        world.channels.queue("orders~EXPIRED")
 
 
 # -- 8 Filters ---------------------------------------------------------------------------------------

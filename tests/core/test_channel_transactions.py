@@ -71,10 +71,14 @@ def test_6_2_1_what_is_acknowledged_in_an_open_transaction_comes_again_only_wher
     bills, transaction = world.channels.queue("bills"), world.channels.transaction()
     receiver = world.add(Recorder(answer=False))
     world.send("order")
+    with world.channels.transaction() as rolled_back:
+        world.queue.acknowledge(receiver.ids[0], "r", rolled_back)
+        rolled_back.rollback()
+    assert world.queue.redeliver(receiver) is False
     world.queue.acknowledge(receiver.ids[0], "r", transaction)
     world.send("bill", transaction=transaction, to=bills)
     world.queue.redeliver(receiver)
-    assert receiver.bodies == ["order"]
+    assert receiver.bodies == ["order"] * 2
     world.queue.close()  # gives back what was delivered
     with pytest.raises(TransactionRolledBack, match="came again"):
         transaction.commit()

@@ -25,7 +25,6 @@ from connector.stores.engine.connection import LocalConnection
 
 ORDERS = parse_destination("queue://orders")
 PRICES = parse_destination("topic://prices")
-SUBSCRIBERS = [TopicSubscription(PRICES, name, durable=True, shared=True) for name in ("audit", "books")]
 
 
 @dataclass
@@ -77,8 +76,8 @@ def connected(root: Path, *, durable: bool) -> Iterator[LocalConnection]:
     provider = DropboxProvider(root, create=True, durable=durable)
     with closing(provider.connect()) as connection:
         provider.layout.ensure(ORDERS)
-        for subscription in SUBSCRIBERS:
-            connection.poller(subscription).close()
+        for name in ("audit", "books"):
+            connection.poller(TopicSubscription(PRICES, name, durable=True, shared=True)).close()
         yield connection
 
 

@@ -96,10 +96,7 @@ class ClientConnection(contract.BrokerConnection):
         return ClientSession(self._connection.broker, self._connection.session())
 
     def browse(
-        self,
-        queue: Destination,
-        selector: str,
-        unreadable: Callable[[Message, str], object] | None = None,
+        self, queue: Destination, selector: str, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
         if queue.name not in self._connection.broker.queues:
             raise UnknownDestination(f"there is no {queue}")

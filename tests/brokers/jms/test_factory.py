@@ -41,8 +41,6 @@ for recipe, shown in json.loads(sys.argv[1]):
 """Prints what a method of each factory returns, or why the factory cannot be made."""
 _SECRET: Final = {"java.naming.security.credentials": "hush"}
 _NO_FILES: Final = {**_SECRET, "java.naming.factory.initial": "com.sun.jndi.fscontext.hush"}
-
-
 _DATE: Final = "java.util.Date"
 
 
