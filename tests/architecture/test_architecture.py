@@ -66,19 +66,15 @@ def tree_of(name: str) -> ast.Module:
 
 def _imports(name: str) -> set[str]:
     """Everything that a module imports, wherever in it; names of modules where they are ours."""
-    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
     found: set[str] = set()
     for node in ast.walk(tree_of(name)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parents = package.split(".")
-                base = ".".join([*parents[: len(parents) - node.level + 1], *([base] if base else [])])
-            for alias in node.names:
-                whole = f"{base}.{alias.name}"
-                found.add(whole if whole in MODULES else base)
+            assert node.level == 0, f"{name} imports by a relative name"
+            base = str(node.module)
+            wholes = (f"{base}.{alias.name}" for alias in node.names)
+            found.update(whole if whole in MODULES else base for whole in wholes)
     return found
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -33,42 +32,6 @@ def test_the_server_has_one_thread_and_nothing_open_that_a_child_could_share() -
         assert len(os.listdir(f"/proc/{server}/task")) == 1
         opened = [os.readlink(f"/proc/{server}/fd/{number}") for number in os.listdir(f"/proc/{server}/fd")]
     assert len(opened) == 4, f"three streams and the channel to the tests: {opened}"
-
-
-def test_a_script_has_arguments_streams_and_a_main_module_of_its_own() -> None:
-    script = """
-import sys
-value = 1
-def text():
-    return f"{sys.argv} {value} {__name__} {input()}"
-assert set(vars(sys.modules["__main__"])) >= {"value", "text"}
-assert "ForkedProcess" not in globals()
-print(text())
-print("wrong", file=sys.stderr)
-sys.exit(3)
-"""
-    with PipedProcess("a", 2, script=script) as child:
-        assert child.poll() is None
-        assert child.communicate("line\n") == ("['-c', 'a', '2'] 1 __main__ line\n", "wrong\n")
-        assert child.communicate() == ("['-c', 'a', '2'] 1 __main__ line\n", "wrong\n")
-    assert child.returncode == 3
-
-
-def test_a_script_finds_the_modules_of_its_own_path_and_its_directory(tmp_path: Path) -> None:
-    for name in ("named", "here"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / f"module_{name}.py").touch()
-    script = "import module_named, module_here, connector, os; print(os.environ['WORD'])"
-    path = os.pathsep.join([str(tmp_path / "named"), str(Path(__file__).parents[2])])
-    done = PipedProcess(cwd=tmp_path / "here", script=script, PYTHONPATH=path, WORD="word")
-    assert done.communicate() == ("word\n", "")
-
-
-def test_an_error_of_a_script_is_on_its_standard_error_and_its_status_is_1() -> None:
-    done = PipedProcess(script="raise ValueError('wrong')")
-    output, errors = done.communicate()
-    assert (done.returncode, output) == (1, "")
-    assert errors.endswith("ValueError: wrong\n")
 
 
 def test_a_fault_is_of_one_script_alone() -> None:

@@ -27,9 +27,7 @@ def _members(body: list[ast.stmt]) -> dict[str, ast.AST]:
             found.update({one.asname or one.name: node for one in node.names})
         elif isinstance(node, ast.Assign):
             found.update({one.id: node for one in node.targets if isinstance(one, ast.Name)})
-            if "__all__" in found and isinstance(
-                node.value, ast.List
-            ):  # also names that are loaded on first use
+            if "__all__" in found and isinstance(node.value, ast.List):  # also names that are loaded later
                 found |= {name: node for name in ast.literal_eval(node.value) if name not in found}
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found[node.target.id] = node
@@ -54,12 +52,10 @@ def _is_member(module: str, names: list[str], inside: ast.ClassDef | None = None
         return not rest or _is_member(f"{module}.{name}", rest)
     if isinstance(node, ast.ImportFrom):
         target = f"{node.module}.{name}"
+        if target in MODULES:
+            return not rest or _is_member(target, rest)
         if node.module in MODULES:
-            return (
-                _is_member(node.module, names)
-                if target not in MODULES
-                else not rest or _is_member(target, rest)
-            )
+            return _is_member(node.module, names)
         return not rest  # a name of another distribution
     if isinstance(node, ast.ClassDef) and rest:
         return _is_member(module, rest, node)

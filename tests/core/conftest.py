@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,32 +23,25 @@ IN_MEMORY = pytest.mark.parametrize("world", ["memory"], indirect=True)
 
 
 class Watched:
-    """A real provider that remembers its connections, so that a test can let one of them die."""
+    """A real provider that remembers its latest connection, so that a test can let it die."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self.capabilities: Capabilities = provider.capabilities
-        self.connections: list[Connection] = []
         self.killed = False
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> Connection:
-        connection = self._provider.connect(application, instance, client_id=client_id, origin=origin)
-        self.connections.append(connection)
-        return connection
+        self._latest = self._provider.connect(application, instance, client_id=client_id, origin=origin)
+        return self._latest
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider, name)
 
     def kill_latest(self) -> None:
         """The latest connection ends as if its process had died: others may take over what it had."""
-        self.kill(self.connections[-1:])
-
-    def kill(self, connections: Sequence[Connection]) -> None:
-        """Some connections end as if their process had died."""
-        for connection in connections:
-            connection.abandon()
+        self._latest.abandon()
         self.killed = True
 
 

@@ -11,8 +11,7 @@ from connector.core.connection import MessagingConnection
 from connector.core.session import CoreSession
 from connector.errors import ClaimLost, ProviderError, SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
-from tests.core.conftest import Connect, Obstacle, Watched, fill, next_of, rest
-from tests.tables import Table
+from tests.core.conftest import Connect, Obstacle, Watched, fill, next_of, rest, shown
 from tests.waiting import wait_for
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
@@ -25,11 +24,6 @@ def take(session: CoreSession, number: int) -> list[ReceivedMessage]:
     return [message for message in found if message is not None]
 
 
-def there(session: CoreSession) -> list[str]:
-    """What a browser shows: nothing that was acknowledged."""
-    return [message.value for message in session.browser("orders")]
-
-
 # -- AUTO and DUPS_OK ------------------------------------------------------------------------------
 
 
@@ -38,9 +32,9 @@ def test_dups_ok_acknowledges_later_than_receive_returns(connection: MessagingCo
     fill(connection, *map(str, range(100)))
     session = connection.session(DUPS_OK)
     take(session, 1)
-    assert len(there(session)) == 100
+    assert len(shown(connection)) == 100
     take(session, 99)
-    assert 0 < len(there(session)) < 100
+    assert 0 < len(shown(connection)) < 100
 
 
 def test_dups_ok_acknowledges_after_a_while_of_waiting(connection: MessagingConnection) -> None:
@@ -48,7 +42,7 @@ def test_dups_ok_acknowledges_after_a_while_of_waiting(connection: MessagingConn
     session = connection.session(DUPS_OK)
     consumer = session.consumer("orders")
     next_of(consumer)
-    wait_for(lambda: consumer.receive(timeout=0.1) is None and there(session) == [])
+    wait_for(lambda: consumer.receive(timeout=0.1) is None and shown(connection) == [])
 
 
 def test_dups_ok_delivers_again_after_recover_and_does_not_acknowledge_what_came_first(
@@ -67,62 +61,37 @@ def test_dups_ok_delivers_again_after_recover_and_does_not_acknowledge_what_came
 # -- CLIENT and INDIVIDUAL -------------------------------------------------------------------------
 
 
-def test_client_acknowledges_all_that_the_session_has_delivered_so_far(
-    connection: MessagingConnection,
+@EXPLICIT
+def test_an_acknowledgement_is_of_one_message_or_of_all_that_the_session_has_delivered_so_far(
+    connection: MessagingConnection, mode: AcknowledgeMode
 ) -> None:
-    """Across its consumers, too."""
-    fill(connection, "1", "2", "3", "4")
-    fill(connection, "bill", to="bills")
-    session = connection.session(CLIENT)
-    next_of(session.consumer("bills"))
-    take(session, 3)[0].acknowledge()
-    session.close()
-    assert rest(connection) == [("4", 1)]
-    assert connection.session().consumer("bills").receive_nowait() is None
-
-
-def test_individual_acknowledges_that_message_only(connection: MessagingConnection) -> None:
+    """Across its consumers, too. Once more, it does nothing."""
     fill(connection, "1", "2", "3")
-    session = connection.session(INDIVIDUAL)
-    take(session, 3)[1].acknowledge()
+    fill(connection, "bill", to="bills")
+    session = connection.session(mode)
+    next_of(session.consumer("bills"))
+    _, second, *_ = take(session, 2 if mode is CLIENT else 3)
+    second.acknowledge()
+    if mode is CLIENT:
+        take(session, 1)
+    second.acknowledge()
     session.close()
-    assert rest(connection) == [("1", 2), ("3", 2)]
+    with pytest.raises(SessionStateError, match="closed"):
+        second.acknowledge()
+    assert rest(connection) == [*([] if mode is CLIENT else [("1", 2)]), ("3", 2)]
+    assert shown(connection, "bills") == ([] if mode is CLIENT else ["bill"])
 
 
 @EXPLICIT
 def test_recover_begins_again_with_the_oldest(connection: MessagingConnection, mode: AcknowledgeMode) -> None:
+    """What it has given back cannot be acknowledged any more."""
     fill(connection, "1", "2", "3")
     session = connection.session(mode)
-    take(session, 2)
-    session.recover()
-    assert [(m.value, m.delivery_count) for m in take(session, 3)] == [("1", 2), ("2", 2), ("3", 1)]
-
-
-@EXPLICIT
-def test_acknowledging_twice_does_nothing_more(
-    connection: MessagingConnection, mode: AcknowledgeMode
-) -> None:
-    fill(connection, "1", "2")
-    session = connection.session(mode)
-    (first,) = take(session, 1)
-    first.acknowledge()
-    take(session, 1)
-    first.acknowledge()
-    session.close()
-    assert rest(connection) == [("2", 2)]
-
-
-@EXPLICIT
-def test_what_recover_has_given_back_cannot_be_acknowledged_any_more(
-    connection: MessagingConnection, mode: AcknowledgeMode
-) -> None:
-    fill(connection, "1")
-    session = connection.session(mode)
-    (message,) = take(session, 1)
+    first, _ = take(session, 2)
     session.recover()
     with pytest.raises(ClaimLost, match="redelivered"):
-        message.acknowledge()
-    assert rest(connection) == [("1", 2)]
+        first.acknowledge()
+    assert [(m.value, m.delivery_count) for m in take(session, 3)] == [("1", 2), ("2", 2), ("3", 1)]
 
 
 @EXPLICIT
@@ -137,31 +106,6 @@ def test_a_late_acknowledgement_fails_and_touches_nothing(
         message.acknowledge()
     theirs.acknowledge()
     assert theirs.delivery_count == 2
-
-
-@pytest.mark.parametrize("mode", [AUTO, DUPS_OK, TRANSACTED])
-def test_acknowledge_does_nothing_in_the_other_modes(
-    connection: MessagingConnection, mode: AcknowledgeMode
-) -> None:
-    fill(connection, "1", "2")
-    session = connection.session(mode)
-    (message,) = take(session, 1)
-    before = there(session)
-    message.acknowledge()
-    assert there(session) == before
-
-
-def test_acknowledge_after_close_is_an_error(connection: MessagingConnection) -> None:
-    with Table() as table:
-        for mode in AcknowledgeMode:
-            with table.row(mode):
-                fill(connection, "1")
-                session = connection.session(mode)
-                (message,) = take(session, 1)
-                session.close()
-                with pytest.raises(SessionStateError, match="closed"):
-                    message.acknowledge()
-                rest(connection)
 
 
 # -- when the provider fails -----------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +33,7 @@ class ChannelMachine(RuleBasedStateMachine):
     """Channels of one process, with up to three receivers. One of them wants messages from priority 5 up."""
 
     kind: ClassVar[str]
+    state: dict[Any, MessageState]
 
     @initialize(answers=FIRST_ANSWERS, names=RECEIVERS, reliable=st.booleans())
     def start(self, answers: Answers, names: set[str], reliable: bool) -> None:
@@ -51,6 +52,11 @@ class ChannelMachine(RuleBasedStateMachine):
         """Opens the channel, and begins its model."""
         raise NotImplementedError
 
+    def step(self, key: Any, *transitions: Transition) -> None:
+        """Changes the state of a message by its key. A step that is not in the table fails."""
+        for transition in transitions:
+            self.state[key] = TRANSITIONS[self.state.get(key), transition]
+
     def add(self, name: str) -> None:
         """Adds a receiver."""
         raise NotImplementedError
@@ -68,10 +74,7 @@ class ChannelMachine(RuleBasedStateMachine):
 
 
 class QueueMachine(ChannelMachine):
-    """One queue, and at most one transaction.
-
-    A message changes its state by :meth:`step` alone, so a step that is not in the table fails.
-    """
+    """One queue, and at most one transaction."""
 
     def begin(self) -> None:
         self.queue = self.channels.queue("orders")
@@ -79,7 +82,7 @@ class QueueMachine(ChannelMachine):
         for receiver in self.known.values():
             self.observe(receiver)
         self.sent: dict[str, Message] = {}
-        self.state: dict[str, MessageState] = {}
+        self.state = {}
         self.holder: dict[str, str] = {}
         self.seen: set[str] = set()
         self.transaction: ChannelTransaction | None = None
@@ -122,10 +125,6 @@ class QueueMachine(ChannelMachine):
         assert order == sorted(order)
         self.log.clear()
 
-    def step(self, identity: str, *transitions: Transition) -> None:
-        for transition in transitions:
-            self.state[identity] = TRANSITIONS[self.state.get(identity), transition]
-
     def note(self, message: Message, *transitions: Transition) -> None:
         """A message was sent."""
         self.sent[message.message_id or ""] = message
@@ -153,9 +152,9 @@ class QueueMachine(ChannelMachine):
         return sorted((i for i, found in self.state.items() if found is state), key=self.place)
 
     def after_sending(self, *priorities: int) -> None:
-        """An attempt has been made if somebody may want what was sent."""
+        """An attempt has been made if something was sent that somebody may want."""
         self.learn()
-        if self.attached - {"picky"} or (self.attached and max(priorities, default=0) >= 5):
+        if priorities and (self.attached - {"picky"} or (self.attached and max(priorities) >= 5)):
             self.nothing_deliverable_is_left()
 
     def nothing_deliverable_is_left(self) -> None:
@@ -319,19 +318,12 @@ class QueueMachine(ChannelMachine):
 
 
 class TopicMachine(ChannelMachine):
-    """One topic: who holds which message.
-
-    A share of a message changes its state by :meth:`step` alone. A share that waits ends with its receiver.
-    """
+    """One topic: who holds which message. A share of a message that waits ends with its receiver."""
 
     def begin(self) -> None:
         self.topic = self.channels.topic("prices")
-        self.state: dict[tuple[str, str], MessageState] = {}
+        self.state = {}
         """By receiver and message. A share is NEW where its receiver was broken for it."""
-
-    def step(self, name: str, identity: str, *transitions: Transition) -> None:
-        for transition in transitions:
-            self.state[name, identity] = TRANSITIONS[self.state.get((name, identity)), transition]
 
     def having(self, state: MessageState, name: str) -> list[str]:
         return [identity for (who, identity), found in self.state.items() if found is state and who == name]
@@ -346,11 +338,11 @@ class TopicMachine(ChannelMachine):
             receiver = self.known[name]
             brought[name] = self.having(NEW, name)
             for identity in brought[name]:
-                self.step(name, identity, Transition.CLAIM)
+                self.step((name, identity), Transition.CLAIM)
                 if isinstance(receiver.answer, RuntimeError):
-                    self.step(name, identity, Transition.GIVE_BACK)
+                    self.step((name, identity), Transition.GIVE_BACK)
                 elif receiver.answer is not False:
-                    self.step(name, identity, Transition.ACKNOWLEDGE)
+                    self.step((name, identity), Transition.ACKNOWLEDGE)
         return brought
 
     def check_delivery(self, expected: dict[str, list[str]]) -> None:
@@ -372,7 +364,7 @@ class TopicMachine(ChannelMachine):
         identity = message.message_id or ""
         for name in self.attached:
             if name != "picky" or priority >= 5:
-                self.step(name, identity, *ways)
+                self.step((name, identity), *ways)
         self.check_delivery(self.expect_delivery())
 
     @rule(name=NAMES)
@@ -407,7 +399,7 @@ class TopicMachine(ChannelMachine):
         assert all(receiver.flags)
         if receiver.answer is True:
             for identity in held:
-                self.step(name, identity, Transition.ACKNOWLEDGE)
+                self.step((name, identity), Transition.ACKNOWLEDGE)
         assert nothing is (not self.having(DELIVERED, name))
         receiver.forget()
 
@@ -425,7 +417,7 @@ class TopicMachine(ChannelMachine):
         else:
             self.topic.acknowledge(identity, name)
         self.topic.acknowledge(identity, name)  # once more is ignored
-        self.step(name, identity, Transition.ACKNOWLEDGE)
+        self.step((name, identity), Transition.ACKNOWLEDGE)
 
     @invariant()
     def a_message_is_delivered_while_somebody_holds_it(self) -> None:

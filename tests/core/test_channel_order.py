@@ -1,12 +1,10 @@
-"""The order of messages, one guarantee a test (JBoss Messaging Core, 9 and 10)."""
+"""The order of messages (JBoss Messaging Core, 9 and 10), beside test_channel_machine."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,26 +12,8 @@ from connector.core.channel_receiver import Reference
 from connector.core.message_state import order_key
 from tests.core.channel_world import Recorder, World
 from tests.core.conftest import ON_DISK
-from tests.waiting import beside
 
 NUMBERS = [str(number) for number in range(20)]
-
-
-def having(receiver: Recorder, name: str) -> Sequence[str]:
-    """The numbers that a receiver has got from one sender."""
-    return [body.split()[1] for body in receiver.bodies if body.startswith(name)]
-
-
-@pytest.mark.parametrize("receives", ["meanwhile", "later", "in another process"])
-def test_9_1_1_messages_of_one_thread_come_in_the_order_of_sending(world: World, receives: str) -> None:
-    receiver = Recorder(answer=False)
-    there = world.open().queue("orders") if receives == "in another process" else world.queue
-    if receives == "meanwhile":
-        world.add(receiver, to=there)
-    world.send(*NUMBERS)
-    if receives != "meanwhile":
-        world.add(receiver, to=there)
-    assert receiver.bodies == NUMBERS
 
 
 def test_9_1_1_every_receiver_of_a_topic_sees_that_order_even_where_one_of_them_sends(world: World) -> None:
@@ -50,12 +30,6 @@ def test_9_1_1_every_receiver_of_a_topic_sees_that_order_even_where_one_of_them_
     assert first.bodies == second.bodies == ["1", "2"]
 
 
-def test_9_1_2_threads_that_send_one_after_the_other_are_delivered_so(world: World) -> None:
-    for number in NUMBERS:
-        beside(world.send, number).result(120)
-    assert world.add(Recorder(answer=False)).bodies == NUMBERS
-
-
 def test_9_1_3_of_threads_that_send_at_once_each_keeps_its_own_order(world: World) -> None:
     receiver = world.add()
 
@@ -65,23 +39,8 @@ def test_9_1_3_of_threads_that_send_at_once_each_keeps_its_own_order(world: Worl
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(send, "abc"))
     assert world.queue.deliver() is True
-    assert [having(receiver, name) for name in "abc"] == [NUMBERS] * 3
-
-
-def test_9_1_4_of_processes_that_send_at_once_each_keeps_its_own_order(world: World) -> None:
-    there = world.open().queue("orders")
-    for number in NUMBERS:
-        world.send(f"here {number}")
-        world.send(f"there {number}", to=there)
-    receiver = world.add()
-    assert having(receiver, "here") == having(receiver, "there") == NUMBERS
-
-
-def test_9_2_messages_of_one_transaction_are_delivered_in_the_order_of_sending(world: World) -> None:
-    receiver = world.add()
-    with world.channels.transaction() as transaction:
-        world.send(*NUMBERS, transaction=transaction)
-    assert receiver.bodies == NUMBERS
+    for name in "abc":
+        assert [body.split()[1] for body in receiver.bodies if body.startswith(name)] == NUMBERS
 
 
 @ON_DISK
@@ -91,30 +50,6 @@ def test_9_3_each_reliability_class_keeps_its_own_order(world: World) -> None:
     receiver = world.add()
     for parity in (0, 1):
         assert [body for body in receiver.bodies if int(body) % 2 == parity] == NUMBERS[parity::2]
-
-
-def test_9_4_each_priority_keeps_its_own_order(world: World) -> None:
-    for number in NUMBERS:
-        world.send(number, priority=int(number) % 3)
-    receiver = world.add()
-    for priority in range(3):
-        assert [body for body in receiver.bodies if int(body) % 3 == priority] == NUMBERS[priority::3]
-
-
-def test_9_5_what_comes_again_does_not_hold_up_what_comes_first(world: World) -> None:
-    receiver = world.add(Recorder(answer=False))
-    world.send("1", "2")
-    receiver.answer = True
-    world.send("3")
-    world.queue.redeliver(receiver)
-    assert receiver.bodies[:3] == ["1", "2", "3"]
-    assert sorted(receiver.bodies[3:]) == ["1", "2"]
-
-
-def test_10_what_is_urgent_comes_first(world: World) -> None:
-    for priority in (4, 9, 0, 7, 4):
-        world.send(str(priority), priority=priority)
-    assert world.add().bodies == ["9", "7", "4", "4", "0"]
 
 
 def test_10_references_sort_by_priority(world: World) -> None:

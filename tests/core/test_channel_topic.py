@@ -71,12 +71,11 @@ def test_what_a_durable_receiver_holds_or_misses_waits_for_it(world: World) -> N
     assert list(zip(receiver.bodies, receiver.flags, strict=True)) == [("held", True), ("missed", False)]
 
 
-def test_a_durable_receiver_needs_a_client_id(topic: TopicChannel) -> None:
+def test_a_durable_receiver_needs_a_client_id_and_nothing_is_kept_once_it_has_unsubscribed(
+    world: World,
+) -> None:
     with pytest.raises(SubscriptionError):
-        topic.add_receiver(Recorder(), durable=True)
-
-
-def test_nothing_is_kept_for_a_durable_receiver_that_has_unsubscribed(world: World) -> None:
+        world.channels.topic("prices").add_receiver(Recorder(), durable=True)
     topic, receiver = world.open("client").topic("prices"), Recorder()
     topic.add_receiver(receiver, durable=True)
     topic.remove_receiver("r")

@@ -13,6 +13,7 @@ from connector.errors import ConfigurationError, ConnectorError, ProviderError
 from connector.messaging import connect
 from tests.core.conftest import next_of
 from tests.tables import rows
+from tests.waiting import beside
 
 
 def sent(root: Path) -> int:
@@ -20,19 +21,14 @@ def sent(root: Path) -> int:
     return len(list((root / "orders/incoming/target").iterdir()))
 
 
-def test_a_directory_is_a_provider(tmp_path: Path) -> None:
-    with connect(f"dropbox:{tmp_path}/mq?create=true") as connection, connection.session() as session:
-        session.send("orders", "1")
-    assert sent(tmp_path / "mq") == 1
-
-
-def test_a_relative_directory_counts_from_where_the_program_runs(
+def test_a_directory_is_a_provider_and_counts_from_where_the_program_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with connect("dropbox:./data?create=true", durability="none") as connection:
-        connection.session().send("orders", "1")
-    assert sent(tmp_path / "data") == 1
+    for url in (f"dropbox:{tmp_path}/data?create=true", "dropbox:./data?create=true"):
+        with connect(url, durability="none") as connection, connection.session() as session:
+            session.send("orders", "1")
+    assert sent(tmp_path / "data") == 2
 
 
 def test_a_directory_that_is_missing_or_empty_is_made_only_where_the_url_says_so(tmp_path: Path) -> None:
@@ -120,9 +116,11 @@ def test_a_program_that_connects_does_not_import_what_reads_a_configuration() ->
 
 def test_a_connection_may_begin_stopped(tmp_path: Path) -> None:
     with connect(f"dropbox:{tmp_path}?create=true", start=False, client_id="billing") as connection:
+        assert connection.client_id == "billing"
         session = connection.session()
         session.send("orders", "1")
-        assert session.consumer("orders").receive_nowait() is None
+        consumer = session.consumer("orders")
+        assert consumer.receive_nowait() is None
+        waiting = beside(next_of, consumer)
         connection.start()
-        next_of(session.consumer("orders"))
-        assert connection.client_id == "billing"
+        assert waiting.result(120).value == "1"

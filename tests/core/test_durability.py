@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from connector.stores.engine.connection import LocalConnection
 
 ORDERS = parse_destination("queue://orders")
 PRICES = parse_destination("topic://prices")
-SUBSCRIBERS = [TopicSubscription(PRICES, name, durable=True, shared=True) for name in ("audit", "books")]
 
 
 @dataclass
@@ -53,9 +52,6 @@ class Watch:
         self.syncs.append(Sync(status.st_ino, stat.S_ISDIR(status.st_mode), len(self.visible())))
 
 
-Connecting = Callable[[bool], LocalConnection]
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
@@ -74,23 +70,15 @@ def watch(root: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
     return watch
 
 
-@pytest.fixture
-def connect(root: Path) -> Iterator[Connecting]:
-    """Connects with or without durability, to a root where queue and subscriptions are there."""
-    opened: list[LocalConnection] = []
-
-    def connect(durable: bool) -> LocalConnection:
-        provider = DropboxProvider(root, create=True, durable=durable)
-        connection = provider.connect()
-        opened.append(connection)
+@contextmanager
+def connected(root: Path, *, durable: bool) -> Iterator[LocalConnection]:
+    """Connects to a root where queue and subscriptions are there."""
+    provider = DropboxProvider(root, create=True, durable=durable)
+    with closing(provider.connect()) as connection:
         provider.layout.ensure(ORDERS)
-        for subscription in SUBSCRIBERS:
-            connection.poller(subscription).close()
-        return connection
-
-    yield connect
-    for connection in opened:
-        connection.close()
+        for name in ("audit", "books"):
+            connection.poller(TopicSubscription(PRICES, name, durable=True, shared=True)).close()
+        yield connection
 
 
 def messages(count: int) -> list[Message]:
@@ -117,12 +105,12 @@ SENDS: dict[str, Callable[[Connection], object]] = {
 
 @pytest.mark.parametrize("way", SENDS)
 def test_with_durability_batch_messages_are_on_the_disk_before_one_of_them_is_visible(
-    connect: Connecting, watch: Watch, way: str
+    root: Path, watch: Watch, way: str
 ) -> None:
-    connection = connect(True)
-    watch.syncs.clear()
-    SENDS[way](connection)
-    visible = watch.visible()
+    with connected(root, durable=True) as connection:
+        watch.syncs.clear()
+        SENDS[way](connection)
+        visible = watch.visible()
     synced_unseen = {sync.inode for sync in watch.syncs if not sync.visible}
     assert {path.stat().st_ino for path in visible} <= synced_unseen
     headers = list((watch.root / "dropboxmq/headers").iterdir())
@@ -135,12 +123,12 @@ def test_with_durability_batch_messages_are_on_the_disk_before_one_of_them_is_vi
 
 
 @pytest.mark.parametrize("way", SENDS)
-def test_with_durability_none_nothing_is_synced(connect: Connecting, watch: Watch, way: str) -> None:
-    connection = connect(False)
-    SENDS[way](connection)
-    poller = connection.poller(ORDERS)
-    claims = [claim for n in range(20) if (claim := poller.take(1, n)) is not None]
-    connection.settle([Settlement(claim, copy_to=parse_destination("archive")) for claim in claims])
+def test_with_durability_none_nothing_is_synced(root: Path, watch: Watch, way: str) -> None:
+    with connected(root, durable=False) as connection:
+        SENDS[way](connection)
+        poller = connection.poller(ORDERS)
+        claims = [claim for n in range(20) if (claim := poller.take(1, n)) is not None]
+        connection.settle([Settlement(claim, copy_to=parse_destination("archive")) for claim in claims])
     assert watch.visible()
     assert watch.syncs == []
 

@@ -41,7 +41,7 @@ def test_a_loop_that_holds_it_all_the_time_lets_another_in_after_its_round() -> 
     looping.join()
 
 
-def test_threads_get_it_in_the_order_of_asking() -> None:
+def test_threads_get_it_in_the_order_of_asking_but_the_one_that_has_it_may_take_it_again() -> None:
     lock = FairLock()
     order: list[str] = []
 
@@ -53,10 +53,16 @@ def test_threads_get_it_in_the_order_of_asking() -> None:
         for number, name in enumerate("abc", 1):
             pool.submit(take, name)
             wait_until_line_is(lock, number)
-    assert order == ["a", "b", "c"]
+        take("mine")
+        assert lock.try_acquire()
+        lock.release()
+        inside = lock.is_mine
+    assert (inside, lock.is_mine) == (True, False)
+    assert order == ["mine", "a", "b", "c"]
 
 
 def test_only_one_thread_has_it() -> None:
+    """Who does not want to wait gets it only where it is free."""
     lock = FairLock()
     inside: list[int] = []
     most: list[int] = []
@@ -75,36 +81,10 @@ def test_only_one_thread_has_it() -> None:
     with ThreadPoolExecutor(4) as pool:
         for thread in [pool.submit(work) for _ in range(4)]:
             thread.result()
-    assert max(most) == 1
-    assert lock.try_acquire()
-
-
-def test_the_thread_that_has_it_may_take_it_again_also_while_another_thread_waits() -> None:
-    lock = FairLock()
-    order: list[str] = []
-
-    def take() -> None:
+        assert max(most) == 1
         with lock:
-            order.append("other")
-
-    with ThreadPoolExecutor() as pool, lock:
-        pool.submit(take)
-        wait_until_line_is(lock, 1)
-        with lock:
-            order.append("mine")
-        assert lock.try_acquire()
-        lock.release()
-        inside = lock.is_mine
-    assert (inside, lock.is_mine) == (True, False)
-    assert order == ["mine", "other"]
-
-
-def test_who_does_not_want_to_wait_gets_it_only_where_it_is_free() -> None:
-    lock = FairLock()
-    with ThreadPoolExecutor(1) as other:
-        with lock:
-            assert other.submit(lock.try_acquire).result() is False
-        assert other.submit(lock.try_acquire).result() is True
+            assert pool.submit(lock.try_acquire).result() is False
+        assert pool.submit(lock.try_acquire).result() is True
 
 
 def test_a_wait_that_is_interrupted_keeps_nobody_out() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from connector.core import takeover
 from connector.core.connection import MessagingConnection
 from connector.errors import ClaimLost
-from connector.messaging import AcknowledgeMode, Message
+from connector.messaging import Message
 from connector.messaging.destination import parse_destination
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.core.conftest import fill, next_of
@@ -25,44 +24,28 @@ import sys
 from connector.messaging import AcknowledgeMode, connect
 
 connection = connect("dropbox:" + sys.argv[1] + "?create=true", durability="none")
-session = connection.session(AcknowledgeMode[sys.argv[2]])
-consumer = session.consumer("orders")
-
-def ready():
-    print("ready", flush=True)
-    sys.stdin.read()
+consumer = connection.session(AcknowledgeMode.CLIENT).consumer("orders")
 """
-
-
 TAKE_TWO = """
 consumer.receive_nowait(), consumer.receive_nowait()
-ready()
+print("ready", flush=True)
+sys.stdin.read()
 """
-Start = Callable[[AcknowledgeMode, str], PipedProcess]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a process with a session and waits until it says that it is ready; ended after the test."""
-    started: list[PipedProcess] = []
-
-    def start(mode: AcknowledgeMode, program: str) -> PipedProcess:
-        process = PipedProcess(tmp_path, mode.name, script=PROGRAM + textwrap.dedent(program))
-        started.append(process)
+def dying(on_disk: MessagingConnection, tmp_path: Path) -> Iterator[PipedProcess]:
+    """A process with a session that has taken two of three messages."""
+    fill(on_disk, "0", "1", "2")
+    with PipedProcess(tmp_path, script=PROGRAM + TAKE_TWO) as process:
         assert process.stdout.readline() == "ready\n"
-        return process
-
-    yield start
-    for process in started:
-        process.end()
+        yield process
 
 
 @pytest.mark.process
 def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile_and_not_before(
-    on_disk: MessagingConnection, tmp_path: Path, start: Start
+    tmp_path: Path, dying: PipedProcess
 ) -> None:
-    fill(on_disk, "0", "1", "2")
-    dying = start(AcknowledgeMode.CLIENT, TAKE_TWO)
     with MessagingConnection(DropboxProvider(tmp_path, create=True), takeover_interval=0.0) as connection:
         consumer = connection.session().consumer("orders")
         assert (next_of(consumer).value, consumer.receive_nowait()) == ("2", None)
@@ -73,31 +56,13 @@ def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile_and_
 
 
 @pytest.mark.process
-def test_the_client_id_and_subscription_of_a_killed_process_are_free(tmp_path: Path, start: Start) -> None:
-    program = """
-    named = connect("dropbox:" + sys.argv[1], client_id="billing").session(AcknowledgeMode.CLIENT)
-    audit = named.durable_consumer("topic://prices", "audit")
-    session.send("topic://prices", "1")
-    session.commit()
-    audit.receive(5)
-    ready()
-    """
-    start(AcknowledgeMode.TRANSACTED, program).end()
-    with MessagingConnection(DropboxProvider(tmp_path, create=True), client_id="billing") as connection:
-        message = connection.session().durable_consumer("topic://prices", "audit").receive_nowait()
-        assert message is not None
-        assert (message.value, message.delivery_count) == ("1", 2)
-
-
-@pytest.mark.process
 @pytest.mark.parametrize("set_up", ["", "import logging; logging.basicConfig()"])
 def test_a_program_sees_the_log_only_where_it_has_set_up_logging(
-    on_disk: MessagingConnection, tmp_path: Path, start: Start, set_up: str
+    tmp_path: Path, dying: PipedProcess, set_up: str
 ) -> None:
-    fill(on_disk, "0")
-    start(AcknowledgeMode.CLIENT, TAKE_TWO).end()
+    dying.end()
     script = f"{set_up}\n{PROGRAM}\nprint(consumer.receive(timeout=120).value)"
-    output, errors = PipedProcess(tmp_path, "AUTO", script=script).communicate(timeout=120)
+    output, errors = PipedProcess(tmp_path, script=script).communicate(timeout=120)
     assert output == "0\n"
     if set_up:
         assert "messages of a dead client are redelivered" in errors

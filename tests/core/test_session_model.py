@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from connector.core.connection import MessagingConnection
 from connector.core.session import CoreSession
@@ -34,7 +42,6 @@ class Worker:
         self.consumer: Consumer = self.session.consumer("orders")
         self.held: list[tuple[Stored, ReceivedMessage]] = []
         self.unsent: list[Stored] = []
-        self.closed = False
 
 
 class Sessions(RuleBasedStateMachine):
@@ -59,8 +66,6 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(worker=workers, priority=st.integers(0, 9))
     def send(self, worker: Worker, priority: int) -> None:
-        if worker.closed:
-            return
         self.number += 1
         message = Stored(self.number, priority)
         worker.session.producer("orders", priority=priority).send(str(self.number))
@@ -68,8 +73,6 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(worker=workers)
     def receive(self, worker: Worker) -> None:
-        if worker.closed:
-            return
         message = worker.consumer.receive_nowait()
         expected = min(self.waiting, key=lambda one: (-one.priority, one.number), default=None)
         if expected is None:
@@ -85,7 +88,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(worker=workers, choice=st.integers(0, 10))
     def acknowledge(self, worker: Worker, choice: int) -> None:
-        if worker.closed or not worker.held:
+        if not worker.held:
             return
         held = worker.held[choice % len(worker.held)]
         held[1].acknowledge()
@@ -96,24 +99,21 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(worker=workers)
     def undo(self, worker: Worker) -> None:
-        if not worker.closed:
-            worker.session.rollback() if worker.mode is TRANSACTED else worker.session.recover()
-            self._returned(worker)
+        worker.session.rollback() if worker.mode is TRANSACTED else worker.session.recover()
+        self._returned(worker)
 
     @rule(worker=workers)
     def commit(self, worker: Worker) -> None:
-        if not worker.closed and worker.mode is TRANSACTED:
+        if worker.mode is TRANSACTED:
             worker.session.commit()
             worker.held = []
             self.waiting += worker.unsent
             worker.unsent = []
 
-    @rule(worker=workers)
+    @rule(worker=consumes(workers))
     def close(self, worker: Worker) -> None:
         worker.session.close()
-        if not worker.closed:
-            worker.closed = True
-            self._returned(worker)
+        self._returned(worker)
 
     def _returned(self, worker: Worker) -> None:
         self.waiting += [message for message, _ in worker.held]

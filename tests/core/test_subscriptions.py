@@ -65,19 +65,14 @@ def test_what_is_in_the_way_is_named() -> None:
                 decide(wanted, durable, None)
 
 
-def test_instances_of_one_application_share_an_unshared_subscription_and_do_not_replace_it() -> None:
-    assert decide(UNSHARED, Existing(UNSHARED, 0, own=2), None) is Attach.USE
+def test_what_the_table_of_all_cases_does_not_have() -> None:
     with pytest.raises(SubscriptionError, match="another instance of this application"):
         decide(replace(UNSHARED, selector="price > 3"), Existing(UNSHARED, 0, own=1), None)
-
-
-def test_a_subscription_without_a_name_is_always_a_new_one() -> None:
-    wanted = TopicSubscription(PRICES)
-    assert decide(wanted, Existing(UNSHARED, 1), Existing(NON_DURABLE, 1)) is Attach.CREATE
-
-
-def test_a_shared_non_durable_subscription_whose_consumers_have_died_is_in_nobodys_way() -> None:
-    assert decide(replace(NON_DURABLE, topic=NEWS), None, Existing(NON_DURABLE, 0)) is Attach.REPLACE
+    assert decide(UNSHARED, Existing(UNSHARED, 0, own=2), None) is Attach.USE
+    without_name = TopicSubscription(PRICES)
+    assert decide(without_name, Existing(UNSHARED, 1), Existing(NON_DURABLE, 1)) is Attach.CREATE
+    its_consumers_have_died = Existing(NON_DURABLE, 0)
+    assert decide(replace(NON_DURABLE, topic=NEWS), None, its_consumers_have_died) is Attach.REPLACE
 
 
 # -- all together ------------------------------------------------------------------------------------

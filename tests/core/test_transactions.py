@@ -14,10 +14,16 @@ from connector.errors import CapabilityError, SettlementError, TransactionRolled
 from connector.messaging import PERSISTENT, AcknowledgeMode, Message
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
-from tests.core.conftest import Connect, Obstacle, Watched, fill, next_of, shown, values
+from tests.core.conftest import Obstacle, fill, shown, values
 from tests.waiting import now_ms, until_past
 
 TRANSACTED = AcknowledgeMode.TRANSACTED
+
+
+def relay(session: CoreSession) -> None:
+    """Takes an order and sends a bill, in the open transaction."""
+    assert session.consumer("orders").receive_nowait() is not None
+    session.send("bills", "bill")
 
 
 @pytest.fixture
@@ -27,58 +33,29 @@ def session(connection: MessagingConnection) -> Iterator[CoreSession]:
         session.rollback()
 
 
-def relay(session: CoreSession) -> None:
-    """Takes an order and sends a bill, in the open transaction."""
-    assert session.consumer("orders").receive_nowait() is not None
-    session.send("bills", "bill")
-
-
-def test_nothing_sent_to_a_topic_is_forwarded_before_the_commit(
-    connection: MessagingConnection, session: CoreSession
-) -> None:
-    subscriber = connection.session().consumer("topic://prices")
-    session.send("topic://prices", "1")
-    assert subscriber.receive_nowait() is None
-    session.commit()
-    assert next_of(subscriber).value == "1"
-
-
 def test_messages_of_one_transaction_arrive_in_the_order_of_sending_with_the_ids_that_send_returned(
     session: CoreSession,
 ) -> None:
-    sent = [(session.send("orders", str(number)), str(number)) for number in range(20)]
+    bodies = [str(number) for number in range(20)]
+    ids = [session.send("orders", bodies[0]), *session.send_many("orders", bodies[1:])]
     session.commit()
-    assert [(m.message_id, m.value) for m in session.consumer("orders").messages(0)] == sent
+    messages = session.consumer("orders").messages(0)
+    assert [(m.message_id, m.value) for m in messages] == list(zip(ids, bodies, strict=True))
 
 
-def test_a_relay_is_one_commit(connection: MessagingConnection) -> None:
-    fill(connection, "1")
-    with connection.session(TRANSACTED) as session:
-        relay(session)
-    assert (shown(connection), shown(connection, "bills")) == ([], ["bill"])
-
-
-def test_close_rolls_back(connection: MessagingConnection) -> None:
-    fill(connection, "1")
-    session = connection.session(TRANSACTED)
-    relay(session)
-    session.close()
-    assert shown(connection, "bills") == []
-    again = connection.session().consumer("orders").receive_nowait()
-    assert again is not None
-    assert again.delivery_count == 2
-
-
-def test_leaving_the_block_with_an_exception_rolls_back(connection: MessagingConnection) -> None:
-    def fails() -> None:
+def test_a_block_is_one_commit_and_an_exception_rolls_it_back(connection: MessagingConnection) -> None:
+    def relay_and(*errors: Exception) -> None:
         with connection.session(TRANSACTED) as session:
             relay(session)
-            raise KeyError("x")
+            for error in errors:
+                raise error
 
     fill(connection, "1")
     with pytest.raises(KeyError):
-        fails()
+        relay_and(KeyError("x"))
     assert (shown(connection), shown(connection, "bills")) == (["1"], [])
+    relay_and()
+    assert (shown(connection), shown(connection, "bills")) == ([], ["bill"])
 
 
 def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(
@@ -157,16 +134,3 @@ def test_all_or_none_of_many_are_in_the_transaction() -> None:
             session.send_many("orders", ["1", Message(b"2", delivery_mode=PERSISTENT)])
         session.commit()
         assert shown(connection) == []
-
-
-def test_the_claims_of_a_dead_session_come_again_and_its_sends_never(
-    connect: Connect, provider: Watched
-) -> None:
-    fill(connect(), "1")
-    relay(connect().session(TRANSACTED))
-    provider.kill_latest()
-    living = connect()
-    again = living.session().consumer("orders").receive_nowait()
-    assert again is not None
-    assert (again.value, again.delivery_count) == ("1", 2)
-    assert shown(living, "bills") == []

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from connector.errors import ProviderError
 from connector.messaging.message import Message
@@ -43,13 +42,6 @@ class Stored:
     def place(self) -> tuple[int, int]:
         """Sorts it in its queue."""
         return -self.message.priority, self.number
-
-
-class Received(NamedTuple):
-    """A message that a session has received."""
-
-    queue: str
-    message: Message
 
 
 class Broker:
@@ -151,26 +143,23 @@ class BrokerSession:
         self._received: list[tuple[str, Stored]] = []
         self._sent: list[tuple[str, Message]] = []
 
-    def receive(self, queue: str, most: int, selector: str = "") -> list[Received]:
-        """Receives up to ``most`` messages without waiting."""
+    def receive(self, queue: str, selector: str = "") -> Message | None:
+        """Receives a message without waiting. None = nothing waits."""
         with self._broker.changed:
             self._check()
-            found = self._broker.waiting(queue, selector)[:most]
-            for one in found:
+            for one in self._broker.waiting(queue, selector):
                 one.session = self
                 self._received.append((queue, one))
-            return [Received(queue, one.message.copy(one.message.body)) for one in found]
+                return one.message.copy(one.message.body)
+            return None
 
-    def acknowledge(self, number: int) -> None:
-        """Acknowledges one of the received messages, by its place."""
+    def acknowledge(self, message_id: str | None) -> None:
+        """Acknowledges one of the received messages alone."""
         with self._broker.changed:
             self._check()
-            queue, stored = self._received.pop(number)
-            self._broker.queues[queue].remove(stored)
-
-    def place(self, message_id: str | None) -> int:
-        """Returns the place of a received message."""
-        return [stored.message.message_id for _, stored in self._received].index(message_id)
+            (found,) = (one for one in self._received if one[1].message.message_id == message_id)
+            self._received.remove(found)
+            self._broker.queues[found[0]].remove(found[1])
 
     def send(self, queue: str, message: Message) -> None:
         """Sends a message with the commit. Its id and its time are set."""
@@ -209,13 +198,12 @@ class BrokerSession:
                 self._roll_back()
 
     def _commit(self) -> None:
-        with self._broker.changed:
-            for queue, stored in self._received:
-                self._broker.queues[queue].remove(stored)
-            for queue, message in self._sent:
-                if not queue.startswith("temporary-") or queue in self._broker.queues:
-                    self._broker.add(queue, message)
-            self._received, self._sent = [], []
+        for queue, stored in self._received:
+            self._broker.queues[queue].remove(stored)
+        for queue, message in self._sent:
+            if not queue.startswith("temporary-") or queue in self._broker.queues:
+                self._broker.add(queue, message)
+        self._received, self._sent = [], []
 
     def rollback(self) -> None:
         with self._broker.changed:
@@ -223,16 +211,15 @@ class BrokerSession:
             self._roll_back()
 
     def _roll_back(self) -> None:
-        with self._broker.changed:
-            limit = self._broker.limit
-            for queue, stored in self._received:
-                stored.session = None
-                stored.message.delivery_count += 1
-                if limit is not None and stored.message.delivery_count > limit:
-                    self._broker.queues[queue].remove(stored)
-                    self._broker.add("DLQ", stored.message)
-            self._received, self._sent = [], []
-            self._broker.changed.notify_all()
+        limit = self._broker.limit
+        for queue, stored in self._received:
+            stored.session = None
+            stored.message.delivery_count += 1
+            if limit is not None and stored.message.delivery_count > limit:
+                self._broker.queues[queue].remove(stored)
+                self._broker.add("DLQ", stored.message)
+        self._received, self._sent = [], []
+        self._broker.changed.notify_all()
 
     def close(self) -> None:
         with self._broker.changed:

@@ -27,8 +27,6 @@ while (lot := connection.claim_lot(queue, "to-lake", 4)) is not None or any(brow
     assert [message.message_id for message in lot.read()] == ids
     if killed_at == "read":
         os.kill(os.getpid(), signal.SIGKILL)
-    if killed_at == "hold":
-        sys.stdin.read()
     outcomes = [Settlement(claim, archive, {"connector_outcome": "published"}) for claim in lot.claims]
     if lot.claims[-1].delivery_count == 0:
         outcomes[-1] = Settlement(lot.claims[-1], give_back=True, delivery_count=1)

@@ -96,10 +96,7 @@ class ClientConnection(contract.BrokerConnection):
         return ClientSession(self._connection.broker, self._connection.session())
 
     def browse(
-        self,
-        queue: Destination,
-        selector: str,
-        unreadable: Callable[[Message, str], object] | None = None,
+        self, queue: Destination, selector: str, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
         if queue.name not in self._connection.broker.queues:
             raise UnknownDestination(f"there is no {queue}")
@@ -154,7 +151,7 @@ class ClientSession(contract.BrokerSession):
         message.message_id, message.timestamp = sent.message_id, sent.timestamp
 
     def acknowledge(self, message: Message) -> None:
-        self._session.acknowledge(self._session.place(message.message_id))
+        self._session.acknowledge(message.message_id)
 
     def check_sends(self) -> None:
         """Does nothing: a send is refused at once."""
@@ -199,10 +196,9 @@ class ClientReceiver(contract.BrokerReceiver):
         return found
 
     def _next(self) -> Received | None:
-        found = self._session.receive(self._queue, 1, self._selector)
-        if not found:
+        message = self._session.receive(self._queue, self._selector)
+        if message is None:
             return None
-        message = found[0].message
         size = len(message.body)
         if message.body in self._broker.unreadable:
             raise UnreadableMessage("the library cannot read the message")

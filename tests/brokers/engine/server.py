@@ -19,7 +19,7 @@ from typing import Any
 
 from connector.brokers.engine.broker import BrokerClient
 from connector.messaging.message import Message
-from tests.brokers.engine.broker import Broker, BrokerError, BrokerSession, Received, Stored
+from tests.brokers.engine.broker import Broker, BrokerError, BrokerSession, Stored
 from tests.brokers.engine.provider import ClientConnection, LentProvider
 
 
@@ -166,8 +166,8 @@ class StubSession:
         self._connection = connection
         self._number = number
 
-    def receive(self, queue: str, most: int, selector: str = "") -> list[Received]:
-        found: list[Received] = self._connection.call(self._number, "receive", queue, most, selector)
+    def receive(self, queue: str, selector: str = "") -> Message | None:
+        found: Message | None = self._connection.call(self._number, "receive", queue, selector)
         return found
 
     def send(self, queue: str, message: Message) -> None:

@@ -23,11 +23,10 @@ from tests.brokers.engine.world import deploy, ids, running, seen, send, stored
 
 ORDERS = parse_destination("queue://orders")
 HELD = "connector.shop.held"
-_LIMITS = [1, 2, 3, 10]
 
 
-def limited(root: Path, limit: int, **options: Any) -> LentProvider:
-    provider = LentProvider(root / "state", redelivery_limit=limit, **options)
+def limited(root: Path, limit: int) -> LentProvider:
+    provider = LentProvider(root / "state", redelivery_limit=limit)
     provider.broker.limit = limit
     return provider
 
@@ -67,7 +66,7 @@ def facts(claim: Claim) -> list[Any]:
     return [*identity, claim.group_id, str(claim.destination), claim.delivery_count, *given]
 
 
-@pytest.mark.parametrize("limit", _LIMITS)
+@pytest.mark.parametrize("limit", [1, 2, 3, 10])
 def test_what_goes_back_again_and_again_stays_out_of_the_dead_letters(root: Path, limit: int) -> None:
     provider = limited(root, limit)
     sent = put(provider, "a", "b", "c")
@@ -86,30 +85,17 @@ def test_what_goes_back_again_and_again_stays_out_of_the_dead_letters(root: Path
 
 
 def test_a_held_message_names_its_origin_and_its_first_id(root: Path) -> None:
-    provider = limited(root, 2)
+    """A client that is no adapter holds nothing."""
+    provider = limited(root, 3)
     (sent,) = put(provider, "a")
-    connection, poller = open_poller(provider)
-    give_back(connection, poller.claim(1, range(1)))
+    for connection in (provider.connect(), provider.connect("shop", "one")):
+        assert HELD not in provider.broker.queues
+        give_back(connection, connection.poller(ORDERS).claim(1, range(1)))
     (held,) = provider.broker.waiting(HELD)
     properties = held.message.properties
     assert properties["connector_origin_destination"] == "queue://orders"
     assert properties["connector_message_id"] == sent
     assert (properties["JMSXGroupID"], held.message.correlation_id) == ("g", "ca")
-
-
-@pytest.mark.parametrize("limit", [3, 10])
-def test_what_killed_adapters_had_stays_out_of_the_dead_letters(root: Path, limit: int) -> None:
-    provider = limited(root, limit)
-    sent = put(provider, *"abcdef")
-    cycle = 0
-    for _ in range(3 * limit):
-        connection, poller = open_poller(provider)
-        while (claims := poller.claim(cycle := cycle + 1, range(4))) and connection.hold(claims):
-            pass
-        provider.broker.connections[-1].close()  # as if killed
-    connection, poller = open_poller(provider)
-    assert take_all(connection, poller, cycle) == sent
-    assert "DLQ" not in provider.broker.queues
 
 
 def test_held_messages_are_one_transaction_after_the_other(root: Path) -> None:
@@ -133,14 +119,6 @@ def test_a_message_that_cannot_be_held_is_processed(root: Path) -> None:
     for cycle in range(2):
         give_back(connection, poller.claim(cycle, range(1)))
     assert take_all(connection, poller, 2) == [sent]
-
-
-def test_a_client_that_is_no_adapter_holds_nothing(root: Path) -> None:
-    provider = limited(root, 2)
-    put(provider, "a")
-    connection = provider.connect()
-    give_back(connection, connection.poller(ORDERS).claim(1, range(1)))
-    assert HELD not in provider.broker.queues
 
 
 @pytest.mark.parametrize("limit", [1, 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from connector.service.loop import Service
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy, ids, running, seen, send, stored
-from tests.waiting import now_ms, wait_for
+from tests.waiting import beside, now_ms, wait_for
 
 LATER = "connector.lent.later"
 SOON = {"first": "50ms", "most": "50ms", "attempts": 1000}
@@ -107,12 +106,11 @@ def test_a_service_takes_a_message_when_its_time_has_come(tmp_path: Path, provid
     with adapter:
         (sent,) = send(provider, "away")
         service = Service(adapter)
-        thread = threading.Thread(target=service.run)
-        thread.start()
+        running_service = beside(service.run)
         try:
             wait_for(lambda: ids(provider, LATER), what="the event comes again later")
             (deployment.directory / "away").unlink()
             wait_for(lambda: ids(provider, "archive") == [sent], what="the event is published")
         finally:
             service.stop()
-            thread.join()
+            running_service.result(120)

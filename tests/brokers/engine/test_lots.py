@@ -145,22 +145,6 @@ def test_a_killed_owner_leaves_the_same_lot(
     assert (ids(provider, "orders"), len(ids(provider, LOTS))) == ([], 1)
 
 
-@pytest.mark.process
-def test_a_living_owner_is_named_and_a_killed_owner_is_not(
-    root: Path, provider: LentProvider, owner: RemoteConnection, children: Children
-) -> None:
-    put(owner, "a")
-    with serving(provider.broker, root / "socket"):
-        child = children.start(OWNER, root / "state", root / "socket", "hold")
-        assert child.stdout.readline()
-        with pytest.raises(LotError, match=f"in use by the client b.*, process {child.pid} on "):
-            owner.claim_lot(ORDERS, NAME, 4)
-        child.kill()
-        child.wait()
-    assert len(claimed(owner).claims) == 1
-    owner.close()
-
-
 # -- limits of deliveries --------------------------------------------------------------------------
 
 

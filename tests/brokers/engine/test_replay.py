@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.operate.replay import Choice, Move, Mover, Order, Replay, Result, carry_out
 from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.brokers.engine.conftest import Run
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import ids, seen, send, stored
 from tests.waiting import now_ms
@@ -138,26 +136,3 @@ def test_a_queue_that_the_broker_refuses_leaves_the_messages_where_they_are(prov
     with pytest.raises(SettlementError, match="customers"):
         do(provider, Replay(ERROR))
     assert ids(provider, "error") == ["ID:1", "ID:2"]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("what", "step"),
-    [
-        ("replay", "claim"),
-        ("replay", "settle.committing:2"),
-        ("move", "settle.finished:1"),
-        ("discard", "claim:7"),
-    ],
-)
-def test_after_a_kill_the_next_run_goes_on(provider: LentProvider, run: Run, what: str, step: str) -> None:
-    expected = [f"ID:{number}" for number in range(60)]
-    put_into_error(provider, *[copy(identity, delivered="note") for identity in expected])
-    target = {"replay": "customers", "move": "aside", "discard": "archive"}[what]
-    assert run(f"{step}=kill", "move", what)[0] == -9
-    left = len(ids(provider, "error"))
-    assert len(ids(provider, target)) + left == 60
-    status, output = run("", "move", what)
-    assert (status, json.loads(output)["moved"]) == (0, left)
-    assert ids(provider, "error") == []
-    assert sorted(map(str, ids(provider, target))) == sorted(expected)

@@ -85,22 +85,6 @@ def test_each_commit_is_marked_and_consumes_the_mark_before(
     assert marks(provider) == []
 
 
-def test_the_marks_of_an_abandoned_connection_stay_for_the_client_that_takes_over(
-    provider: LentProvider, connection: RemoteConnection
-) -> None:
-    send(provider, *"01")
-    poller = connection.poller(ORDERS)
-    (claim,) = poller.claim(7, range(1))
-    connection.settle([Settlement(claim)])
-    poller.claim(8, range(1))
-    connection.abandon()
-    other = provider.connect("shop", "two")
-    assert other.committed_cycles(connection.client_id) == {7}
-    other.remove_markers(connection.client_id)
-    assert marks(provider) == []
-    other.close()
-
-
 def test_commits_are_not_marked_without_a_commit_queue(root: Path) -> None:
     provider = LentProvider(root / "state", commit_queue=None)
     send(provider, "0")
@@ -139,31 +123,6 @@ def test_a_key_counts_once_its_commit_is_known(
     assert window.reserve(["key"]) == set()
     assert ("key" in window) is (answer == "done")
     other.close()
-
-
-def test_a_refused_message_leaves_no_pending_commit(
-    provider: LentProvider, connection: RemoteConnection
-) -> None:
-    send(provider, "0")
-    provider.broker.refused.add("archive")
-    (claim,) = connection.poller(ORDERS).claim(1, range(1))
-    with pytest.raises(SettlementError, match="archive"):
-        connection.settle([Settlement(claim, copy_to=ARCHIVE, published="key")])
-    assert provider.state("shop").pending() == []
-    (again,) = connection.poller(ORDERS).claim(2, range(1))
-    assert again.identity == claim.identity
-    connection.close()
-
-
-def test_two_messages_without_ids_are_no_duplicates(
-    provider: LentProvider, connection: RemoteConnection
-) -> None:
-    for _ in range(2):
-        provider.broker.add("orders", Message(b"same", timestamp=5))
-    first, second = connection.poller(ORDERS).claim(1, range(2))
-    assert first.identity == second.identity
-    assert first.duplicate_key != second.duplicate_key
-    connection.close()
 
 
 @pytest.mark.parametrize("in_progress", [None, parse_destination("queue://in-progress")])

