@@ -15,12 +15,10 @@ from tests.quick_folder import quick_folder
 _HERE: Final = Path(__file__).parent
 Deploy = Callable[..., CrashDeployment]
 
-EVERY_PROVIDER = ("dropbox", "sqlite", "postgresql")
-
 
 @pytest.fixture
 def provider_type() -> str:
-    """What the deployments of a test have their messages in: one of :data:`EVERY_PROVIDER`."""
+    """What the deployments of a test have their messages in: dropbox, sqlite or postgresql."""
     return "dropbox"
 
 
