@@ -43,9 +43,9 @@ def shop_type() -> str:
 
 
 @pytest.fixture
-def shop(quick_path: Path, request: pytest.FixtureRequest, shop_type: str) -> Shop:
+def shop(tmp_path: Path, request: pytest.FixtureRequest, shop_type: str) -> Shop:
     if shop_type == "sqlite":
-        return make_shop(f"sqlite:///{quick_path}/shop.db")
+        return make_shop(f"sqlite:///{tmp_path}/shop.db")
     return make_shop(request.getfixturevalue("database"))
 
 
