@@ -111,7 +111,7 @@ class PostgresServer:
         assert self._process is None, "the server runs"
         assert threading.current_thread() is threading.main_thread(), "the server ends with the thread"
         deadline = time.monotonic() + _PATIENCE
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         options = {**_SETTINGS, **settings, "port": self.port}
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
@@ -240,7 +240,8 @@ def _as_ordinary_user(*options: str) -> list[str]:
     return ["setpriv", *options]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Returns a port of this machine that nobody listens to."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

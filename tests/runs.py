@@ -203,12 +203,6 @@ class Run:
         assert pid in self.members()
         _send(pid, number)
 
-    def siblings_of_parent(self, pid: int) -> list[int]:
-        """Where ``pid`` is a runner: the other workers of Spark."""
-        worker = parent_of(pid)
-        daemon = parent_of(worker)
-        return [other for other in self.members() if other != worker and parent_of(other) == daemon]
-
     def signal_all(self, number: int, order: Callable[[int], int] = lambda pid: -pid) -> None:
         """Sends a signal to every process of the run, the youngest (JVM and workers) first."""
         for pid in sorted(self.members(), key=order):
@@ -259,6 +253,10 @@ class Run:
             return any(one["pid"] == self.pid and one["last_good_poll"] for one in instances)
 
         wait_for(has_polled, 120, "a good poll")
+
+    def await_text(self, text: str, times: int = 1) -> None:
+        """Waits until its errors have a text so often."""
+        wait_for(lambda: self.errors.count(text) >= times, 120, lambda: f"{text}: {self.errors}")
 
     def await_pause(self, place: str) -> None:
         """Waits until one of its processes waits at a named place."""

@@ -10,25 +10,15 @@ from typing import Final
 import pytest
 
 from tests.crash.harness import CrashDeployment, deployments
-from tests.quick_folder import quick_folder
 
 _HERE: Final = Path(__file__).parent
 Deploy = Callable[..., CrashDeployment]
 
-EVERY_PROVIDER = ("dropbox", "sqlite", "postgresql")
-
 
 @pytest.fixture
 def provider_type() -> str:
-    """What the deployments of a test have their messages in: one of :data:`EVERY_PROVIDER`."""
+    """What the deployments of a test have their messages in: dropbox, sqlite or postgresql."""
     return "dropbox"
-
-
-@pytest.fixture
-def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder for databases, see :func:`~tests.quick_folder.quick_folder`."""
-    with quick_folder(tmp_path) as path:
-        yield path
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
-"""Adapters whose messages are in a database that is locked, killed, cut off, replaced, or strict."""
+"""Adapters whose messages are in a database that is killed, cut off or replaced, or whose host is lost."""
 
 from __future__ import annotations
 
 import signal
-import sqlite3
 from typing import Any, Final
 
 import psycopg
@@ -14,8 +13,7 @@ from connector.messaging.notes import ClientState
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from tests.crash.conftest import Deploy
-from tests.crash.database import DatabaseQueues
-from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, DatabaseQueues, assert_settled_once
 from tests.postgres import PostgresServer, new_server
 from tests.proxy import proxy_to
 from tests.waiting import wait_for
@@ -54,23 +52,6 @@ def assert_all_once(deployment: CrashDeployment, ids: list[str]) -> None:
 
 def await_deliveries(deployment: CrashDeployment, number: int) -> None:
     wait_for(lambda: len(deployment.deliveries()) > number, 120, "deliveries")
-
-
-@pytest.mark.parametrize("provider_type", ["sqlite"])
-def test_a_file_that_another_program_locks_for_long_costs_and_doubles_nothing(deploy: Deploy) -> None:
-    deployment = patient(deploy, PollQuantity=5)
-    ids = deployment.fill("in", ["sleep:0.02"] * 40)
-    run = deployment.start(TEST_BUSY="0.2")
-    await_deliveries(deployment, 20)
-    other = sqlite3.connect(deployment.root / "messages.db", isolation_level=None, timeout=60)
-    other.execute("BEGIN IMMEDIATE")
-    wait_for(lambda: "restarting the connection failed" in run.errors, 120, "an attempt to restart")
-    other.execute("ROLLBACK")
-    other.close()
-    deployment.await_archived(ids)
-    run.stop()
-    assert "database is locked: another program holds the file" in run.errors
-    assert_all_once(deployment, ids)
 
 
 def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
@@ -189,17 +170,3 @@ def test_what_a_lost_host_has_claimed_is_done_by_others_and_it_does_none_of_it_l
         assert "connected again" in lost.errors
         assert deployment.count("copies") == len(ids)
         assert assert_settled_once(deployment, ids, kills=1) == 1
-
-
-@pytest.mark.parametrize("provider_type", ["postgresql"])
-def test_two_adapters_share_the_messages_of_a_strict_database_and_publish_none_twice(
-    deploy: Deploy, database: str, postgres: PostgresServer
-) -> None:
-    with postgres.connect() as owner:
-        name = database.rpartition("/")[2]
-        owner.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
-    deployment = deploy(connector={"PollQuantity": 5, "DuplicateEventElimination": True, "order": "none"})
-    ids = deployment.fill("in", [""] * 80)
-    runs = [deployment.start("--drain", "--json") for _ in range(2)]
-    assert [run.wait() for run in runs] == [0, 0], [run.errors for run in runs]
-    assert_settled_once(deployment, ids, kills=0)

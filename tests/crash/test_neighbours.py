@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import pytest
 
+from connector.operate.history import read_all
+from tests import forked_command
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.waiting import wait_for
@@ -15,10 +19,17 @@ GROUPS = "abcdefgh"
 
 
 @pytest.mark.parametrize("provider_type", ["dropbox", "postgresql"])
-def test_two_adapters_share_messages_and_publish_none_twice(deploy: Deploy) -> None:
+def test_two_adapters_share_messages_and_publish_none_twice(
+    deploy: Deploy, provider_type: str, request: pytest.FixtureRequest
+) -> None:
+    """The history tells of each event once. The default of the database is the strictest isolation."""
+    if provider_type == "postgresql":
+        name = request.getfixturevalue("database").rpartition("/")[2]
+        with request.getfixturevalue("postgres").connect() as owner:
+            owner.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
     deployment = deploy(
         inputs=("a", "b"),
-        connector={"PollQuantity": 5, "DuplicateEventElimination": True, "order": "none"},
+        connector={"PollQuantity": 5, "DuplicateEventElimination": True, "order": "none", "instance": None},
     )
     ids = deployment.fill("a", [""] * 60) + deployment.fill("b", [""] * 60)
     runs = [deployment.start("--drain", "--json", fault="claim=pause") for _ in range(2)]
@@ -31,6 +42,9 @@ def test_two_adapters_share_messages_and_publish_none_twice(deploy: Deploy) -> N
     published = [run.summary["published"] for run in runs]
     assert sum(published) == len(ids)
     assert min(published) > 0, f"both did work: {published}"
+    told = read_all(deployment.provider.existing_state("crash").history(), 0.0)
+    assert sorted(one.id for one in told) == sorted(ids)
+    assert len({one.row.instance for one in told}) == 2
 
 
 @pytest.mark.parametrize(("provider_type", "recovery"), [("dropbox", None), ("postgresql", 1.0)])
@@ -116,3 +130,50 @@ def _assert_in_order(deployment: CrashDeployment, groups: Mapping[str, Sequence[
                 ended[group].append(delivery.id)
     assert ended == {group: list(ids) for group, ids in groups.items()}
     assert len(repeated) <= again
+
+
+# -- a client whose lock never comes free, and that goes on after all ----------------------------------------
+
+
+def takeover(deployment: CrashDeployment, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return forked_command.run(["takeover", *arguments], cwd=deployment.directory)
+
+
+@pytest.mark.parametrize(("provider_type", "whole_group"), [("dropbox", False), ("postgresql", True)])
+def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it_late(
+    deploy: Deploy, whole_group: bool
+) -> None:
+    deployment = deploy(connector={"stop_timeout": "1s", "DuplicateEventElimination": True})
+    ids = deployment.fill("in", ["gate:stop", *[""] * 5])
+    hung = deployment.start()
+    deployment.await_gate(hung, "stop", 1)
+    if whole_group:
+        hung.signal_all(signal.SIGSTOP)
+    else:
+        hung.signal_driver(signal.SIGSTOP)
+    lines = takeover(deployment).stdout.splitlines()
+    (client,) = [line.split()[0] for line in lines if f" {hung.pid} " in line and " crash " in line]
+
+    refused = takeover(deployment, client)
+    assert refused.returncode == 2
+    assert "may be alive" in refused.stderr
+    assert "--it-is-dead" in refused.stderr
+    done = takeover(deployment, client, "--it-is-dead")
+    assert (done.returncode, done.stderr) == (0, "")
+    again = takeover(deployment, client, "--it-is-dead")
+    assert again.returncode == 1
+    assert "was declared dead before" in again.stderr
+
+    deployment.open("stop")
+    other = deployment.drain()
+    assert "took over from a dead client" in other.errors
+    assert deployment.ids("archive").keys() == set(ids)
+
+    ids += deployment.fill("in", [""] * 3)
+    hung.signal_all(signal.SIGCONT)
+    wait_for(lambda: "connected again" in hung.errors, 120, "a new connection")
+    assert "its messages are redelivered, to this client or another: connect anew" in hung.errors
+    deployment.await_archived(ids)
+    hung.stop()
+    assert_settled_once(deployment, ids, kills=1)
+    assert takeover(deployment).stderr == "no clients\n"

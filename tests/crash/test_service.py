@@ -1,7 +1,11 @@
-"""The adapter as a service: how it stops, and what it leaves behind."""
+"""The adapter as a service: how it stops, what it leaves behind, what wakes it, and a reload that is killed.
+
+When a poll begins, by all that may come: tests/service/test_loop.py. Reloads: tests/operate/test_reload.py.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -11,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.forked_command import PipedProcess
+from tests.runs import Run
 from tests.waiting import wait_for
 
 
@@ -116,31 +122,6 @@ def test_a_signal_while_it_starts_ends_it_in_order(deploy: Deploy, moment: str) 
     assert deployment.leftovers(but=["in/target/"]) == []
 
 
-def test_events_keep_their_order_over_jobs_that_are_sent_ahead_also_when_one_is_given_back(
-    deploy: Deploy,
-) -> None:
-    """Failed and malformed events among them; each message once, in the order of its queue.
-
-    A process that is not active ends the poll, also where the next job was sent ahead already.
-    """
-    deployment = deploy(connector={"PollQuantity": 7})
-    (deployment.directory / "up").touch()
-    names = ["raise:x" if number % 19 == 3 else "" for number in range(120)]
-    names[100] = "inactive:up"
-    ids = deployment.fill("in", names[:60])
-    deployment.drop("in", "{not json", f"4.{ids[-1][3:]}z.T")
-    ids += deployment.fill("in", names[60:])
-    run = deployment.start("--drain", "--json")
-    assert run.wait(120) != 0
-    assert run.summary["published"] + run.summary["failed"] == 101
-    assert [d.id for d in deployment.deliveries() if d.word == "begin"] == ids[:101]
-    assert deployment.ids("in") == dict.fromkeys(ids[100:], 1)
-    (deployment.directory / "up").unlink()
-    run = deployment.drain()
-    assert run.summary["published"] + run.summary["failed"] == 20
-    assert [d.id for d in deployment.deliveries() if d.word == "begin"] == ids[:101] + ids[100:]
-
-
 @pytest.mark.parametrize("order", ["destination", "none"])
 def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Deploy, order: str) -> None:
     deployment = deploy(connector={"worker_events": 10, "order": order}, spark={"master": "local[1]"})
@@ -150,3 +131,104 @@ def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Dep
     assert sorted(events.values()) == [5, *[10] * 9]
     assert run.errors.count("a worker is replaced after many events") == 9
     assert_settled_once(deployment, ids, kills=0)
+
+
+# -- what wakes it -------------------------------------------------------------------------------------------
+
+
+NEVER = {"PollFrequency": 600_000}
+"""Milliseconds."""
+
+
+def serve(deployment: CrashDeployment) -> Run:
+    """A service that has published what waited, and has nothing to do now."""
+    ids = deployment.fill(deployment.inputs[0])
+    run = deployment.start()
+    deployment.await_archived(ids)
+    return run
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_message_is_published_when_it_comes(deploy: Deploy) -> None:
+    topic = {"destination": "topic://prices", "subscription": "all"}
+    inputs = ["queue://in", "queue://other", topic]
+    deployment = deploy(connector={**NEVER, "InputDestination": inputs}, inputs=("in", "other"))
+    run = serve(deployment)
+    for destination in ("in", "other", "topic://prices", "in", "topic://prices"):
+        deployment.await_archived(deployment.fill(destination, [""] * 3))
+    bare = deployment.folder("other") / "order"
+    bare.write_bytes(b'{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1"}')
+    deployment.await_archived(["order"])
+    run.stop()
+    assert set(deployment.begun().values()) == {1}
+    assert deployment.leftovers() == []
+
+
+def test_a_service_that_waits_does_nothing(deploy: Deploy) -> None:
+    deployment = deploy(connector=NEVER)
+    run = serve(deployment)
+
+    def is_at_rest() -> bool:
+        before = cpu_seconds(run.pid)
+        time.sleep(2)  # the processor time of a service is a matter of seconds, and no state
+        return cpu_seconds(run.pid) - before < 0.1
+
+    wait_for(is_at_rest)  # once its poll and its start are over
+    run.stop()
+
+
+# -- reload --------------------------------------------------------------------------------------------------
+
+
+def call(deployment: CrashDeployment, *arguments: str) -> tuple[int, str]:
+    """Runs a command. Returns its exit status and its output."""
+    with PipedProcess(*arguments, cwd=deployment.directory) as process:
+        output, _ = process.communicate()
+        return process.wait(), output
+
+
+def start(deployment: CrashDeployment, fault: str = "") -> Run:
+    """Starts a service, and waits until it listens to requests to reload."""
+    run = deployment.start(fault=fault)
+    wait_for(lambda: "ready" in run.errors, 120, lambda: run.errors)
+    state = deployment.provider.existing_state("crash")
+    wait_for(lambda: any(one.runs and "reload" in one.note for one in state.instances()), 60, "the service")
+    return run
+
+
+@pytest.mark.parametrize(
+    ("provider_type", "place"),
+    [("dropbox", "reload.begin"), ("dropbox", "reload.connected"), ("postgresql", "reload.closed")],
+)
+def test_a_service_that_is_killed_while_it_reloads_has_the_new_settings_at_its_next_start(
+    deploy: Deploy, place: str
+) -> None:
+    deployment = deploy(connector={"DuplicateEventElimination": True})
+    deployment.drain()
+    queues, ids = ["in"], list[str]()
+
+    def publish() -> None:
+        ids.extend(one for queue in queues for one in deployment.fill(queue, ["", ""]))
+        deployment.await_archived(ids)
+
+    def reload() -> tuple[int, str]:
+        queues.append(f"more{len(queues)}")
+        deployment.configure(InputDestination=[f"queue://{name}" for name in queues])
+        status, output = call(deployment, "reload", "--json")
+        return status, json.loads(output)["instances"][0]["result"]
+
+    run = start(deployment, f"{place}:1=kill")
+    publish()
+    assert reload() == (1, "ended")
+    assert run.wait() == -signal.SIGKILL
+    run = start(deployment)
+    publish()
+    assert reload() == (0, "reloaded"), run.errors
+    publish()
+    run.stop()
+    assert deployment.ids("archive") == deployment.begun() == dict.fromkeys(ids, 1)
+    assert deployment.leftovers() == []

@@ -15,10 +15,6 @@ from tests.waiting import wait_for
 _RETRIES = {"RestartRetryCount": 300, "RestartRetryInterval": 0.01}
 
 
-def await_text(run: Run, text: str, times: int = 1) -> None:
-    wait_for(lambda: run.errors.count(text) >= times, 120, what=lambda: f"{text}: {run.errors}")
-
-
 def stop(run: Run) -> None:
     run.stop()
     run.await_gone()
@@ -56,7 +52,7 @@ def wait_for_the_database(own_postgres: PostgresServer, deploy: Deploy, java: bo
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         assert "was ended by signal 9" in run.errors
-    await_text(run, "restarting the connection", 2)
+    run.await_text("restarting the connection", 2)
     assert " ready [" not in run.errors
     own_postgres.start()
     wait_for(lambda: len(deployment.begun()) == len(ids), 120, what=lambda: run.errors)
@@ -77,20 +73,9 @@ def test_one_run_does_not_wait_for_a_database_and_a_signal_ends_the_wait_of_a_se
         assert "restarting" not in run.errors
         assert "connector: cannot use postgresql+psycopg://" in run.errors
     run = deployment.start()
-    await_text(run, "restarting the connection failed")
+    run.await_text("restarting the connection failed")
     stop(run)
     assert "connected again" not in run.errors
-
-
-def test_a_service_does_not_wait_until_a_mistake_is_right(postgres: PostgresServer, deploy: Deploy) -> None:
-    """Other mistakes of a URL: tests/stores/sql. Java has started meanwhile, and ends."""
-    url = postgres.url().replace(postgres.password, "guess")
-    run = deploy(java=True, database=url, connector=_RETRIES).start()
-    assert run.wait(60) == 1
-    assert "restarting" not in run.errors
-    assert "correct the" in run.errors
-    assert "guess" not in run.errors
-    run.await_gone()
 
 
 def _runs(pid: int, text: str) -> bool:

@@ -14,12 +14,6 @@ from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.waiting import wait_for
 
-HEALTH = (
-    *("well", "reasons", "published_5m", "failed_5m", "last_failure", "workers_died_5m", "error_waiting"),
-    *("error_growth_5m", "delayed", "provider_failure", "disk_shortage", "databases"),
-)
-LISTS = ("instances", "batches", "workers", "resting", "loads", "paused", "inputs")
-
 
 def call(deployment: CrashDeployment, *arguments: str) -> subprocess.CompletedProcess[str]:
     return forked_command.run(["status", *arguments], cwd=deployment.directory)
@@ -44,7 +38,11 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     run = deployment.start()
     (worker,) = deployment.await_gate(run, "hold", 1)
     document = status(deployment)
-    assert list(document) == ["application", *HEALTH, *LISTS]
+    assert list(document) == [
+        *("application", "well", "reasons", "published_5m", "failed_5m", "last_failure", "workers_died_5m"),
+        *("error_waiting", "error_growth_5m", "delayed", "provider_failure", "disk_shortage", "databases"),
+        *("instances", "batches", "workers", "resting", "loads", "paused", "inputs"),
+    ]
     assert (document["application"], document["well"], document["reasons"]) == ("crash", True, [])
     (instance,), (batch,), (at_work,) = (document[name] for name in ("instances", "batches", "workers"))
     for one in (instance, batch, at_work):

@@ -103,11 +103,7 @@ class CommitProxy:
             threading.Thread(target=self._to_client, args=sending, daemon=True).start()
 
     def _to_broker(
-        self,
-        client: socket.socket,
-        broker: socket.socket,
-        silent: threading.Event,
-        answered: threading.Event,
+        self, client: socket.socket, broker: socket.socket, silent: threading.Event, answered: threading.Event
     ) -> None:
         sent = b""
         with contextlib.suppress(OSError):
@@ -132,11 +128,7 @@ class CommitProxy:
         _end(broker)
 
     def _to_client(
-        self,
-        client: socket.socket,
-        broker: socket.socket,
-        silent: threading.Event,
-        answered: threading.Event,
+        self, client: socket.socket, broker: socket.socket, silent: threading.Event, answered: threading.Event
     ) -> None:
         whole = b""
         with contextlib.suppress(OSError):

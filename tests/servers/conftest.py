@@ -23,6 +23,7 @@ from connector.brokers.jms.provider import JavaSettings, JmsProvider
 from connector.brokers.jms.urls import QPID
 from connector.java import find_java
 from connector.spark.settings import spark_jars
+from tests.postgres import free_port
 from tests.requests.world import World
 from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER
 from tests.waiting import wait_for
@@ -83,7 +84,7 @@ class Broker:
         self.kind = kind
         self.directory = directory
         self._class_path = os.pathsep.join(map(str, class_path))
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -212,11 +213,6 @@ def make_stores(directory: Path) -> None:
         run("-genkeypair", "-keyalg", "EC", *where, *own)
         run("-exportcert", "-rfc", "-file", f"{name}.pem", *own)
         run("-importcert", "-noprompt", "-file", f"{name}.pem", "-keystore", trusting, *store)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -24,12 +22,12 @@ from connector.java import find_java
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.status import ReturnCode
+from tests.postgres import free_port
 from tests.runs import customer
 from tests.servers.broker import OPENWIRE, SMALL, STORE_PASSWORD, TOPIC
 from tests.servers.conftest import ARTEMIS, CLIENT, RETRIES, Broker, make_stores, resolved
 from tests.servers.test_commands import publish
 from tests.servers.test_held import fill, free
-from tests.servers.test_lots import run_owner
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -234,22 +232,6 @@ def test_a_killed_adapter_and_a_killed_broker_lose_nothing(
     deployment.finish(40, twice=4)
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("name", ["core", "jms_1_1"])
-def test_a_killed_owner_leaves_the_same_lot(at_broker: AtBroker, name: str) -> None:
-    deployment = at_broker(name)
-    deployment.fill(6)
-    sent = [message.message_id for message in deployment.messages(deployment.input)]
-    status, before, errors = run_owner(deployment, place="settle.committing:2")
-    assert status == -signal.SIGKILL, errors
-    status, after, errors = run_owner(deployment)
-    assert status == 0, errors
-    assert after[0] == before[0]
-    archived = [message.message_id for message in deployment.messages(deployment.archive)]
-    assert sorted(map(str, archived)) == sorted(map(str, sent))
-    assert deployment.leftovers() == []
-
-
 @pytest.mark.parametrize("name", ["core", "core_javax", "classic"])
 def test_what_is_given_back_or_refused_comes_again(at_broker: AtBroker, name: str) -> None:
     deployment = at_broker(name, connector={"ArchiveDestination": f"queue://NAME{SMALL}"})
@@ -439,8 +421,7 @@ def test_ibm_mq_is_set_up_as_far_as_the_refused_connection(
     artemis: Broker, deploy: Deploy, tmp_path: Path, factory: str, way: str
 ) -> None:
     packages = [_MQ[factory], "com.sun.messaging.mq:fscontext:4.6-b01"]
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     properties = {"HostName": "127.0.0.1", "Port": port, "Channel": "DEV.APP", "TransportType": 1}
     properties["QueueManager"] = "QM1"
     keys: dict[str, Any] = {"factory": factory, "properties": properties}

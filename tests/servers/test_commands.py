@@ -6,10 +6,8 @@ import json
 import re
 import shlex
 import shutil
-import signal
 import time
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,10 +15,9 @@ from connector.errors import CapabilityError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.testing.deployment import InProcessAdapter
-from tests.forked_command import PipedProcess
 from tests.runs import customer
 from tests.servers.broker import TOPIC
-from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
+from tests.servers.conftest import AT_BROKER_J
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -35,16 +32,8 @@ def test_what_was_sent_is_browsed_and_received_with_all_headers(broker: Broker, 
         "f:float": "1.5", "d:double": "2.25", "t:string": "ä",
     }  # fmt: skip
     options = [one for name, value in properties.items() for one in ("--property", f"{name}={value}")]
-    options += [
-        "--type",
-        "NOTE",
-        "--correlation-id",
-        "c-1",
-        "--priority",
-        "7",
-        "--reply-to",
-        "queue://answers",
-    ]
+    options += ["--type", "NOTE", "--correlation-id", "c-1"]
+    options += ["--priority", "7", "--reply-to", "queue://answers"]
     (sent,) = deployment.lines("send", deployment.input, *options, body="text ü")
     (seen,) = deployment.lines("browse", deployment.input)
     (got,) = deployment.lines("receive", deployment.input, "--wait", "60000")
@@ -252,62 +241,3 @@ def test_a_shared_and_an_unshared_subscription_exclude_each_other(broker: Broker
         (got,) = deployment.lines("receive", prices, *name, *own, "--wait", "60000")
         assert got["body"] == "7"
         deployment.run("unsubscribe", *name)
-
-
-# -- messages in error ---------------------------------------------------------------------------------------
-
-
-def replay(deployment: BrokerDeployment, *arguments: str) -> dict[str, Any]:
-    (document,) = deployment.lines("replay", *arguments, "--yes")
-    return document  # type: ignore[no-any-return]
-
-
-@AT_ARTEMIS
-@pytest.mark.process
-def test_a_killed_replay_goes_on(broker: Broker, deploy: Deploy) -> None:
-    """The second of two commits is killed."""
-    deployment, count = deploy(broker), 70
-    error, target = deployment.error, deployment.input
-    deployment.fill(count, name="raise:no account")
-    deployment.work()
-    (group,) = deployment.lines("errors")
-    assert (group["kind"], group["count"]) == ("refused", count)
-    arguments = ["--group", group["group"]]
-    fault = "settle.committing:2=kill"
-    given = ["replay", *arguments, "--yes"]
-    with PipedProcess(*given, cwd=deployment.directory, CONNECTOR_FAULT=fault) as process:
-        process.communicate(timeout=240)
-    assert process.wait() == -signal.SIGKILL
-    wait_for(
-        lambda: len(deployment.customers(error) + deployment.customers(target)) == count,
-        what="the broker has rolled back",
-    )
-    left = len(deployment.customers(error))
-    assert left == count - 50
-    done = {"matched": left, "moved": left, "to": {f"queue://{target}": left}}
-    assert replay(deployment, *arguments, "--expect", str(left)) == done
-    assert deployment.customers(error) == []
-    assert Counter(deployment.customers(target)) == {str(number): 1 for number in range(count)}
-
-
-@AT_ARTEMIS
-def test_a_message_of_a_topic_goes_back_to_its_own_subscription(broker: Broker, deploy: Deploy) -> None:
-    both = first, second = subscribed(broker, deploy), subscribed(broker, deploy)
-    for one in both:
-        one.work()  # makes the subscription
-    flag = first.raise_flag("broken")
-    publish(first, range(4), "away:broken")
-    for one in both:
-        one.work()
-    assert (len(first.customers(first.error)), len(second.customers(second.archive))) == (4, 4)
-    done = replay(first)
-    assert (done["moved"], list(done["to"].values())) == (4, [4])
-    assert next(iter(done["to"])).endswith(first.name)
-    flag.unlink()
-    for one in both:
-        one.work()
-    assert first.archived() == ["0", "1", "2", "3"]
-    assert first.leftovers() == []
-    assert len(second.calls()) == 4
-    for one in both:
-        unsubscribe(one)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
-    from tests.servers.deployment import BrokerDeployment
 
 
 @pytest.fixture(autouse=True)
@@ -35,29 +34,14 @@ def proxy(broker: Broker) -> Iterator[CommitProxy]:
     made.close()
 
 
-def go_on(
-    deployment: BrokerDeployment, log: pytest.LogCaptureFixture, end: Callable[[], object] | None = None
-) -> None:
-    """Runs a service through the loss of its connection. Checks that each event was published once.
-
-    Args:
-        end: what becomes of a late commit, once the service is connected again.
-    """
-    deployment.fill(8)
-    with deployment.serving():
-        wait_for(lambda: "connected again" in log.text, what="a commit")
-        if end is not None:
-            end()
-        deployment.fill(4, first=8)
-        deployment.wait_for_calls(12)
-    deployment.finish(12)
-
-
 @in_turn(
     "when, in_progress, behind",
     *(("after", False, "archive"), ("before", False, "archive")),
     *(("before", True, "in_progress"), ("after", True, "in_progress")),
     *(("after", True, "archive"), ("before", True, "archive")),
+    *(("deliver", False, "archive"), ("drop", False, "archive")),
+    *(("deliver", True, "in_progress"), ("drop", True, "in_progress")),
+    *(("drop", True, "archive"), ("deliver", True, "archive")),
 )
 def test_the_connection_is_lost_in_a_commit(
     broker: Broker,
@@ -68,31 +52,22 @@ def test_the_connection_is_lost_in_a_commit(
     in_progress: bool,
     behind: str,
 ) -> None:
-    """The commit of a settlement, or that of a move into the queue of messages in progress."""
+    """The commit of a settlement, or that of a move into the queue of messages in progress.
+
+    It is delivered late or dropped in the end: until then it stays unknown. Each event is published once.
+    """
+    is_late = when in ("deliver", "drop")
     deployment = deploy(broker, in_progress=in_progress, port=proxy.port, connector=RETRIES)
-    proxy.cut_next(when, behind=getattr(deployment, behind))
-    go_on(deployment, log)
+    proxy.cut_next("late" if is_late else when, behind=getattr(deployment, behind))
+    deployment.fill(8)
+    with deployment.serving():
+        wait_for(lambda: "connected again" in log.text, what="a commit")
+        if is_late:
+            getattr(proxy, when)()
+        deployment.fill(4, first=8)
+        deployment.wait_for_calls(12)
+    deployment.finish(12)
     assert proxy.cuts == 1
-
-
-@in_turn(
-    "end, in_progress, behind",
-    *(("deliver", False, "archive"), ("drop", False, "archive")),
-    *(("deliver", True, "in_progress"), ("drop", True, "in_progress")),
-    *(("drop", True, "archive"), ("deliver", True, "archive")),
-)
-def test_a_commit_that_reaches_the_broker_late_stays_unknown_until_then(
-    broker: Broker,
-    deploy: Deploy,
-    proxy: CommitProxy,
-    log: pytest.LogCaptureFixture,
-    end: str,
-    in_progress: bool,
-    behind: str,
-) -> None:
-    deployment = deploy(broker, in_progress=in_progress, port=proxy.port, connector=RETRIES)
-    proxy.cut_next("late", behind=getattr(deployment, behind))
-    go_on(deployment, log, getattr(proxy, end))
 
 
 def test_an_idle_connection_lives(

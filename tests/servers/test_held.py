@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.proxy import proxy_to
 from tests.servers.broker import FEW, SMALL
+from tests.servers.conftest import AT_BROKER_J
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -56,6 +58,24 @@ def test_what_dead_adapters_had_stays_out_of_the_dead_letters(broker: Broker, de
             proxy.cut()  # as the end of a process does
             connection.abandon()
         deployment.finish(4)
+
+
+@AT_BROKER_J
+@pytest.mark.process
+def test_a_paused_input_leaves_its_messages_to_others(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    deployment.fill(5)
+    run = deployment.start()
+    deployment.wait_for(lambda: len(deployment.archived()) == 5, "the first events")
+    deployment.run("pause", deployment.input, "--reason", "the shop is closed")
+    deployment.wait_for_log("paused by an operator")
+    deployment.fill(6, first=5)
+    (taken,) = deployment.lines("receive", deployment.input)
+    assert json.loads(taken["body"])["CustomerId"] == "5", "no consumer has fetched it ahead"
+    deployment.run("resume", "--all")
+    deployment.wait_for(lambda: len(deployment.archived()) == 10, "the other events")
+    run.stop()
+    assert "5" not in deployment.archived()
 
 
 # -- a queue that takes no copy ------------------------------------------------------------------------------

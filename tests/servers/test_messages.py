@@ -13,7 +13,7 @@ import pytest
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.urls import QPID
-from connector.errors import ConnectorError, DestinationError, MalformedData, ProviderError
+from connector.errors import MalformedData, ProviderError
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
@@ -121,15 +121,6 @@ def test_a_body_beyond_the_limit_stays_in_java(connect: Connect) -> None:
     assert copies == [b"x" * 11, b"y" * 11, b"z" * 10]
 
 
-def test_a_copy_keeps_what_the_client_refuses_to_set(connect: Connect) -> None:
-    connection = connect()
-    message = Message(b"x", "T")
-    message.set_property("strange-name", "v")
-    connection.send(ORDERS, [message])
-    got = load(connection, take(connection.poller(ORDERS)))
-    assert [value for name, value in got.properties.items() if "strange" in name] == ["v"]
-
-
 def test_a_consumer_leaves_its_neighbour_all_but_one_fetch(connect: Connect) -> None:
     """The provider of these tests fetches 10 messages at most."""
     one, other = connect(), connect()
@@ -185,27 +176,3 @@ def test_a_message_that_the_client_library_refuses_stays_with_the_broker(
                 connection.settle([Settlement(claim, ARCHIVE)])
                 connection.close()
                 assert receive_by_rhea(broker, queue)
-
-
-def test_a_text_that_cannot_be_decoded_behind_other_messages_is_not_settled_with_them(
-    broker: Broker, connect: Connect
-) -> None:
-    connection = connect()
-    bad = "{content_type: 'text/plain; charset=utf-8', body: rhea.message.data_section(Buffer.from([255]))}"
-    send_by_rhea(broker, "orders", f"[{{body: 'one'}}, {{body: 'two'}}, {bad}]")
-    poller = connection.poller(ORDERS)
-    found = []
-    for cycle in range(2):
-        (claim,) = poller.claim(cycle, range(10))
-        found.append(load(connection, claim).body)
-        connection.settle([Settlement(claim)])
-    assert found == [b"one", b"two"]
-    with pytest.raises(ProviderError, match=r"queue://orders.*Cannot decode String in UTF-8.*move it"):
-        poller.claim(2, range(10))
-    connection.close()
-    assert receive_by_rhea(broker, "orders")
-
-
-def test_a_topic_cannot_be_browsed(connect: Connect) -> None:
-    with pytest.raises((DestinationError, ConnectorError)):
-        list(connect().browse(PRICES))

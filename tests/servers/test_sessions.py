@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from connector import messaging
 from connector.brokers.engine.client import BrokerMessagingConnection
@@ -136,7 +135,8 @@ def connection(connect: Connect) -> BrokerMessagingConnection:
     return made
 
 
-def test_a_program_connects_by_a_deployment_and_by_url(artemis: Broker, tmp_path: Path) -> None:
+def test_a_program_connects_by_url(artemis: Broker, tmp_path: Path) -> None:
+    """By a deployment: test_clients.py."""
     artemis.empty()
     options: dict[str, Any] = {
         "ApplicationUserName": USER,
@@ -145,11 +145,7 @@ def test_a_program_connects_by_a_deployment_and_by_url(artemis: Broker, tmp_path
     }
     lock = cache_directory().parent / "tests" / "client" / LOCK
     (tmp_path / LOCK).write_text(lock.read_text())
-    section = {"type": "amqp", "url": artemis.url, **options}
-    document = {"provider": section, "connector": {"ApplicationName": "program"}}
-    (tmp_path / "adapter.yaml").write_text(yaml.safe_dump(document))
     for connection in (
-        messaging.connect(str(tmp_path / "adapter.yaml")),
         messaging.connect(artemis.url, directory=tmp_path, **options),
         messaging.connect(f"jms:{artemis.url}", directory=tmp_path, factory=QPID, **options),
     ):

@@ -45,7 +45,7 @@ def test_a_queue_of_a_broker_becomes_a_table(
 def test_a_load_that_is_killed_when_its_table_is_written_loses_and_doubles_nothing(
     broker: Broker, deploy: Deploy
 ) -> None:
-    """More places of kills are in tests/crash."""
+    """More places of kills: tests/spark/test_loads.py."""
     deployment, count = deploy(broker), 25
     table = {"format": "parquet", "path": "./lake"}
     deployment.subscribe({"object": "Customer", "name": "lake", "dataframe": table, "size": 10})

@@ -71,16 +71,11 @@ def test_answers_come_in_the_order_of_the_payloads(tasks: EventTasks) -> None:
     assert tasks.run(ECHO, b"", payloads, "x") == payloads
 
 
-def test_a_large_payload_and_a_large_answer_arrive_whole(tasks: EventTasks) -> None:
-    payload = os.urandom(1 << 20) * 5
-    assert tasks.run(ECHO, b"", [payload, b"small"], "x") == [payload, b"small"]
-
-
-def test_large_settings_arrive_whole(tasks: EventTasks) -> None:
-    settings = os.urandom(1 << 20) * 2
-    assert tasks.run("functions:upper", settings, [b"a", b"b", b"c"], "x") == [
-        settings + letter for letter in (b"A", b"B", b"C")
-    ]
+def test_a_large_payload_a_large_answer_and_large_settings_arrive_whole(tasks: EventTasks) -> None:
+    large = os.urandom(1 << 20) * 5
+    assert tasks.run(ECHO, b"", [large, b"small"], "x") == [large, b"small"]
+    answers = tasks.run("functions:upper", large, [b"a", b"b", b"c"], "x")
+    assert answers == [large + letter for letter in (b"A", b"B", b"C")]
 
 
 def test_settings_that_change_again_and_again_are_those_of_the_run(tasks: EventTasks) -> None:
@@ -91,11 +86,6 @@ def test_settings_that_change_again_and_again_are_those_of_the_run(tasks: EventT
         payloads = [b"x"] * choices.randint(1, 4)
         assert tasks.run("functions:upper", plan, payloads, "x") == [plan + b"X"] * len(payloads)
         assert tasks.run(ECHO, b"%d" % choices.randrange(3), [b"y"], "x") == [b"y"]
-
-
-def test_workers_are_reused(tasks: EventTasks) -> None:
-    pids = {tasks.run("functions:process_id", b"", [b""], "x")[0] for _ in range(5)}
-    assert len(pids) <= 2
 
 
 @pytest.mark.parametrize(
@@ -135,7 +125,9 @@ def has_ended(pid: int) -> bool:
 
 
 def test_workers_that_are_killed_while_idle_cost_no_more_than_a_run_each(tasks: EventTasks) -> None:
-    for pid in {tasks.run("functions:process_id", b"", [b""], "x")[0] for _ in range(5)}:
+    pids = {tasks.run("functions:process_id", b"", [b""], "x")[0] for _ in range(5)}
+    assert len(pids) <= 2, "workers are reused"
+    for pid in pids:
         os.kill(int(pid), signal.SIGKILL)
         wait_for(partial(has_ended, int(pid)))
     failures = 0

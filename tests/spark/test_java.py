@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from connector.errors import PipelineError
 from connector.java import find_java, java_version, major_version
 from connector.spark.master import parse_master
 from connector.spark.session import driver_address
+from tests.postgres import free_port
 from tests.tables import rows
 
 
@@ -132,9 +132,7 @@ def test_masters_that_would_not_do_are_refused(text: str) -> None:
 
 
 def test_a_master_that_is_not_there_is_named() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with pytest.raises(
         PipelineError, match=rf"127\.0\.0\.1:{port}: Connection refused.*Start it, or correct"
     ):

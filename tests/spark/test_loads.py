@@ -293,7 +293,7 @@ def test_a_lot_that_failed_for_a_while_is_loaded_again_as_it_was(bench: Bench) -
     assert (last[0], last[1], last[-1]) == (2, 1, [3])
 
 
-def test_a_function_that_failed_stops_its_load_alone(bench: Bench) -> None:
+def test_a_function_that_failed_stops_its_load_alone(bench: Bench, command: Callable[..., str]) -> None:
     bench.configure({**FUNCTION, "load": "loads:broken"}, FILES)
     (bench.directory / "broken").touch()
     bench.fill(1, 2)
@@ -308,6 +308,9 @@ def test_a_function_that_failed_stops_its_load_alone(bench: Bench) -> None:
         "connector lot connector.shop.load",
     ):
         assert part in row["reason"]
+    queues = command("queues")
+    assert all(one.endswith(" load") for one in queues.splitlines() if one.startswith("queue://connector."))
+    assert "lot 1 connector.shop.load.one.calls (without an owner)" in queues
     assert bench.lake() == [1, 2]
     assert bench.errors() == []
     (bench.directory / "broken").unlink()
@@ -448,18 +451,6 @@ def command(bench: Bench) -> Callable[..., str]:
         return answer.stdout
 
     return run
-
-
-def test_the_queue_of_a_load_has_a_role_and_shows_an_open_lot(
-    bench: Bench, command: Callable[..., str]
-) -> None:
-    bench.configure({**FUNCTION, "load": "loads:broken"})
-    (bench.directory / "broken").touch()
-    bench.fill(1)
-    bench.drain(ReturnCode.APPRESPONSETIMEOUT)
-    (line,) = [line for line in command("queues").splitlines() if line.startswith("queue://connector.")]
-    assert line.endswith(" load")
-    assert "lot 1 connector.shop.load.one.calls (without an owner)" in command("queues")
 
 
 def test_a_lot_that_was_settled_by_hand_is_not_loaded(bench: Bench) -> None:

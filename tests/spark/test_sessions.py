@@ -26,8 +26,10 @@ ConnectSession.__module__ = "pyspark.sql.connect.session"
     ("session", "words"), [(ConnectSession(), "Spark Connect"), ("spark", "builtins.str is no SparkSession")]
 )
 def test_what_is_no_session_that_can_run_jobs_is_refused(session: object, words: str, tmp_path: Path) -> None:
+    pipeline = SparkPipeline(Settings(), deployment(tmp_path), "test", session=session)
+    pipeline.launch()  # starts no Java
     with pytest.raises(PipelineError, match=words):
-        SparkPipeline(Settings(), deployment(tmp_path), "test", session=session).start()
+        pipeline.start()
 
 
 PRIVATE = {

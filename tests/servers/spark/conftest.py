@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.crash.conftest import deploy, provider_type, quick_path
+from tests.crash.conftest import deploy, provider_type
 from tests.spark.conftest import local, printed
 
-__all__ = ["deploy", "local", "printed", "provider_type", "quick_path"]
+__all__ = ["deploy", "local", "printed", "provider_type"]

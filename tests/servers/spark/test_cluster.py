@@ -10,18 +10,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from tests.crash.harness import CrashDeployment, assert_settled_once, deployments, on
-from tests.runs import Run
+from tests.crash.harness import assert_settled_once, deployments, on
 from tests.servers.spark.test_loads import await_parts, parquet_ids, sent
 from tests.spark.conftest import deployment
 from tests.spark.events_query import ROOT
 from tests.spark.events_query import run as run_alone
 from tests.spark.standalone import StandaloneCluster, executor_options
 from tests.spark.test_events_source import count, fill, names, place, task
+from tests.tables import Table
 
 __all__ = ["place"]
 
@@ -86,11 +85,11 @@ print(json.dumps(facts))
 """
 
 
-@pytest.fixture(scope="module")
-def facts(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    place = deployment(tmp_path_factory.mktemp("deployment"))
-    process = subprocess.run(
-        [sys.executable, "-c", DRIVER, cluster.url, str(place)],
+def test_executors_run_what_was_shipped_and_say_what_is_wrong(
+    cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, cluster.url, str(deployment(tmp_path))],
         capture_output=True,
         text=True,
         timeout=1700,
@@ -98,49 +97,35 @@ def facts(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) 
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )
-    assert process.returncode == 0, process.stderr
-    assert process.stderr == ""
-    found: dict[str, Any] = json.loads(process.stdout)
-    return {**found, "work": str(cluster.directory)}
-
-
-def test_executors_that_spark_gives_back_when_idle_come_again(facts: dict[str, Any]) -> None:
-    """Dynamic allocation: none is left after a while, and a job gets new ones."""
-    assert [answer for _, answer, _ in facts["dynamic"]] != []
-    assert facts["left"] == 0
-    assert facts["again"] == ["A", "B", "C"]
-
-
-def test_every_worker_gives_an_executor(facts: dict[str, Any]) -> None:
-    assert facts["parallelism"] == 2
-    places = [Path(executor.partition("(")[2].rstrip(")")) for executor, _, _ in facts["probe"]]
-    assert {place.name for place in places} == {"0", "1"}, "the directories of the executors"
-    assert [answer for _, answer, _ in facts["probe"]] == ["b'ok'", "b'ok'"]
-
-
-def test_code_and_deployment_are_shipped_and_unpacked_in_the_work_directory(facts: dict[str, Any]) -> None:
-    for directory, working, module, code in facts["places"]:
-        assert directory == working == str(Path(module).parent)
-        assert directory.startswith(facts["work"])
-        assert code.startswith(facts["work"])
-
-
-def test_an_executor_that_fails_the_probe_does_not_hide_the_others(facts: dict[str, Any]) -> None:
-    answers = {executor[-3:]: (answer, error) for executor, answer, error in facts["partly"]}
-    assert answers == {"/0)": ("", "ValueError: disk is missing"), "/1)": ("fine", "")}
-
-
-def test_a_package_that_workers_lack_is_named_with_the_version_to_install(facts: dict[str, Any]) -> None:
-    assert len(facts["lacks"]) == 2
-    for sentence in facts["lacks"]:
-        assert "/opt/python has no lxml: install lxml==" in sentence
-        assert facts["work"] in sentence
-
-
-def test_a_task_that_ends_its_worker_is_not_run_again_and_names_the_executor(facts: dict[str, Any]) -> None:
-    assert "Python worker exited unexpectedly" in facts["death"]
-    assert "on executor" in facts["death"]
-    assert facts["after"]
+    assert (done.returncode, done.stderr) == (0, "")
+    facts, work = json.loads(done.stdout), str(cluster.directory)
+    with Table() as table:
+        with table.row("every worker gives an executor"):
+            assert facts["parallelism"] == 2
+            places = [Path(executor.partition("(")[2].rstrip(")")) for executor, _, _ in facts["probe"]]
+            assert {place.name for place in places} == {"0", "1"}, "the directories of the executors"
+            assert [answer for _, answer, _ in facts["probe"]] == ["b'ok'", "b'ok'"]
+        with table.row("code and deployment are shipped and unpacked in the work directory"):
+            for directory, working, module, code in facts["places"]:
+                assert directory == working == str(Path(module).parent)
+                assert directory.startswith(work)
+                assert code.startswith(work)
+        with table.row("an executor that fails the probe does not hide the others"):
+            answers = {executor[-3:]: (answer, error) for executor, answer, error in facts["partly"]}
+            assert answers == {"/0)": ("", "ValueError: disk is missing"), "/1)": ("fine", "")}
+        with table.row("a package that workers lack is named with the version to install"):
+            assert len(facts["lacks"]) == 2
+            for sentence in facts["lacks"]:
+                assert "/opt/python has no lxml: install lxml==" in sentence
+                assert work in sentence
+        with table.row("a task that ends its worker is not run again and names the executor"):
+            assert "Python worker exited unexpectedly" in facts["death"]
+            assert "on executor" in facts["death"]
+            assert facts["after"]
+        with table.row("executors that Spark gives back when idle come again"):
+            assert [answer for _, answer, _ in facts["dynamic"]] != []
+            assert facts["left"] == 0
+            assert facts["again"] == ["A", "B", "C"]
 
 
 PROCESS = """
@@ -152,47 +137,28 @@ def store_or_fail_elsewhere(customer, event):
 """
 
 
-class Settled(NamedTuple):
-    """A deployment whose driver was killed, and that was drained after."""
-
-    deployment: CrashDeployment
-    ids: list[str]
-    failed: str
-    last: Run
-
-
-@pytest.fixture(scope="module")
-def settled(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settled]:
+def test_a_driver_killed_on_a_cluster_loses_nothing_and_the_place_of_a_failure_is_relative_there_too(
+    cluster: StandaloneCluster, tmp_path: Path
+) -> None:
     """The driver is killed while an executor is at work."""
-    with deployments(tmp_path_factory.mktemp("killed")) as deploy:
-        yield _settle(deploy(inputs=("a", "b"), spark=on(cluster)))
-
-
-def _settle(deployment: CrashDeployment) -> Settled:
-    (directory := deployment.directory / "lib").mkdir()
-    (directory / "deep.py").write_text("def fail():\n    raise KeyError('gone')\n")
-    with (deployment.directory / "processes.py").open("a") as file:
-        file.write(PROCESS)
-    deployment.spark = {**deployment.spark, "ship": ["processes.py", "lib"]}
-    deployment.store = {"process": "processes:store_or_fail_elsewhere"}
-    deployment.configure()
-    ids = [i for queue in ("a", "b") for i in deployment.fill(queue, ["", "sleep:0.01"] * 40)]
-    deployment.kill_while_paused_at("begin:5", whole_group=False)
-    ids += deployment.fill("a", ["sleep:0.01"] * 20)
-    (failed,) = deployment.fill("b", ["elsewhere"])
-    deployment.spark["conf"]["spark.cores.max"] = "1"  # one executor is enough for what is left
-    return Settled(deployment, ids, failed, deployment.drain(timeout=180))
-
-
-def test_a_driver_killed_on_a_cluster_loses_nothing_and_repeats_nothing_silently(settled: Settled) -> None:
-    assert_settled_once(settled.deployment, settled.ids, kills=1)
-
-
-def test_the_place_of_a_failure_is_relative_to_the_deployment_on_a_cluster_too(settled: Settled) -> None:
-    assert settled.deployment.ids("error") == {settled.failed: 1}
-    (event,) = [event for event in settled.last.summary["events"] if event["id"] == settled.failed]
-    assert event["outcome"] == "failed"
-    assert event["reason"] == "store: KeyError: 'gone' (lib/deep.py:2)"
+    with deployments(tmp_path) as deploy:
+        deployment = deploy(inputs=("a", "b"), spark=on(cluster))
+        deployment.write("lib/deep.py", "def fail():\n    raise KeyError('gone')\n")
+        with (deployment.directory / "processes.py").open("a") as file:
+            file.write(PROCESS)
+        deployment.spark = {**deployment.spark, "ship": ["processes.py", "lib"]}
+        deployment.store = {"process": "processes:store_or_fail_elsewhere"}
+        deployment.configure()
+        ids = [i for queue in ("a", "b") for i in deployment.fill(queue, ["", "sleep:0.01"] * 40)]
+        deployment.kill_while_paused_at("begin:5", whole_group=False)
+        ids += deployment.fill("a", ["sleep:0.01"] * 20)
+        (failed,) = deployment.fill("b", ["elsewhere"])
+        deployment.spark["conf"]["spark.cores.max"] = "1"  # one executor is enough for what is left
+        last = deployment.drain(timeout=180)
+        assert_settled_once(deployment, ids, kills=1)
+        assert deployment.ids("error") == {failed: 1}
+    (event,) = [event for event in last.summary["events"] if event["id"] == failed]
+    assert (event["outcome"], event["reason"]) == ("failed", "store: KeyError: 'gone' (lib/deep.py:2)")
 
 
 def test_executors_and_whole_trees_that_are_killed_lose_and_double_nothing(

@@ -3,19 +3,82 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from tests.cli.in_process import call as in_process
 from tests.crash.conftest import Deploy
-from tests.crash.test_harmful_messages import send_harmful_bodies
-from tests.crash.test_operator import call, start
+from tests.crash.test_service import call, start
 from tests.crash.test_start import wait_for_the_database
 from tests.postgres import PostgresServer
 from tests.waiting import wait_for
 
+HANDLER = """
+import ctypes, json, os, re, signal
+from connector.businessobjects.instance import BusinessObject
+
+class Handler:
+    mime_types = ("application/x-obeying",)
+    options = ()
+
+    def __init__(self, options, definitions):
+        self.definitions = definitions
+
+    def to_business_object(self, body, hint):
+        values = json.loads(body)
+        what = values.get("Second")
+        if what == "hang":
+            re.match("^([a-z]+)+$", "a" * 64 + "1")
+        elif what == "segv":
+            ctypes.string_at(0)
+        elif what == "group":
+            os.killpg(0, signal.SIGKILL)
+        elif what == "terminate":
+            os.killpg(0, signal.SIGTERM)
+        return BusinessObject(self.definitions, values.pop("BusinessObject"), values.pop("Verb"), values)
+
+    def to_body(self, bo):
+        return "{}"
+"""
+CONVERSIONS: Final = {
+    "hang": "data handler Handler: did not end within 2 s (convert_timeout)",
+    "segv": "its worker was ended by SIGSEGV during the conversion; it was tried alone, too",
+    "group": "tried alone",
+    "terminate": "alone",
+}
+"""What a conversion does, and what is said of it. The last two end the worker of Spark, too."""
+
 
 def test_bodies_that_harm_their_conversion_hold_up_no_service(deploy: Deploy) -> None:
-    send_harmful_bodies(deploy, java=True)
+    """All objects go to a queue: no delivery is journalled that could tell of what was begun."""
+    out = {"object": "Customer", "destination": "queue://out", "mime_type": "application/json"}
+    deployment = deploy(
+        inputs=("a", "b"),
+        connector={"DataHandlerClassName": "obeying:Handler", "convert_timeout": "2s", "max_attempts": 2},
+        only=[out],
+        java=True,
+    )
+    deployment.write("obeying.py", HANDLER)
+    run = deployment.start()
+    good, harmful = [], {}
+    for what in CONVERSIONS:
+        good += deployment.fill("a", ["", ""])
+        (harmful[what],) = deployment.fill("a", [""], second=what)
+        good += deployment.fill("b", [""])
+    good += deployment.fill("a", [""])
+    wait_for(lambda: set(deployment.ids("error")) == set(harmful.values()), what=lambda: run.errors)
+    deployment.await_archived(good)
+    run.stop()
+    assert deployment.ids("archive") == dict.fromkeys(good, 1)
+    assert deployment.count("out") == len(good)
+    assert "APPRESPONSETIMEOUT" not in run.errors
+    assert "connected again" not in run.errors
+    reasons = {
+        str(one.message_id): str(one.properties["connector_reason"]) for one in deployment.messages("error")
+    }
+    for what, identity in harmful.items():
+        assert CONVERSIONS[what] in reasons[identity]
+    assert deployment.leftovers() == []
+    run.await_gone()
 
 
 def test_a_service_waits_for_a_database_that_is_away_at_the_start(
