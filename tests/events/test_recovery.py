@@ -23,7 +23,7 @@ from connector.service.assembly import make_provider
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import A_AND_B, Bench, EventDeployment, customer, outcomes_of
+from tests.events.conftest import A_AND_B, Bench, EventDeployment, customer, logged, outcomes_of
 from tests.tables import rows
 
 IN_PROGRESS = parse_destination("queue://busy")
@@ -204,11 +204,78 @@ def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Benc
     connection.close()
 
 
-# -- with an in-progress destination: what waits for a process that is not active. Policies: tests/crash ----
+# -- with an in-progress destination ------------------------------------------------------------------
+
+
+def left_in_progress(bench: Bench, policy: str) -> EventDeployment:
+    """Three messages in progress, of a dead adapter: done, begun, untouched; and a new one that waits."""
+    deployment = bench.deploy(InProgressDestination="queue://busy", InDoubtEvents=policy, PollQuantity=1)
+    drop(deployment, "done", "begun", "untouched")
+    leave(deployment, 3, done(0, *PUBLISHED), "B 1\n", in_progress=True)
+    drop(deployment, "new")
+    assert len(deployment.names("busy")) == 3
+    return deployment
 
 
 def ids(deployment: EventDeployment, queue: str) -> list[str]:
     return [identity.removeprefix("ID:") for identity in deployment.ids(queue)]
+
+
+def test_reprocess_runs_what_was_begun_before_any_new_input(bench: Bench) -> None:
+    deployment = left_in_progress(bench, "Reprocess")
+    with deployment.running() as adapter:
+        assert [call["id"] for call in bench.calls()] == ["ID:begun"]
+        assert ids(deployment, "busy") == []
+        assert sorted(ids(deployment, "customers")) == ["new", "untouched"]
+        adapter.drain()
+    assert bench.counts() == {"ID:begun": 2, "ID:untouched": 1, "ID:new": 1}
+    assert {call["from"] for call in bench.calls()} == {"queue://customers"}
+    assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
+    origins = {m.properties["connector_origin_destination"] for m in deployment.messages("archive")}
+    assert origins == {"queue://customers"}
+
+
+@rows("policy, speaks", [("Ignore", False), ("LogError", True)])
+def test_ignore_and_log_error_leave_what_was_begun_where_it_is(
+    bench: Bench, policy: str, speaks: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = left_in_progress(bench, policy)
+    for _ in range(2):  # the second start finds it again, though its owner is forgotten
+        caplog.clear()
+        deployment.drain()
+        said = [line["reason"] for line in logged(caplog, "messages are in doubt")]
+        assert ["ID:begun" in reason for reason in said] == [True] * speaks
+        assert ids(deployment, "busy") == ["begun"]
+    assert sorted(ids(deployment, "archive")) == ["done", "new", "untouched"]
+    assert sorted(bench.called()) == ["ID:new", "ID:untouched"]
+
+
+def test_fail_on_startup_ends_the_start_until_somebody_has_looked(bench: Bench) -> None:
+    deployment = left_in_progress(bench, "FailOnStartup")
+    for _ in range(2):
+        with pytest.raises(InDoubtAtStartup) as raised:
+            start(deployment)
+        for words in ("1 message in queue://busy", "ID:begun", "FailOnStartup"):
+            assert words in str(raised.value)
+    # the journal decided about the others all the same
+    assert ids(deployment, "archive") == ["done"]
+    assert sorted(ids(deployment, "customers")) == ["new", "untouched"]
+    assert bench.calls() == []
+    deployment.move("busy", "customers")
+    deployment.drain()
+    assert sorted(bench.called()) == ["ID:begun", "ID:new", "ID:untouched"]
+    assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
+
+
+def test_messages_in_progress_that_nobody_owns_are_in_doubt(bench: Bench) -> None:
+    deployment = bench.deploy(InProgressDestination="queue://busy")
+    deployment.drop("busy", '{"BusinessObject": "Order"}', "4.foreign.T")
+    with deployment.running():
+        assert bench.deliveries() == [("ID:foreign", 2)]
+    assert ids(deployment, "archive") == ["foreign"]
+
+
+# -- a process that is not active, and an in-progress destination ---------------------------------------
 
 
 BUSY: dict[str, Any] = {"InProgressDestination": "queue://busy", "PollQuantity": 1, "subscriptions": A_AND_B}

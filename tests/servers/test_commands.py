@@ -6,7 +6,9 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,9 +17,10 @@ from connector.errors import CapabilityError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.testing.deployment import InProcessAdapter
+from tests.forked_command import PipedProcess
 from tests.runs import customer
 from tests.servers.broker import TOPIC
-from tests.servers.conftest import AT_BROKER_J
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -241,3 +244,30 @@ def test_a_shared_and_an_unshared_subscription_exclude_each_other(broker: Broker
         (got,) = deployment.lines("receive", prices, *name, *own, "--wait", "60000")
         assert got["body"] == "7"
         deployment.run("unsubscribe", *name)
+
+
+@AT_ARTEMIS
+@pytest.mark.process
+def test_a_killed_replay_goes_on(broker: Broker, deploy: Deploy) -> None:
+    """The second of two commits is killed."""
+    deployment, count = deploy(broker), 70
+    error, target = deployment.error, deployment.input
+    deployment.fill(count, name="raise:no account")
+    deployment.work()
+    (group,) = deployment.lines("errors")
+    assert (group["kind"], group["count"]) == ("refused", count)
+    given = ["--group", group["group"], "--yes"]
+    fault = "settle.committing:2=kill"
+    with PipedProcess("replay", *given, cwd=deployment.directory, CONNECTOR_FAULT=fault) as process:
+        process.communicate(timeout=240)
+    assert process.wait() == -signal.SIGKILL
+    wait_for(
+        lambda: len(deployment.customers(error) + deployment.customers(target)) == count,
+        what="the broker has rolled back",
+    )
+    left = len(deployment.customers(error))
+    assert left == count - 50
+    done = {"matched": left, "moved": left, "to": {f"queue://{target}": left}}
+    assert deployment.lines("replay", *given, "--expect", str(left)) == [done]
+    assert deployment.customers(error) == []
+    assert Counter(deployment.customers(target)) == {str(number): 1 for number in range(count)}
