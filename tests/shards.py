@@ -33,8 +33,8 @@ WITHOUT_COVERAGE: Final = ("tests/crash", "tests/crash_states", "tests/crashing"
 SERVERS: Final = "tests/servers"
 
 _CORES: Final = os.cpu_count() or 1
-_SHARDS: Final = 2 * _CORES
-"""Two for each core, because many tests wait for other processes."""
+_SHARDS: Final = 3 * _CORES
+"""Three for each core, because a shard waits for other processes more than half of its time."""
 _SERVER_SHARDS: Final = _CORES + 1
 """Each starts its brokers, which need more of a core than most tests."""
 _BROWSER: Final = "browser.py"
