@@ -19,7 +19,7 @@ _OF_BROKERS: Final = "connector/brokers/jms/session.py"
 
 def wait_for(
     condition: Callable[[], T | Literal[False] | None],
-    seconds: float = 120.0,
+    seconds: float = 240.0,
     what: str | Callable[[], str] = "",
 ) -> T:
     """Waits until a condition is true, and returns its value.

@@ -32,7 +32,7 @@ def test_a_process_does_not_start_with_a_fault_at_another_place() -> None:
         env={**os.environ, "CONNECTOR_FAULT": "claim=kill, settle.recrod=kill"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode != 0

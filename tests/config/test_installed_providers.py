@@ -219,7 +219,7 @@ def test_the_commands_use_it(install: Install, write: Write) -> None:
         [sys.executable, "-m", "tests.without_java", "run", "--drain", "--json"],
         env={**os.environ, "PYTHONPATH": f"{site}:{REPOSITORY}"},
         capture_output=True,
-        timeout=120,
+        timeout=240,
         check=True,
     )
     summary = json.loads(done.stdout)

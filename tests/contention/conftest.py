@@ -52,7 +52,7 @@ class Crew:
             worker.stdin.flush()
         reports = []
         for worker in workers:
-            out, errors = worker.communicate(timeout=120.0)
+            out, errors = worker.communicate(timeout=240)
             assert worker.wait() == 0, errors
             told = json.loads(out)
             delivered, settled = ([(key, number) for key, number in told.get(name, ())] for name in _PAIRS)

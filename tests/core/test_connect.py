@@ -111,7 +111,7 @@ def test_a_program_that_connects_does_not_import_what_reads_a_configuration() ->
         "import sys; from connector.messaging import connect; connect('memory:').close(); "
         "sys.exit(any(name in sys.modules for name in ('pydantic', 'yaml', 'connector.config')))"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=120).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=240).returncode == 0
 
 
 def test_a_connection_may_begin_stopped(tmp_path: Path) -> None:

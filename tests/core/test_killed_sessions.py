@@ -61,8 +61,8 @@ def test_a_program_sees_the_log_only_where_it_has_set_up_logging(
     tmp_path: Path, dying: PipedProcess, set_up: str
 ) -> None:
     dying.end()
-    script = f"{set_up}\n{PROGRAM}\nprint(consumer.receive(timeout=120).value)"
-    output, errors = PipedProcess(tmp_path, script=script).communicate(timeout=120)
+    script = f"{set_up}\n{PROGRAM}\nprint(consumer.receive(timeout=240).value)"
+    output, errors = PipedProcess(tmp_path, script=script).communicate(timeout=240)
     assert output == "0\n"
     if set_up:
         assert "messages of a dead client are redelivered" in errors

@@ -53,7 +53,7 @@ class Clone:
             env={**inherited, "CONNECTOR_CONFIG": "/nowhere/adapter.yaml", "CDPATH": "/"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
         )
 

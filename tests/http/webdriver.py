@@ -153,7 +153,7 @@ def browser() -> Iterator[Browser]:
             arguments = [*_ARGUMENTS, f"--user-data-dir={directory}"]
             if os.geteuid() == 0:
                 arguments.append("--no-sandbox")
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=240, trust_env=False) as client:
                 options = {"binary": program, "args": arguments}
                 wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
                 made = client.post("/session", json={"capabilities": {"alwaysMatch": wanted}}).json()["value"]
@@ -165,7 +165,7 @@ def browser() -> Iterator[Browser]:
                     client.delete(f"http://127.0.0.1:{port}{session}")
         finally:
             driver.terminate()
-            driver.communicate(timeout=120)
+            driver.communicate(timeout=240)
 
 
 def shared_browser() -> Browser:

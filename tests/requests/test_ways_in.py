@@ -186,7 +186,7 @@ def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deploymen
     assert "starting" in lines[0]
     assert "only makes requests" in lines[1]
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=240)
     assert "stopping" in errors
     assert process.returncode == 0
 

@@ -204,7 +204,7 @@ def make_stores(directory: Path) -> None:
     keytool = str(find_java().home / "bin/keytool")
 
     def run(*arguments: str) -> None:
-        subprocess.run([keytool, *arguments], cwd=directory, check=True, capture_output=True, timeout=120)
+        subprocess.run([keytool, *arguments], cwd=directory, check=True, capture_output=True, timeout=240)
 
     for name, trusting in (("broker", "brokers.p12"), ("client", "clients.p12")):
         store = ["-storepass", STORE_PASSWORD, "-storetype", "PKCS12", "-alias", name]

@@ -432,7 +432,7 @@ def test_ibm_mq_is_set_up_as_far_as_the_refused_connection(
         paths = ":".join(map(str, jars.paths()))
         texts = [f"{key}={value}" for key, value in properties.items()]
         command = [sys.executable, "-c", _BIND, _FILES, where, paths, factory, *texts]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=240)
         keys = {"factory": None, "ConnectionFactoryName": "cf"}
         keys |= {"CTX_InitialContextFactory": _FILES, "CTX_ProviderURL": where}
     keys |= {"url": None, "packages": packages, "ApplicationPassword": "hush"}

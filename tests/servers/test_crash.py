@@ -93,7 +93,7 @@ def test_a_service_outlasts_its_broker_and_tells_who_asks_for_its_health(
 
     def is_ready() -> bool:
         ready, live = (
-            httpx.get(f"{url}/health/{page}", timeout=120, trust_env=False).is_success
+            httpx.get(f"{url}/health/{page}", timeout=240, trust_env=False).is_success
             for page in ("ready", "live")
         )
         assert live

@@ -71,7 +71,7 @@ print(json.dumps(str(written)))
 def through_jackson(kind: str, body: bytes) -> bytes:
     jars = resolved("jackson", PACKAGES).paths()
     with PipedProcess(kind, *jars, script=_JACKSON) as process:
-        output, errors = process.communicate(body.decode(), timeout=120)
+        output, errors = process.communicate(body.decode(), timeout=240)
     assert process.wait() == 0, errors
     text: str = json.loads(output)
     return text.encode()

@@ -80,7 +80,7 @@ class Upgraded:
         with PipedProcess(
             *arguments, cwd=self.directory, DELIVERIES=deliveries, DATABASE=self.url
         ) as process:
-            output, errors = process.communicate(timeout=120.0)
+            output, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
         return output
 

@@ -45,7 +45,7 @@ def run(root: Path, tmp_path: Path, provider: LentProvider) -> Iterator[Run]:
         def run(fault: str = "") -> int:
             given = root / "state", root / "socket"
             with PipedProcess(*given, cwd=tmp_path, script=DRAIN, CONNECTOR_FAULT=fault) as process:
-                _, errors = process.communicate(timeout=120)
+                _, errors = process.communicate(timeout=240)
             wait_for(lambda: all(one.ended for one in provider.broker.connections), what="the rollback")
             assert process.returncode in (0, -9), errors
             return process.returncode

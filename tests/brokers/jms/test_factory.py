@@ -81,7 +81,7 @@ _RECIPES: Final = [
 
 def test_a_factory_is_as_its_recipe_says_or_it_is_told_why_not() -> None:
     command = [sys.executable, "-c", _RUN, json.dumps([(recipe, shown) for recipe, shown, _ in _RECIPES])]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert answer.returncode == 0, answer.stderr
     with Table() as table:
         for (recipe, shown, expected), line in zip(_RECIPES, answer.stdout.splitlines(), strict=True):

@@ -305,7 +305,7 @@ class _Program:
 
     def end(self) -> str:
         """Returns the output of a program that ends well."""
-        output, _ = self._process.communicate(timeout=120)
+        output, _ = self._process.communicate(timeout=240)
         assert self._process.returncode == 0, self._errors.read_text()
         return output
 

@@ -467,7 +467,7 @@ class Stopped:
     def wake(self) -> list[str]:
         """It runs again, and does all that it can: what came of it."""
         os.kill(self.process.pid, signal.SIGCONT)
-        out, err = self.process.communicate("go\n", timeout=30)
+        out, err = self.process.communicate("go\n", timeout=240)
         assert self.process.returncode == 0, err
         return list(out.split())
 

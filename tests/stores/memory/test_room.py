@@ -75,7 +75,7 @@ def test_a_sender_goes_on_as_soon_as_there_is_room() -> None:
         time.sleep(0.05)  # a wrong wake-up shows only in time
         assert not sending.done(), "a claim is no room yet"
         consumer.settle([Settlement(claim)])
-        assert len(sending.result(timeout=120)) == 1
+        assert len(sending.result(timeout=240)) == 1
     assert bodies(consumer) == [BIG.encode() + b"2"]
 
 
@@ -87,7 +87,7 @@ def test_a_sender_that_waits_ends_with_its_connection() -> None:
         wait_for(lambda: waits_in("wait_for_room"))
         connection.close()
         with pytest.raises(ProviderError, match="closed"):
-            sending.result(timeout=120)
+            sending.result(timeout=240)
 
 
 def test_who_passes_messages_on_does_not_wait_for_itself(

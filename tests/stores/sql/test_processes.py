@@ -69,7 +69,7 @@ for number in range(25):
 connection.close()
 """
     started = [children.start(PRELUDE + work, url) for _ in range(3)]
-    ended = [(child.communicate(timeout=120)[1], child.returncode) for child in started]
+    ended = [(child.communicate(timeout=240)[1], child.returncode) for child in started]
     assert ended == [("", 0)] * 3
     connection = provider.connect("suite", "parent")
     assert (list(connection.subscriptions()), connection.names()) == ([], [PRICES])
