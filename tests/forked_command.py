@@ -62,7 +62,7 @@ _MODULES: Final = (
     "connector.testing.pipeline",
     "connector.events.runner",
     "connector.datahandlers.json_handler",
-    "httpx",
+    "connector.sinks.webhook.connection",
     "psycopg",
     "pydantic.type_adapter",
     "pytest",

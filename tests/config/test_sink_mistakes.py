@@ -88,10 +88,37 @@ def test_attributes_of_a_pattern_are_known_only_when_an_object_comes(deployment:
 
 def test_the_package_is_looked_for(deployment: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
     put(deployment, f"webhook: {{{URL}}}")
-    monkeypatch.setitem(sys.modules, "httpx", None)  # as if the extra were not installed
+    monkeypatch.setitem(sys.modules, "httpcore", None)  # as if the extra were not installed
     problem = deployment.problem()
     expected = ("subscriptions[0].webhook", "pip install 'event-connector[webhook]'")
     assert (problem.path, problem.expected) == expected
+
+
+@rows(
+    "name, value, url, found",
+    [
+        ("HTTPS_PROXY", "http://u:s3cr3t@proxy:port", URL, "HTTPS_PROXY without a valid host and port"),
+        ("all_proxy", "ftp://proxy", URL, "all_proxy with a proxy for ftp"),
+        ("NO_PROXY", "localhost,[::1", URL, "NO_PROXY with '[::1'"),
+        (
+            "SSL_CERT_FILE",
+            "/no/such/file",
+            URL,
+            "SSL_CERT_FILE with '/no/such/file' (No such file or directory)",
+        ),
+        ("SSL_CERT_FILE", "/no/such/file", "url: 'http://h.example'", None),
+    ],
+)
+def test_a_variable_that_run_cannot_use_is_a_mistake(
+    deployment: Sample, name: str, value: str, url: str, found: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(deployment, f"webhook: {{{url}}}")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
+    monkeypatch.setenv(name, value)
+    if name == "all_proxy":
+        monkeypatch.delenv("HTTPS_PROXY")
+    problems = [(one.path, one.found) for one in deployment.check()]
+    assert problems == ([("subscriptions[0].webhook", found)] if found else [])
 
 
 # --- load and dataframe -----------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import functools
 import gc
 import http.server
 import importlib
@@ -17,7 +16,6 @@ import os
 import pkgutil
 import random
 import signal
-import ssl
 import tempfile
 import threading
 import traceback
@@ -28,7 +26,6 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-import httpx
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.util import LRUCache
@@ -357,8 +354,6 @@ def warm_up(stores: Sequence[str], server: PostgresServer | None = None) -> None
     versions()
     for kind in (sqlite.dialect, psycopg.dialect):
         _share_compiled(kind, LRUCache(2000))
-    setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))  # noqa: B010
-    httpx.Client().close()  # imports more, and reads many certificates
     with quick_folder(Path(tempfile.gettempdir())) as base:
         for store in stores:
             without = ("hook", "news") if store == "broker" else ("hook",)

@@ -340,8 +340,9 @@ def test_no_text_shows_a_secret(server: WebServer, caplog: pytest.LogCaptureFixt
         assert not any(secret in text for secret in ("s3cr3t", "k3y-of-mine", "hook-4711")), text
 
 
-def test_a_worker_without_httpx_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "httpx", None)
+def test_a_worker_without_httpcore_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "connector.sinks.webhook.connection", raising=False)
+    monkeypatch.setitem(sys.modules, "httpcore", None)
     with pytest.raises(ConnectorError, match=r"pip install 'event-connector\[webhook\]'"):
         sink("https://h.example/x")
 

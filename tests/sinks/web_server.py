@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -72,12 +73,15 @@ def hang_up(handler: BaseHTTPRequestHandler) -> None:
 class WebServer:
     """The server.
 
+    Args:
+        tls: None = the server has no TLS.
+
     Attributes:
         asked: the requests so far.
         answers: for the next requests, one after the other. Then each gets 204.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.asked: list[Asked] = []
         self.answers: list[Answer] = []
         outer = self
@@ -104,7 +108,11 @@ class WebServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"http{'s' * (tls is not None)}://127.0.0.1:{self._server.server_address[1]}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         ).start()
@@ -121,8 +129,8 @@ class WebServer:
 
 
 @contextmanager
-def serving() -> Iterator[WebServer]:
-    server = WebServer()
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[WebServer]:
+    server = WebServer(tls)
     try:
         yield server
     finally:

@@ -12,6 +12,7 @@ from connector.declare.masking import MASK
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, duration, leaf, refuse
 from connector.sinks.subscription_model import CalledEntry, EntryCheck, ExternalEntry
+from connector.sinks.webhook.network import WrongVariable, check_network
 from connector.sinks.webhook.sink import INSTALL, WITHOUT_BODY, WebhookSpec
 from connector.sinks.webhook.url import URL_EXPECTED, UrlTemplate, WrongUrl
 from connector.text.names import nearest, plain
@@ -82,7 +83,7 @@ class WebhookEntry(ExternalEntry):
         return UrlTemplate(self.webhook.url).origin
 
     def check(self, check: EntryCheck) -> None:
-        """Reports wrong headers and attributes, a reply, and a missing httpx. Sends nothing."""
+        """Reports what is wrong in the entry, on this machine and in its environment. Sends nothing."""
         CalledEntry.check(self, check)
         for key in sorted(self.refused):
             if getattr(self, key):
@@ -99,8 +100,18 @@ class WebhookEntry(ExternalEntry):
             elif name.lower() in _OF_OURS:
                 check.add("webhook.headers", f"{name}, which the connector sets", "it left out")
         self._check_attributes(check)
-        if check.runs_here and find_spec("httpx") is None:
-            check.add("webhook", "a webhook without the package httpx", INSTALL)
+        if check.runs_here:
+            self._check_here(check)
+
+    def _check_here(self, check: EntryCheck) -> None:
+        """Reports what this machine lacks. A worker on another machine may have it."""
+        if find_spec("httpcore") is None:
+            check.add("webhook", "a webhook without the package httpcore", INSTALL)
+            return
+        try:
+            check_network(UrlTemplate(self.webhook.url).origin)
+        except WrongVariable as error:
+            check.add("webhook", error.found, error.expected)
 
     def _check_attributes(self, check: EntryCheck) -> None:
         definition = check.definitions.get(self.object) if check.definitions is not None else None

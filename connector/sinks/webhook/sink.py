@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import logging
-import socket
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from connector.businessobjects.instance import BusinessObject
 from connector.declare.masking import MASK
@@ -20,18 +16,14 @@ from connector.errors import ConnectorError, MalformedData, ObjectRefused, Tempo
 from connector.formats.datahandler import HandlerFailed
 from connector.operate.trace_context import TRACEPARENT
 from connector.sinks.contract import Event, ExternalSink, SinkContext, write_body
+from connector.sinks.webhook.network import WrongVariable
 from connector.sinks.webhook.url import UrlTemplate
 from connector.status import VERSION
 from connector.text.names import cut, one_line
 
-if TYPE_CHECKING:
-    import httpx
-
 INSTALL: Final = "pip install 'event-connector[webhook]'"
 WITHOUT_BODY: Final = ("GET", "DELETE")
 _TEMPORARY: Final = (408, 425, 429)
-_MAX_ANSWER: Final = 64 << 10
-"""Bytes of an answer that are read. A longer answer costs its connection."""
 _MAX_AFTER: Final = 86400.0
 """Seconds: the longest wait that a Retry-After can ask for."""
 _SHORTEST: Final = 6
@@ -64,7 +56,7 @@ class WebhookSpec:
         """Makes the sink, and no connection.
 
         Raises:
-            ConnectorError: httpx is not installed.
+            ConnectorError: httpcore is not installed, or a variable of the environment cannot be used.
             ConfigurationError: no data handler serves the MIME type.
         """
         return WebhookSink(self, context)
@@ -80,11 +72,9 @@ class WebhookSink(ExternalSink):
 
     def __init__(self, spec: WebhookSpec, context: SinkContext) -> None:
         try:
-            import httpx
+            from connector.sinks.webhook.connection import ServerConnection
         except ImportError as error:
-            raise ConnectorError(f"a webhook needs the package httpx ({error}): {INSTALL}") from error
-        # At level info httpx logs each URL, whose path or query may be a secret.
-        logging.getLogger("httpx").setLevel(logging.WARNING)
+            raise ConnectorError(f"a webhook needs the package httpcore ({error}): {INSTALL}") from error
         self._spec = spec
         self._subscription = context.subscription
         self._to_body = None if spec.method in WITHOUT_BODY else context.writer(spec.mime_type)
@@ -92,46 +82,41 @@ class WebhookSink(ExternalSink):
         values = [*spec.url.constants, *(value for _, value in spec.headers)]
         words = {*values, *" ".join(values).split()}
         self._secrets = sorted((one for one in words if len(one) >= _SHORTEST), key=len, reverse=True)
-        self._deadline = _Deadline(spec.timeout)
-        self._client = httpx.Client(
-            headers={"User-Agent": f"event-connector/{VERSION}", "Accept-Encoding": "identity"},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            timeout=spec.timeout,
-            limits=httpx.Limits(max_connections=1),
-        )
+        try:
+            self._server = ServerConnection(spec.url.origin, spec.timeout)
+        except WrongVariable as error:
+            raise ConnectorError(f"the webhook {spec.url.origin}: found {error}") from None
 
     def deliver(self, bo: BusinessObject, event: Event) -> None:
         """Sends one request. A status from 200 to 299 confirms the object."""
-        import httpx
+        from connector.sinks.webhook.connection import NoAnswer, Unsendable
 
-        url, headers, body = self._spec.url.fill(bo), httpx.Headers(self._spec.headers), self._body(bo)
-        if body is not None:
-            headers.setdefault("Content-Type", self._content_type)
+        url, body = self._spec.url.fill(bo), self._body(bo)
+        headers = self._headers(event, has_body=body is not None)
+        try:
+            status, given, answer = self._server.send(
+                self._spec.method, url.removeprefix(self._spec.url.origin), headers, body
+            )
+        except Unsendable:  # a text of it may hold the URL and the headers
+            raise self._refusal("HTTP cannot carry this request") from None
+        except NoAnswer as error:
+            raise WebhookUnavailable(self._text(str(error))) from error
+        if not 200 <= status < 300:
+            raise self._failure(status, given, answer)
+
+    def _headers(self, event: Event, *, has_body: bool) -> dict[str, str]:
+        """Returns the headers of a request. Those of the configuration count before ours."""
+        ours = {"User-Agent": f"event-connector/{VERSION}", "Accept": "*/*", "Accept-Encoding": "identity"}
+        if has_body:
+            ours["Content-Type"] = self._content_type
+        if event.traceparent:
+            ours[TRACEPARENT] = event.traceparent
+        given = {name.lower() for name, _ in self._spec.headers}
+        headers = {name: value for name, value in ours.items() if name.lower() not in given}
+        headers.update(self._spec.headers)
         if event.id:
             headers["Idempotency-Key"] = idempotency_key(event, self._subscription)
-        if event.traceparent:
-            headers.setdefault(TRACEPARENT, event.traceparent)
-        try:
-            with (
-                self._deadline as deadline,
-                self._client.stream(
-                    self._spec.method,
-                    url,
-                    content=body,
-                    headers=headers,
-                    extensions={"trace": deadline.trace},
-                ) as response,
-            ):
-                answer = _read(response)
-        except (httpx.InvalidURL, httpx.LocalProtocolError):  # their texts may hold the URL and the headers
-            raise self._refusal("HTTP cannot carry this request, for example because of a long URL") from None
-        except httpx.HTTPError as error:
-            reason = str(error) or type(error).__name__
-            if isinstance(error, httpx.TimeoutException) or deadline.is_over:
-                reason = f"no answer within {self._spec.timeout:g} s"
-            raise WebhookUnavailable(self._text(reason)) from error
-        if not response.is_success:
-            raise self._failure(response.status_code, response.headers, answer)
+        return headers
 
     def _body(self, bo: BusinessObject) -> bytes | None:
         if self._to_body is None:
@@ -152,7 +137,7 @@ class WebhookSink(ExternalSink):
         if said := one_line(answer.decode("utf-8", "replace")).strip():
             text += f": {said}"
         if status in _TEMPORARY or status >= 500:
-            return WebhookUnavailable(self._text(text), after=retry_after(headers.get("Retry-After", "")))
+            return WebhookUnavailable(self._text(text), after=retry_after(headers.get("retry-after", "")))
         return self._refusal(text)
 
     def _refusal(self, text: str) -> ObjectRefused:
@@ -162,10 +147,10 @@ class WebhookSink(ExternalSink):
         """Returns the text of an error with the server, and without secrets that the server has repeated."""
         for secret in self._secrets:
             text = text.replace(secret, MASK)
-        return f"{self._spec.url.origin}: {cut(text, 300)}"
+        return f"{self._server.route}: {cut(text, 300)}"
 
     def close(self) -> None:
-        self._client.close()
+        self._server.close()
 
 
 _STATUSES: Final = frozenset(HTTPStatus)
@@ -192,60 +177,3 @@ def retry_after(text: str) -> float:
     except (ValueError, TypeError, OverflowError):
         return 0.0
     return min(max(seconds, 0.0), _MAX_AFTER)
-
-
-def _read(response: httpx.Response) -> bytes:
-    """Returns the start of an answer. The status has come, so an answer that breaks off changes nothing."""
-    import httpx
-
-    answer = b""
-    try:
-        for chunk in response.iter_raw():
-            answer += chunk
-            if len(answer) > _MAX_ANSWER:
-                break
-    except httpx.HTTPError:
-        pass
-    return answer
-
-
-class _Deadline:
-    """Limits a whole exchange. The time-outs of httpx limit each wait, and a server may send byte by byte.
-
-    Args:
-        seconds: of one exchange.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._stream: Any = None
-        self._timer = threading.Timer(seconds, self._end)
-        self.is_over = False
-
-    def __enter__(self) -> _Deadline:
-        self.is_over = False
-        self._timer = threading.Timer(self._seconds, self._end)
-        self._timer.daemon = True
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._timer.join()  # a late end must not meet the next exchange
-
-    def trace(self, name: str, info: Mapping[str, Any]) -> None:
-        """Remembers the connection. Called by httpx (its extension ``trace``)."""
-        if name.endswith((".connect_tcp.complete", ".start_tls.complete")):
-            self._stream = info["return_value"]
-            if self.is_over:
-                self._end()
-
-    def _end(self) -> None:
-        self.is_over = True
-        connection = self._stream and self._stream.get_extra_info("socket")
-        if isinstance(connection, socket.socket):
-            try:
-                # Not the method of a TLS socket, which is of no use to another thread.
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-            except OSError:
-                pass  # closed already
