@@ -126,7 +126,7 @@ class Calls:
             request.headers.getlist(HEADER),
         )
         check_media_type(request.headers)
-        traceparent = valid_traceparent(request.headers.get(TRACEPARENT))
+        traceparent = valid_traceparent(",".join(request.headers.getlist(TRACEPARENT)))  # two are none
         with self._place(), sending_under(traceparent):
             try:
                 body = await read_body(request, self.max_body, self._body_seconds)

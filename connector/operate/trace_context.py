@@ -12,7 +12,10 @@ from typing import Final, NamedTuple
 TRACEPARENT: Final = "traceparent"
 """The property of a message, and the header of HTTP."""
 
-_FORM: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+_FORM: Final = re.compile(
+    r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
+)
+"""A later version may have more behind the parts that are known ("Versioning of traceparent")."""
 
 
 class TraceContext(NamedTuple):

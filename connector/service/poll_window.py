@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import datetime
+from typing import Final
+
+_DAY: Final = datetime.timedelta(days=1)
+_STEPS: Final = tuple(datetime.timedelta(seconds=4**power) for power in range(6, -1, -1))
 
 
 class PollWindow:
@@ -33,18 +37,30 @@ class PollWindow:
         """
         if self._start is None or self._end is None or self._start == self._end:
             return None
-        moment = now.time()
-        if self._start < self._end:
-            is_open = self._start <= moment < self._end
-        else:
-            is_open = moment >= self._start or moment < self._end
-        if is_open:
-            return None
-        from apscheduler.triggers.cron import CronTrigger  # imported here, because it takes 60 ms
+        return None if self._is_open(now.time()) else self._next_opening(now)
 
-        # The trigger knows the days on which the clocks are changed.
-        daily = CronTrigger(
-            hour=self._start.hour, minute=self._start.minute, second=self._start.second, timezone=now.tzinfo
-        )
-        opens: datetime.datetime = daily.get_next_fire_time(None, now)
-        return opens
+    def _is_open(self, shown: datetime.time) -> bool:
+        assert self._start is not None and self._end is not None
+        if self._start < self._end:
+            return self._start <= shown < self._end
+        return shown >= self._start or shown < self._end
+
+    def _next_opening(self, now: datetime.datetime) -> datetime.datetime:
+        """Returns the first later time in the window. A change of the clocks may lead into the window."""
+        assert self._start is not None
+        start, moment = datetime.datetime.combine(now, self._start), now.astimezone(datetime.UTC)
+        while True:
+            shown = _shown(moment, now)
+            even = (step for step in _STEPS if _shown(moment + step, now) - shown == step)
+            step = next(even, _STEPS[-1])  # in which the clocks run evenly
+            wait = (start - shown) % _DAY
+            if wait < step:
+                return (moment + wait).astimezone(now.tzinfo)
+            moment += step
+            if step == _STEPS[-1] and self._is_open(_shown(moment, now).time()):
+                return moment.astimezone(now.tzinfo)
+
+
+def _shown(moment: datetime.datetime, like: datetime.datetime) -> datetime.datetime:
+    """Returns what the clocks show at a moment, in the zone of another one."""
+    return moment.astimezone(like.tzinfo).replace(tzinfo=None)
