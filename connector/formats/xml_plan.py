@@ -80,8 +80,14 @@ _XSI_NAMES: Final = {
     NO_NAMESPACE_LOCATION: "noNamespaceSchemaLocation",
     XSI_TYPE: "type",
 }
-_NAME: Final = re.compile(r"[^\W\d][\w.\-]*")
-_PREFIX: Final = re.compile(r"(?:^|;)\s*xmlns:([^\W\d][\w.\-]*)\s*=([^;]*)")
+_START: Final = (
+    r"A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d\u2070-\u218f"
+    r"\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_NCNAME: Final = rf"[{_START}][{_START}\-.0-9\u00b7\u0300-\u036f\u203f\u2040]*"
+"""A name without a prefix (XML 1.0, fifth edition, 2.3)."""
+_NAME: Final = re.compile(_NCNAME)
+_PREFIX: Final = re.compile(rf"(?:^|;)\s*xmlns:({_NCNAME})\s*=([^;]*)")
 
 
 class XmlItem(Item):

@@ -27,7 +27,7 @@ from connector.formats.xml_plan import (
 )
 from connector.formats.xml_schema_documents import XML_NAMESPACE
 from connector.text.names import shown
-from connector.text.xml_parser import has_no_namespace, local_name
+from connector.text.xml_parser import has_no_namespace, local_name, parse_xml
 
 VERB: Final = "verb"
 _LAST_LINE: Final = 65535
@@ -183,7 +183,7 @@ class XmlReader:
         text: str = etree.tostring(element, encoding="unicode", with_tail=False)
         if None not in element.nsmap or not has_no_namespace(element):  # canonical XML loses some xmlns=""
             used = [prefix for prefix in element.nsmap if prefix and f"{prefix}:" in text]
-            text = etree.tostring(element, method="c14n", exclusive=True, inclusive_ns_prefixes=used).decode()
+            text = _alone(element, text, used)
         self._value(item, text, element, values, path)
 
     def _value(
@@ -315,6 +315,21 @@ class XmlReader:
                 f"{path}{name}",
             )
         raise error_at(str(UnknownAttribute(plan.schema, name)), element, path[:-1])
+
+
+def _alone(element: etree._Element, text: str, used: list[str]) -> str:
+    """Returns an element as text, with the namespaces that it needs.
+
+    Args:
+        text: with those of the elements around it, too.
+        used: prefixes that the text may have in values.
+    """
+    try:
+        return etree.tostring(element, method="c14n", exclusive=True, inclusive_ns_prefixes=used).decode()
+    except etree.C14NError:  # the name of a namespace need not be absolute, but canonical XML refuses others
+        copied = parse_xml(text, keeps_specials=True)
+        etree.cleanup_namespaces(copied, keep_ns_prefixes=used)
+        return etree.tostring(copied, encoding="unicode")
 
 
 def _is_nil(element: etree._Element, path: str) -> bool:

@@ -176,6 +176,41 @@ def test_a_character_that_xml_lacks_cannot_be_written(text: str) -> None:
         STRICT.to_body(BusinessObject(SAMPLES, "Note", "Create", {"Text": text}))
 
 
+@rows(
+    "name",
+    [
+        "d\u00b7\u00b7d",
+        "a\u0301",
+        "x\u203f.-9",
+        "_\u0488",
+        "\u2160",
+        "\u05d0\u05b0",
+        "\U00010000",
+        "Größe",
+        "\u200cx",
+    ],
+)
+def test_each_name_of_xml_can_be_read_and_written(name: str) -> None:
+    definitions = known(
+        define("A", "verb=false", B=f"String elem_name={name}", C=f"String type=attribute;attr_name={name}")
+    )
+    made = make(XmlHandler, definitions)
+    body = f'<A {name}="c"><{name}>b</{name}></A>'
+    bo = made.to_business_object(body.encode(), None)
+    assert (bo["B"], bo["C"]) == ("b", "c")
+    assert body in made.to_body(bo).decode()
+
+
+@rows(
+    "name",
+    ["1st", "-a", ".a", "\u00b7d", "\u0301a", "a b", "a/b", "\u00aa", "x\u00b2", "a\u00d7", "\u2118\u2190"],
+)
+def test_a_name_that_xml_lacks_is_refused(name: str) -> None:
+    definitions = known(define("A", B=f"String elem_name={name}"))
+    with pytest.raises(MalformedData, match=r"A: B: .* is no name in XML; give elem_name"):
+        make(XmlHandler, definitions).to_body(BusinessObject(definitions, "A", values={"B": "x"}))
+
+
 def test_a_name_that_xml_lacks_cannot_be_written() -> None:
     definitions = known(define("A", **{"1st": "String"}))
     with pytest.raises(MalformedData, match=r"A: 1st: .1st. is no name in XML; give elem_name"):
@@ -395,6 +430,25 @@ def test_an_element_with_all_that_is_in_it_is_a_text(inner: str) -> None:
     bo = round_trip(TEXTS, f'<Page xmlns="urn:p"><Head>x</Head>{inner}</Page>')
     for text in [*bo.as_dict().get("Part", []), bo["Text"] or "<x/>"]:
         etree.fromstring(text)
+
+
+@rows(
+    "inner, expected",
+    [
+        ('<Text xmlns="urn:h"><b xmlns="foo"/></Text>', '<Text xmlns="urn:h"><b xmlns="foo"/></Text>'),
+        ('<Text xmlns="urn:h"><f:b xmlns:f="../x"/></Text>', '<Text xmlns="urn:h"><f:b xmlns:f="../x"/></Text>'),
+        ('<Text xmlns="urn:h"><b xmlns="#a"><c/></b></Text>', '<Text xmlns="urn:h"><b xmlns="#a"><c/></b></Text>'),
+        ('<Text xmlns="urn:h" foo:a="1">a<b/>&amp;&#13;</Text>', '<Text xmlns="urn:h" xmlns:foo="foo" foo:a="1">a<b/>&amp;&#13;</Text>'),
+        ('<Text xmlns="urn:h" type="foo:T"/>', '<Text xmlns="urn:h" xmlns:foo="foo" type="foo:T"/>'),
+        ('<Part>x</Part>', '<Part xmlns="urn:p">x</Part>'),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_namespace_needs_no_scheme(inner: str, expected: str) -> None:
+    made = handler(TEXTS)
+    bo = made.to_business_object(f'<Page xmlns="urn:p" xmlns:foo="foo" xmlns:un="used">{inner}</Page>', None)
+    text = bo["Text"] or bo["Part"][0]
+    assert text == expected
+    assert made.to_business_object(made.to_body(bo), None) == bo
 
 
 @rows(
