@@ -158,13 +158,20 @@ class MessageListener:
 
 
 class SelectorFilter:
-    """A filter that is a message selector."""
+    """A filter that is a message selector.
 
-    def __init__(self, selector: Selector) -> None:
-        self._selector = selector
+    Args:
+        selector: text of the selector, or a compiled one. A blank text = all messages.
+
+    Raises:
+        SelectorError: the selector is not valid.
+    """
+
+    def __init__(self, selector: str | Selector) -> None:
+        self._selector = _compile(selector) if isinstance(selector, str) else selector
 
     def accepts(self, reference: Reference) -> bool:
-        return self._selector.matches(reference.headers)
+        return self._selector is None or self._selector.matches(reference.headers)
 
 
 class Registration:
@@ -181,7 +188,7 @@ class Registration:
     def __init__(self, receiver: Receiver, selector: str = "") -> None:
         self.receiver = receiver
         self.selector = selector_text(selector)
-        self._compiled = compile_selector(selector) if self.selector else None
+        self._compiled = _compile(selector)
 
     def wants(self, reference: Reference) -> bool:
         """Whether the receiver wants a message. A receiver that raises does not want the message."""
@@ -196,3 +203,9 @@ class Registration:
                 exc_info=True,
             )
             return False
+
+
+def _compile(selector: str) -> Selector | None:
+    """Returns a compiled selector. None = the text is blank, which every message matches."""
+    text = selector_text(selector)
+    return compile_selector(text) if text else None

@@ -9,6 +9,8 @@ from typing import Final
 
 _SPAN: Final = re.compile(r"([0-9]{1,9})(s|m|h|d)\Z")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LAST: Final = 253_402_214_400.0
+"""The last day of the year 9999: later times have no date in some zones."""
 
 
 def iso_time(seconds: float) -> str:
@@ -23,9 +25,18 @@ def read_since(text: str) -> float:
     Raises:
         ValueError: the text is no time. The error says what is expected.
     """
+    expected = "expected 30m, 2h, 7d, or 2026-01-31T17:00"
     if (span := _SPAN.match(text)) is not None:
-        return time.time() - int(span[1]) * _SECONDS[span[2]]
-    try:
-        return datetime.datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is no time; expected 30m, 2h, 7d, or 2026-01-31T17:00") from None
+        since = time.time() - int(span[1]) * _SECONDS[span[2]]
+    else:
+        try:
+            moment = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no time; {expected}") from None
+        try:
+            since = moment.timestamp()
+        except (ValueError, OverflowError):
+            since = -1.0
+    if not 0 <= since <= _LAST:
+        raise ValueError(f"{text!r} is not in the years 1970 to 9999; {expected}")
+    return since

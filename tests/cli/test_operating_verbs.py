@@ -221,12 +221,25 @@ def test_people_read_a_line_for_each_event_since_a_time(
         assert history(*asked).returncode == 1
 
 
+FAR_OFF = (
+    *("999999999d", "99999d", "999999999h", "1969-12-31", "0001-01-01T00:00+14:00", "0001-01-01"),
+    *("9999-12-31T23:59:59.999999", "9999-12-31T23:59-14:00"),
+)
+
+
 @rows(
     "arguments, text",
     [
         ([], "expected an ID, --correlation-id, --key or --since"),
         (["ID:1", "--key", "7"], "give one of them"),
         (["--since", "yesterday"], "'yesterday' is no time; expected 30m, 2h, 7d, or 2026-01-31T17:00"),
+        *(
+            (
+                ["ID:1", "--since", far],
+                f"'{far}' is not in the years 1970 to 9999; expected 30m, 2h, 7d, or 2",
+            )
+            for far in FAR_OFF
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_said(history: Commands, arguments: list[str], text: str) -> None:

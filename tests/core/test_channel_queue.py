@@ -161,7 +161,11 @@ def test_7_4_deliver_tries_a_broken_receiver_once(world: World) -> None:
 def test_7_6_browse_takes_a_filter_and_7_7_a_state_tells_whether_there_are_messages(world: World) -> None:
     world.send("1", type="a")
     world.send("2", type="b")
-    assert texts(world.queue.browse(SelectorFilter(compile_selector("JMSType = 'a'")))) == ["1"]
+    for selector in ("JMSType = 'a'", compile_selector("JMSType = 'a'")):
+        assert texts(world.queue.browse(SelectorFilter(selector))) == ["1"]
+    assert texts(world.queue.browse(SelectorFilter(" "))) == ["1", "2"]
+    with pytest.raises(SelectorError):
+        SelectorFilter("JMSType =")
     assert (world.queue.has_messages(NEW), world.queue.has_messages(DELIVERED)) == (True, False)
 
 
