@@ -27,6 +27,12 @@ _MAX_MEMBERS: Final = 10
 _MAX_DEPTH: Final = 3
 _MAX_FILE: Final = 200
 _PRIVATE_NAME: Final = re.compile(rf"\b{PRIVATE_NAMES}[0-9a-f]{{16}}\.")
+_LINK: Final = re.compile(
+    r"[ \t]*\(?(?:Background on this error at:|For further information visit) https?://[^\s)]+\)?"
+)
+"""Where a library says more about its errors."""
+_STATEMENT: Final = re.compile(r"^LINE \d+: .*\n(?:[ \t]*\^[ \t]*$)?", re.MULTILINE)
+"""The line of a statement in which PostgreSQL has found an error."""
 _CUT: Final = "\n  [... a part is left out ...]\n"
 
 _CONNECTOR: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -35,12 +41,12 @@ _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{o
 
 
 def error_text(error: BaseException) -> str:
-    """Returns type and text of an exception, or the type only if its ``__str__`` raises."""
-    kind = type(error).__name__
-    try:
-        text = str(error).strip()
-    except BaseException:  # the exception of a stranger's code may raise any other
-        return kind
+    """Returns type and text of an exception on one line, or the type only if its ``__str__`` raises.
+
+    What SQLAlchemy raises for an error of a driver has the driver's type and text, without the statement.
+    """
+    error = _of_driver(error)
+    kind, text = type(error).__name__, _text(error)
     if isinstance(error, MemoryError):
         limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
         if limit != resource.RLIM_INFINITY:
@@ -50,7 +56,25 @@ def error_text(error: BaseException) -> str:
 
 def message_of(error: BaseException) -> str:
     """Returns the text of an exception, or the type if there is no text or its ``__str__`` raises."""
-    return error_text(error).removeprefix(f"{type(error).__name__}: ")
+    return error_text(error).removeprefix(f"{type(_of_driver(error)).__name__}: ")
+
+
+def _of_driver(error: BaseException) -> BaseException:
+    """Returns the error of a driver that SQLAlchemy has wrapped, or any other exception itself."""
+    is_wrapper = type(error).__module__ == "sqlalchemy.exc"
+    cause = getattr(error, "orig", None) if is_wrapper else None
+    return cause if isinstance(cause, BaseException) else error
+
+
+def _text(error: BaseException) -> str:
+    """Returns the text of an exception on one line, without a link and without a part of a statement."""
+    try:
+        text = str(error)
+    except BaseException:  # the exception of a stranger's code may raise any other
+        return ""
+    if type(error).__module__.startswith("psycopg"):
+        text = _STATEMENT.sub("", text)
+    return " ".join(filter(None, map(str.strip, _LINK.sub("", text).splitlines())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from connector.databases.handle import EventTransaction, TransactionEndRefused, 
 from connector.databases.outcomes import OutcomeRow
 from connector.databases.settings import DatabaseSettings
 from connector.databases.urls import network_options, reason_of
-from connector.errors import ConnectorError, DatabaseProblem, NotActive, TemporaryFailure
+from connector.errors import ConnectorError, DatabaseProblem, NotActive, ObjectRefused, TemporaryFailure
 from connector.text.json_text import to_json_text
+from connector.tracebacks import message_of
 
 _NETWORK_SECONDS: Final = 10.0
 _BUSY_SECONDS: Final = 60.0
@@ -65,7 +66,8 @@ class Database:
                 json_serializer=to_json_text,
             )
         except (ImportError, NoSuchModuleError, SQLAlchemyError) as error:
-            raise DatabaseProblem(f"databases.{self.name}: the driver cannot be used: {error}") from None
+            text = f"databases.{self.name}: the driver cannot be used: {message_of(error)}"
+            raise DatabaseProblem(text) from None
         if backend == "sqlite":
             event.listen(self.engine, "connect", _leave_transactions_to_us)
             event.listen(self.engine, "begin", _begin_immediately)
@@ -126,7 +128,7 @@ class Database:
 
     def unreachable(self, error: BaseException) -> DatabaseUnreachable:
         """Returns the error for a database that cannot be reached or whose connection was lost."""
-        text = reason_of(error) if isinstance(error, SQLAlchemyError) else str(error).strip()
+        text = _text(error)
         return DatabaseUnreachable(f"the database {self.name} ({self.title}) cannot be used: {text}")
 
     def run(
@@ -146,19 +148,21 @@ class Database:
         Raises:
             DatabaseUnreachable: the connection was lost. The transaction may have been committed.
             TransactionConflict: nothing was committed, and a repetition may work.
+            ObjectRefused: the database refuses the commit, for example for a deferred constraint.
             Exception: of ``fence`` or ``work``. Nothing was committed.
         """
         self.prepare()
         with self.connect() as connection:
             if not self._insert(connection, row):
                 return None
-            is_ours = False
+            is_ours = has_worked = False
             try:
                 fence()
                 is_ours = True
                 returned = work(EventTransaction(connection))
                 self._check_open(connection)
                 faults.point("transaction.returned")
+                has_worked = True
                 connection.commit()
             except BaseException as error:
                 is_lost = self._roll_back(connection, error)
@@ -166,6 +170,9 @@ class Database:
                     raise self.unreachable(error) from error
                 if is_conflict(error):
                     raise TransactionConflict(f"the database {self.name}: {_text(error)}") from error
+                if has_worked and isinstance(error, SQLAlchemyError):
+                    refusal = f"the database {self.name} refuses the commit: {reason_of(error)}"
+                    raise ObjectRefused(refusal) from error
                 raise
             faults.point("transaction.committed")
             return returned
@@ -266,7 +273,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _text(error: BaseException) -> str:
-    return reason_of(error) if isinstance(error, SQLAlchemyError) else " ".join(str(error).split())
+    return reason_of(error) if isinstance(error, SQLAlchemyError) else message_of(error)
 
 
 def _leave_transactions_to_us(connection: Any, record: object) -> None:

@@ -9,6 +9,8 @@ from typing import Final
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from connector.tracebacks import message_of
+
 URL_EXPECTED: Final = (
     "sqlite:///./FILE, sqlite:////DIRECTORY/FILE or postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
 )
@@ -148,9 +150,8 @@ def is_mistake(error: SQLAlchemyError) -> bool:
 
 
 def reason_of(error: SQLAlchemyError) -> str:
-    """Returns the text of an error with the remedy, without statement and parameters."""
-    found = str(error.orig if isinstance(error, DBAPIError) else error).strip()
-    found = " ".join(found.split())
+    """Returns the text of an error on one line with the remedy, without statement, parameters and link."""
+    found = " ".join(message_of(error).split())
     for pattern, advice in _ADVICE:
         if re.search(pattern, found, re.IGNORECASE):
             return f"{found}: {advice}"

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
 
 from connector.databases.database import Database, DatabaseUnreachable, TransactionConflict
 from connector.databases.handle import EventTransaction, TransactionEndRefused
 from connector.databases.outcomes import KEPT, prune, remove
 from connector.databases.settings import DatabaseSettings
-from connector.errors import ConnectorError, DatabaseProblem
+from connector.errors import ConnectorError, DatabaseProblem, ObjectRefused
 from tests.databases.conftest import Shop
 from tests.postgres import PostgresServer
 from tests.tables import rows
@@ -173,8 +172,12 @@ def test_the_commit_itself_may_refuse(database: str) -> None:
         "CREATE TABLE parent (id INTEGER PRIMARY KEY)",
         "CREATE TABLE line (id INTEGER REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED)",
     )
-    with pytest.raises(IntegrityError):
+    reason = (
+        r"^the database shop refuses the commit: insert or update on table \"line\" violates.* DETAIL: Key"
+    )
+    with pytest.raises(ObjectRefused, match=reason) as refused:
         shop.database.run(shop.row("a"), nothing, lambda one: one.execute("INSERT INTO line VALUES (9)"))
+    assert "\n" not in str(refused.value)
     assert shop.outcomes() == []
     shop.database.close()
 

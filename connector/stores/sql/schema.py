@@ -22,6 +22,7 @@ from sqlalchemy.types import (
     UserDefinedType,
 )
 
+from connector.databases.urls import reason_of
 from connector.errors import ProviderMisconfigured
 
 _GROUP_INDEX: Final = (
@@ -408,7 +409,7 @@ def _migrate(connection: Connection, where: str, found: int) -> None:
         except DBAPIError as error:
             raise ProviderMisconfigured(
                 f"cannot bring the tables in {where} from schema version {number} to {number + 1}, nothing "
-                f"was changed: {error.orig}"
+                f"was changed: {reason_of(error)}"
             ) from error
         connection.execute(schema_version.update(), {"version": number + 1})
 
