@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from connector.errors import ConnectorError
 from connector.operate.span import INTERNAL, Span
 from connector.status import VERSION
 from connector.text.names import cut, one_line
+from connector.tracebacks import message_of
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -48,14 +50,21 @@ class Tracer:
         """Loads the SDK, and connects to nothing. Repeatable.
 
         Raises:
-            ConnectorError: the extra ``otel`` is not installed.
+            ConnectorError: the extra ``otel`` is not installed, or the SDK refuses a variable ``OTEL_...``.
         """
         with self._lock:
             self._opened()
 
     def _opened(self) -> _Sdk:
         if self._sdk is None:
-            self._sdk = _Sdk(self._open_exporter(), self._service, self._instance)
+            try:
+                self._sdk = _Sdk(self._open_exporter(), self._service, self._instance)
+            except ConnectorError:
+                raise
+            except Exception as error:  # the SDK reads its variables by itself, and names none of them
+                given = ", ".join(sorted(name for name in os.environ if name.startswith("OTEL_")))
+                text = f"tracing refuses a variable of the environment ({given}): {message_of(error)}"
+                raise ConnectorError(text) from error
         return self._sdk
 
     def export(self, span: Span, reason: str = "") -> None:

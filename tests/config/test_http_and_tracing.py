@@ -11,6 +11,7 @@ from connector.config.http_model import Address, is_loopback
 from connector.config.resolved import as_document, as_yaml, explained
 from connector.declare.masking import MASK
 from connector.errors import ConnectorError
+from connector.operate.tracer import Tracer, open_exporter
 from connector.service.assembly import make_tracer
 from tests.tables import rows
 
@@ -134,6 +135,25 @@ def test_an_empty_section_exports_all_traces_and_none_exports_none(deployment: S
     assert tracing is not None
     assert (tracing.endpoint, tracing.service, tracing.sample) == (None, None, 1.0)
     assert as_document(deployment.load())["tracing"] == {"sample": 1.0}
+
+
+@rows(
+    "variable, value",
+    [
+        ("OTEL_BSP_SCHEDULE_DELAY", "0"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "99999"),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "abc"),
+        ("OTEL_ATTRIBUTE_COUNT_LIMIT", "-1"),
+    ],
+)
+def test_a_variable_that_tracing_refuses_is_named(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    tracer = Tracer(lambda: open_exporter("http://127.0.0.1:9"), "service", "instance", "memory")
+    with pytest.raises(ConnectorError, match=rf"^tracing refuses a variable .* \({variable}\): "):
+        tracer.open()
 
 
 @rows("text, share", [("0", 0.0), ("1", 1.0), ("0.25", 0.25), ("1.0", 1.0)])
