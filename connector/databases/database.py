@@ -156,10 +156,14 @@ class Database:
             if not self._insert(connection, row):
                 return None
             is_ours = has_worked = False
+            transaction = EventTransaction(connection)
             try:
                 fence()
                 is_ours = True
-                returned = work(EventTransaction(connection))
+                try:
+                    returned = work(transaction)
+                finally:
+                    transaction.restore_settings()
                 self._check_open(connection)
                 faults.point("transaction.returned")
                 has_worked = True

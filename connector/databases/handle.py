@@ -97,9 +97,10 @@ class EventTransaction:
         connection: of SQLAlchemy, in the transaction.
     """
 
-    __slots__ = ("_connection", "_driver", "_for_process")
+    __slots__ = ("_before", "_connection", "_driver", "_for_process")
 
     def __init__(self, connection: Connection) -> None:
+        object.__setattr__(self, "_before", {})
         object.__setattr__(self, "_connection", connection)
         object.__setattr__(self, "_driver", connection.connection.dbapi_connection)
         object.__setattr__(self, "_for_process", None)
@@ -129,7 +130,13 @@ class EventTransaction:
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED:
             raise TransactionEndRefused(f"setting {name}")
+        self._before.setdefault(name, getattr(self._driver, name, None))
         setattr(self._driver, name, value)
+
+    def restore_settings(self) -> None:
+        """Undoes what the process has set on the driver's connection, which the next event gets."""
+        for name, value in self._before.items():
+            setattr(self._driver, name, value)
 
     def __enter__(self) -> EventTransaction:
         raise TransactionEndRefused("`with event.transaction`")

@@ -148,6 +148,17 @@ def test_a_cursor_works_as_the_drivers(shop: Shop) -> None:
     assert shop.database.run(shop.row("a"), nothing, use) == ["a", "b"]
 
 
+def test_what_a_process_sets_ends_with_its_event(shop: Shop) -> None:
+    def use(transaction: EventTransaction) -> None:
+        for factory in (lambda *_: "first", lambda *_: "second"):
+            transaction.row_factory = factory
+        raise KeyError("after the setting")
+
+    with pytest.raises(KeyError):
+        shop.database.run(shop.row("a"), nothing, use)
+    assert shop.database.run(shop.row("b"), nothing, lambda one: one.execute("SELECT 7").fetchone()) == (7,)
+
+
 def test_a_failed_statement_that_a_process_hides_is_no_success(shop: Shop) -> None:
     """PostgreSQL would answer the commit with a rollback, as if nothing were wrong."""
     insert_one = insert(shop, 1)
