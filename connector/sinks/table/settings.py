@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -93,7 +94,9 @@ class TableEntry(TransactionalEntry):
         definition = check.definitions.get(self.object) if check.definitions is not None else None
         if definition is None or check.definitions is None:
             return
-        _check_columns("", self.columns, definition, check)
+        url = check.reporter.leaf("databases", self.database, "url")
+        is_sqlite = url is not None and url.startswith("sqlite")  # where upper and lower case never count
+        _check_columns("", self.columns, {}, definition, check, is_sqlite=is_sqlite)
         self._check_verbs(definition, check)
         for name, child in self.children.items():
             attribute = definition.attributes.get(name)
@@ -113,7 +116,8 @@ class TableEntry(TransactionalEntry):
             _check_sources(f"children.{name}.key", child.key, definition, check)
             inner = check.definitions.get(attribute.type)
             if inner is not None:
-                _check_columns(f"children.{name}.", child.columns, inner, check)
+                place = f"children.{name}."
+                _check_columns(place, child.columns, child.key, inner, check, is_sqlite=is_sqlite)
 
     def _check_verbs(self, definition: Definition, check: EntryCheck) -> None:
         verbs = list(definition.verbs) if self.verbs is None else list(self.verbs)
@@ -133,9 +137,29 @@ class TableEntry(TransactionalEntry):
             check.add(
                 "table", f"{self.object} has no key attribute with a column", "key: true at an attribute"
             )
+        if "update" in operations or self.on_conflict == "update":
+            self._check_tables(check)
+
+    def _check_tables(self, check: EntryCheck) -> None:
+        """Reports children in a table of other rows, which an update of the children would delete."""
+        seen = {self.table: "the object"}
+        for name, child in self.children.items():
+            other = seen.setdefault(child.table, name)
+            if other != name:
+                check.add(
+                    f"children.{name}.table", f"{child.table}, the table of {other}", "a table of its own"
+                )
 
 
-def _check_columns(prefix: str, columns: dict[str, str], definition: Definition, check: EntryCheck) -> None:
+def _check_columns(
+    prefix: str,
+    columns: dict[str, str],
+    key: dict[str, str],
+    definition: Definition,
+    check: EntryCheck,
+    *,
+    is_sqlite: bool,
+) -> None:
     """Checks the columns of a table. Without columns, each attribute of a simple type has a column."""
     _check_sources(f"{prefix}columns", columns, definition, check)
     for name in () if columns else default_columns(definition):
@@ -145,6 +169,20 @@ def _check_columns(prefix: str, columns: dict[str, str], definition: Definition,
             check.add(
                 f"{prefix}table", str(error), "`columns`, without the list or with a JMESPath expression"
             )
+    _check_once(prefix, columns or default_columns(definition), key, check, folds=is_sqlite)
+
+
+def _check_once(
+    prefix: str, columns: Iterable[str], key: Iterable[str], check: EntryCheck, *, folds: bool
+) -> None:
+    """Reports columns that would get two values, as far as their names tell."""
+    seen: dict[str, str] = {}
+    for name in (*columns, *key):
+        folded = name.casefold() if folds else name
+        if folded in seen:
+            both = f"the column {name}" if seen[folded] == name else f"{seen[folded]} and {name}, one column"
+            check.add(f"{prefix}table", f"two values for {both}", "`columns` with one source of each column")
+        seen[folded] = name
 
 
 def _check_sources(key: str, pairs: dict[str, str], definition: Definition, check: EntryCheck) -> None:
