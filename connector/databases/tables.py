@@ -21,7 +21,6 @@ from connector.databases.column_types import (
     of_postgresql,
     of_sqlalchemy,
 )
-from connector.databases.urls import reason_of
 from connector.databases.values import Unfit, converter, fits
 from connector.text.names import did_you_mean
 
@@ -113,11 +112,11 @@ class TableColumn:
                 return converted  # the values were checked one by one
             kept = _KEPT_LIST
         try:
-            found = connection.execute(text(kept.format(self.written)), {"value": converted}).scalar()
+            query = text(f"SELECT {kept.format(self.written)}")
+            found = connection.execute(query, {"value": converted}).scalar()
         except DBAPIError as error:
-            raise Unfit(
-                f"found {describe(value)}, expected a value of {self.type.name}: {reason_of(error)}"
-            ) from error
+            reason = str(error.orig).partition("\n")[0]
+            raise Unfit(f"found {describe(value)}, expected a value of {self.type.name}: {reason}") from error
         if found != converted:
             raise Unfit(f"found {describe(value)}, which {self.type.name} would keep as {describe(found)}")
         return converted
