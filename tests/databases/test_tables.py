@@ -173,6 +173,14 @@ def test_the_value_of_an_expression_that_does_not_fit_names_the_column(
     [
         (TableMapping("order"), "there is no table order, did you mean 'orders'?; there are "),
         (TableMapping("line", (("sku", "Customer"),)), "the column order_id of line needs a value"),
+        (
+            TableMapping("orders", (("orderid", "OrderId"), ("customer", "Customer"), ("Customer", "Note"))),
+            "the column customer of orders would get Order.Customer and Order.Note: give one of them",
+        ),
+        (
+            TableMapping("orders", children=(("Line", TableMapping("line", key=(("SKU", "Customer"),))),)),
+            "the column sku of line would get Line.Sku and Order.Customer",
+        ),
         (TableMapping("orders", (("name", "Customer"),)), "has no column 'name' for Order.Customer"),
         (TableMapping("orders", (("total", "Customer"),)), "Order.Customer is String, but the column total"),
         (TableMapping("orders", (("customer", "OrderId"),)), "Order.OrderId is Integer, but the column cust"),
@@ -193,6 +201,24 @@ def test_a_table_that_does_not_fit_is_named_with_all_mistakes(
     database, table = check_databases([shop.settings], [subscription], DEFINITIONS, makes=False)
     assert database.problem == ""
     assert table.problem == str(caught.value)
+
+
+def test_attributes_that_differ_in_case_only_need_columns_of_their_own(shop: Shop) -> None:
+    key = Attribute("id", "String", is_key=True)
+    attributes = {"id": key, **_attributes(ID="String", name="String", NAME="String")}
+    known = Definitions({"Twin": Definition("Twin", attributes=attributes)})
+    twin = BusinessObject(known, "Twin", "Create", {"id": "1", "ID": "2", "name": "a", "NAME": "b"})
+    shop.execute("CREATE TABLE twin (id TEXT PRIMARY KEY, name TEXT)")
+    with pytest.raises(WrongTable) as caught:
+        write(shop, twin, mapping=TableMapping("twin"))
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == [
+        "the column id of twin would get Twin.id and Twin.ID",
+        "the column name of twin would get Twin.name and Twin.NAME",
+    ]
+    if "sqlite" not in shop.settings.url:  # where names in quotes differ
+        shop.execute('ALTER TABLE twin ADD "ID" TEXT, ADD "NAME" TEXT')
+        write(shop, twin, mapping=TableMapping("twin"))
+        assert shop.execute('SELECT id, "ID", name, "NAME" FROM twin') == [("1", "2", "a", "b")]
 
 
 def test_an_update_on_conflict_needs_a_key_that_the_table_knows(shop: Shop) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -13,7 +12,7 @@ from connector.declare.value_types import Text, ValueType, choice, leaf, refuse
 from connector.sinks.subscription_model import EntryCheck, TransactionalEntry
 from connector.sinks.table.mapping import TableMapping, WrongExpression, default_columns, source_of
 from connector.sinks.table.sink import OPERATIONS, TableSpec
-from connector.text.names import nearest
+from connector.text.names import nearest, twins
 
 _EXPECTED: Final = "DATABASE.TABLE or DATABASE.SCHEMA.TABLE"
 
@@ -169,20 +168,11 @@ def _check_columns(
             check.add(
                 f"{prefix}table", str(error), "`columns`, without the list or with a JMESPath expression"
             )
-    _check_once(prefix, columns or default_columns(definition), key, check, folds=is_sqlite)
-
-
-def _check_once(
-    prefix: str, columns: Iterable[str], key: Iterable[str], check: EntryCheck, *, folds: bool
-) -> None:
-    """Reports columns that would get two values, as far as their names tell."""
-    seen: dict[str, str] = {}
-    for name in (*columns, *key):
-        folded = name.casefold() if folds else name
-        if folded in seen:
-            both = f"the column {name}" if seen[folded] == name else f"{seen[folded]} and {name}, one column"
-            check.add(f"{prefix}table", f"two values for {both}", "`columns` with one source of each column")
-        seen[folded] = name
+    fold = str.casefold if is_sqlite else str
+    for earlier, name in twins((*(columns or default_columns(definition)), *key), fold):
+        place = f"columns.{name}" if name in columns else f"key.{name}" if name in key else "table"
+        both = name if earlier == name else f"{earlier}, which is also {name}"
+        check.add(f"{prefix}{place}", f"two values for the column {both}", "one source of each column")
 
 
 def _check_sources(key: str, pairs: dict[str, str], definition: Definition, check: EntryCheck) -> None:
