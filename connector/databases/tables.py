@@ -26,19 +26,25 @@ from connector.text.names import did_you_mean
 
 _POSTGRESQL: Final = text("""
     WITH RECURSIVE found AS (
-        SELECT attrelid, attnum, attname, format_type(atttypid, atttypmod) AS name,
+        SELECT attnum, attname, format_type(atttypid, atttypmod) AS name,
             atttypid AS type, atttypmod AS modifier, 0 AS depth,
             attnotnull AND NOT atthasdef AND attidentity = '' AS is_needed
         FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_class ON pg_class.oid = attrelid
         WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped
             AND relkind IN ('r', 'p', 'v', 'f')
         UNION ALL
-        SELECT attrelid, attnum, attname, name, typbasetype, typtypmod, depth + 1,
+        SELECT attnum, attname, name, typbasetype, typtypmod, depth + 1,
             is_needed AND typdefault IS NULL
         FROM found JOIN pg_catalog.pg_type ON pg_type.oid = type WHERE typtype = 'd')
-    SELECT DISTINCT ON (attnum) attrelid, attname, name, format_type(type, modifier), is_needed
+    SELECT DISTINCT ON (attnum) attname, name, format_type(type, modifier), is_needed
     FROM found ORDER BY attnum, depth DESC""")
 """The columns of a table of PostgreSQL. The type of a domain is the last one that the domains are made of."""
+
+_VERSIONS: Final = """
+    SELECT string_agg(concat(attrelid, ':', xmin), ',' ORDER BY attrelid, attnum)
+    FROM pg_catalog.pg_attribute WHERE attnum > 0
+        AND attrelid = ANY (ARRAY(SELECT to_regclass(name)::oid FROM unnest(%s::text[]) AS name))"""
+"""Each change of a column writes its row of the catalogue anew."""
 
 _KEPT: Final = {
     OTHER: "concat(CAST(:value AS {0}))",
@@ -47,6 +53,24 @@ _KEPT: Final = {
 }
 """What a type of PostgreSQL makes of a value. A function sees the text that clients read. A cast may not."""
 _KEPT_LIST: Final = "CAST(CAST(CAST(:value AS text[]) AS {0}) AS text[])"
+
+
+def version_of(connection: Connection, names: Iterable[str]) -> object:
+    """Returns what differs after columns of tables have changed. None = the database does not tell.
+
+    The columns of PostgreSQL do not change from the first row that a transaction writes until its end.
+    """
+    if connection.dialect.name == "postgresql":
+        quoted = [_quoted(connection, name) for name in names]
+        return connection.exec_driver_sql(_VERSIONS, (quoted,)).scalar()
+    if connection.dialect.name == "sqlite":
+        return connection.exec_driver_sql("PRAGMA schema_version").scalar()
+    return None
+
+
+def _quoted(connection: Connection, name: str) -> str:
+    quote = connection.dialect.identifier_preparer.quote
+    return ".".join(quote(part) for part in name.rpartition(".") if part not in ("", "."))
 
 
 class Wanted(NamedTuple):
@@ -137,30 +161,18 @@ class TableColumns:
         self.name = name
         self._dialect = connection.dialect.name
         schema, _, table = name.rpartition(".")
-        quote = connection.dialect.identifier_preparer.quote
-        self._quoted = f"{quote(schema)}.{quote(table)}" if schema else quote(table)
-        self._state = self._read_state(connection)
         if self._dialect == "postgresql":
-            self.columns = [self._of_row(*row[1:]) for row in self._state]
+            found = connection.execute(_POSTGRESQL, {"name": _quoted(connection, name)})
+            self.columns = [self._of_row(*row) for row in found]
+            if not self.columns:
+                raise NoSuchTableError(name)
             made = [Column(one.name, _Written(one.written)) for one in self.columns]
             self.table = Table(table, MetaData(), *made, schema=schema or None)
-            self.identity: object = self._state[0][0] if self._state else None
-            if not self._state:
-                raise NoSuchTableError(name)
         else:
             self.table = Table(
                 table, MetaData(), schema=schema or None, autoload_with=connection, resolve_fks=False
             )
             self.columns = [self._of_column(column) for column in self.table.columns]
-            self.identity = name.casefold()
-
-    def _read_state(self, connection: Connection) -> Any:
-        """Returns what changes with the columns. None = the database does not tell."""
-        if self._dialect == "postgresql":
-            return [tuple(row) for row in connection.execute(_POSTGRESQL, {"name": self._quoted})]
-        if self._dialect == "sqlite":
-            return connection.exec_driver_sql("PRAGMA schema_version").scalar()
-        return None
 
     def _of_row(self, name: str, written: str, base: str, is_needed: bool) -> TableColumn:
         kind = of_postgresql(written, base)
@@ -171,13 +183,6 @@ class TableColumns:
         is_filled = column.nullable or column is self.table.autoincrement_column
         is_filled = is_filled or bool(column.server_default or column.identity or column.computed)
         return TableColumn(column.name, kind, not is_filled, converter(kind, self._dialect))
-
-    def have_changed(self, connection: Connection) -> bool:
-        """Whether the table has other columns now.
-
-        PostgreSQL keeps them until the transaction ends if the transaction has written a row.
-        """
-        return bool(self._state != self._read_state(connection))
 
     def find(self, name: str) -> TableColumn | None:
         """Returns a column. Upper and lower case count only if two columns differ in nothing else."""

@@ -83,7 +83,7 @@ MISTAKES = [
     thing("Limit: {type: Double, required: true, default: §cxblank}", "Limit.default", "'cxblank'", warning=False),
     thing('Name: {type: String, app_specific_info: §"name=a;Name=b"}', "Name.app_specific_info", "two values of the tag name, expected one of them", warning=False),
     *(
-        Mistake(attributes, [("metaobjects/thing.yaml", "", f"{THING}{attributes}")], "Thing.attributes", words)
+        Mistake(attributes, [("metaobjects/thing.yaml", "", f"{THING}{attributes}")], "Thing.attributes", tuple(words))
         for attributes, *words in (
             ('  A: {type: String, app_specific_info: "name=Id"}\n', "Id and A are both 'Id' in JSON"),
             ('  A: {type: String, app_specific_info: "name=x"}\n  B: {type: Double, app_specific_info: "NAME= x"}\n', "A and B are both 'x'"),

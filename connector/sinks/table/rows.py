@@ -25,7 +25,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from connector.businessobjects.definition import Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import SECRET
-from connector.databases.tables import TableColumn, TableColumns, Wanted
+from connector.databases.tables import TableColumn, TableColumns, Wanted, version_of
 from connector.databases.values import Unfit
 from connector.errors import ObjectRefused
 from connector.sinks.table.creation import create_statement, tables_there
@@ -84,6 +84,8 @@ class TableRows:
         self._definition = definition
         self._name = mapping.name
         self._problems: list[str] = []
+        self._names = [mapping.name, *(child.name for _, child in mapping.children)]
+        self._version = version_of(connection, self._names) if parent is None else None
         self._columns = _read(connection, mapping, definition, parent)
         self._table = self._columns.table
         pairs = mapping.columns
@@ -130,11 +132,8 @@ class TableRows:
         return [_Target(column, source) for column, source in pairs if column is not None]
 
     def have_changed(self, connection: Connection) -> bool:
-        """Whether one of the tables has other columns now."""
-        children = self._children.values()
-        return self._columns.have_changed(connection) or any(
-            child.have_changed(connection) for child in children
-        )
+        """Whether the table or that of a child has other columns now."""
+        return self._version != version_of(connection, self._names)
 
     @property
     def key_columns(self) -> list[str]:
