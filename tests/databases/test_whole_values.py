@@ -212,21 +212,25 @@ def test_every_type_of_postgresql_holds_a_value_whole_or_refuses_it(database: st
     assert_taken(taken, TAKEN)
 
 
+def short(most: int) -> list[str]:
+    """Returns the texts up to a length that a column of PostgreSQL holds."""
+    return [one for one in TEXTS if len(one) <= most and "\0" not in one]
+
+
 TAKEN: Final = (
-    ("text", "String", [one for one in TEXTS if "\0" not in one]),
-    ("character varying", "String", ["abc   ", " abc", "Grüße, Welt"]),
-    ("varchar(3)", "String", ["abc", "a", ""]),
-    ("char(5)", "String", ["abc", " abc"]),
-    ("padded", "String", ["abc", " abc"]),
-    ("name", "String", ["abc", "abc   "]),
+    ("text", "String", short(99)),
+    ("character varying", "String", short(99)),
+    ("varchar(3)", "String", short(3)),
+    ("code", "String", short(3)),
+    ("char(5)", "String", [one for one in short(5) if not one.endswith(" ")]),
+    ("padded", "String", [one for one in short(5) if not one.endswith(" ")]),
+    ("name", "String", short(63)),
     ("color", "String", ["red"]),
     ("uuid", "String", ["", "a1ee0b99-9c0b-4ef8-bb6d-6bb9bd380a11"]),  # a blank is NULL
     ("inet", "String", ["10.0.0.1", "10.0.0.0/8"]),
     ("interval", "String", ["10:00:00", "10:00:00.7", "1 day"]),
     ("time(0)", "String", ["10:00:00"]),
     ("bit(3)", "String", ["101"]),
-    ("xml", "String", ["<a b='1'/>"]),
-    ("money", "String", ["$1.23"]),
     ("color[]", "String", ["{red}"]),
     ("money", "Decimal", ["0", "10.00", "1.23", "12345", "12300"]),
     ("money3", "Decimal", ["0", "10.00", "1.23", "12345", "12300"]),
