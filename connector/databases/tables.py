@@ -142,7 +142,8 @@ class TableColumn:
             reason = str(error.orig).partition("\n")[0]
             raise Unfit(f"found {describe(value)}, expected a value of {self.type.name}: {reason}") from error
         if found != converted:
-            raise Unfit(f"found {describe(value)}, which {self.type.name} would keep as {describe(found)}")
+            other = "another list" if type(found) is list else describe(found)
+            raise Unfit(f"found {describe(value)}, which {self.type.name} would keep as {other}")
         return converted
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from sqlalchemy import Connection, text
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions
@@ -18,7 +19,7 @@ from connector.errors import ObjectRefused
 from connector.sinks.table.mapping import TableMapping
 from connector.sinks.table.rows import TableRows, WrongTable
 from tests.databases.conftest import Shop
-from tests.tables import Table
+from tests.tables import Table, rows
 
 TEXTS: Final = (
     *("abc", "abc   ", "abc ", " abc", "a", "red", "", "x" * 70, "Grüße, Welt", "a\0b"),
@@ -309,3 +310,64 @@ TAKEN_BY_SQLITE: Final = (
     ("DATE", "Date", ["2024-05-31", "20240531"]),
     ("JSON", "Boolean", [True, False]),
 )
+
+
+@rows(
+    "kind, expression, expected",
+    [
+        ("numeric(10,3)[]", "Part[].Size", "{1.100,2.205}"),
+        ("numeric(10,2)[]", "Part[].Size", "found the number 2.205 with 3 places after the point"),
+        ("money2[]", "Part[].Size", "found a list, which money2[] would keep as another list"),
+        ("text[]", "Part[].Size", "{1.10,2.205}"),
+        ("real[]", "[length(Part), `16777217`]", "found the number 16777217, expected a number of 32 bits"),
+        ("varchar(3)[]", "Part[].Name", '{a,"b "}'),
+        ("varchar(1)[]", "Part[].Name", "found a text of 2 characters, expected at most 1"),
+        ("color[]", "['red', 'blue']", "{red,blue}"),
+        ("color[]", "['red', 'green']", "found a list, expected a value of color[]"),
+        ("integer[]", "[[`1`], [`2`]]", "found a list, expected a whole number"),
+        ("integer", "Part[]", "found a list, expected a whole number"),
+        ("inet", "Part[0]", "found an object, expected a text that its type keeps"),
+        ("oid", "length(Part)", "2"),
+        ("uuid", "Part[0].Name", "found the text 'a', expected a UUID"),
+        ("jsonb", "{b: Part[0].Size, a: Part[0].Name}", '{"a": "a", "b": 1.10}'),
+    ],
+)
+def test_an_expression_goes_into_a_column_whole_or_not_at_all(
+    database: str, kind: str, expression: str, expected: str
+) -> None:
+    part = Definition(
+        "Part", attributes={"Size": Attribute("Size", "Decimal"), "Name": Attribute("Name", "String")}
+    )
+    attributes = {"Id": Attribute("Id", "Integer"), "Part": Attribute("Part", "Part", cardinality="n")}
+    known = Definitions({"O": Definition("O", attributes=attributes), "Part": part})
+    parts = [{"Size": "1.10", "Name": "a"}, {"Size": "2.205", "Name": "b "}]
+    bo = BusinessObject(known, "O", "Create", {"Id": 1, "Part": parts})
+    shop = Shop(database)
+    with closing(shop.database), shop.database.connect() as connection:
+        for statement in (*MADE, f"CREATE TABLE t (id integer, x {kind})"):
+            connection.execute(text(statement))
+        mapping = TableMapping("t", (("id", "Id"), ("x", expression)))
+        rows_of = TableRows(connection, mapping, known["O"], known)
+        if "found " in expected:
+            with pytest.raises(ObjectRefused) as refused:
+                rows_of.write(connection, bo, "insert", "error")
+            assert expected in str(refused.value)
+            return
+        rows_of.write(connection, bo, "insert", "error")
+        assert connection.execute(text("SELECT concat(x) FROM t")).scalar() == expected
+
+
+def test_no_reason_shows_a_ciphertext(database: str) -> None:
+    attributes = {"Id": Attribute("Id", "Integer"), "X": Attribute("X", "Ciphertext")}
+    known = Definitions({"O": Definition("O", attributes=attributes)})
+    shop = Shop(database)
+    kinds = {"char(9)": "hush ", "uuid": "hush", "inet": "hush", "varchar(2)[]": "{hush}"}
+    with closing(shop.database), Table() as table:
+        for kind, sent in kinds.items():
+            with table.row(kind), shop.database.connect() as connection:
+                connection.execute(text(f"CREATE TABLE t (id integer, x {kind})"))
+                one = TableRows(connection, TableMapping("t"), known["O"], known)
+                bo = BusinessObject(known, "O", "Create", {"Id": 1, "X": sent})
+                with pytest.raises(ObjectRefused, match="O: X: found a value that the column") as caught:
+                    one.write(connection, bo, "insert", "error")
+                assert "hush" not in str(caught.value)

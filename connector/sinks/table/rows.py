@@ -292,7 +292,7 @@ class TableRows:
                 raise ObjectRefused(
                     f"{place}: {source.text}: {reason}, for the column {column.name} of {self._name} "
                     f"({column.type.name})"
-                ) from error
+                ) from error.__cause__  # of the database
         return row
 
     def _describe(self, connection: Connection, bo: BusinessObject) -> str:
