@@ -29,6 +29,7 @@ _MOST_DIGITS: Final = 6
 _FRACTION: Final = re.compile(r"[.,]([0-9]+)")
 _SQLITE_DIGITS: Final = 15
 """SQLite keeps numbers as floats of 64 bits, which have so many decimal digits at least."""
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUL_IN_JSON: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 _NUMBERS: Final = (holds.NUMBER, holds.FLOAT, holds.SINGLE, holds.MONEY)
@@ -208,7 +209,7 @@ def _text(value: Any, column: ColumnType, dialect: str) -> Any:
 def _check_characters(text: str, dialect: str) -> None:
     if "\0" in text and dialect == "postgresql":
         raise Unfit("found a text with the character U+0000, expected one without: PostgreSQL holds none")
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+    if _SURROGATE.search(text):
         raise Unfit("found a text with half of a surrogate pair, expected characters of Unicode")
 
 
