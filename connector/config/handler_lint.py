@@ -15,8 +15,8 @@ from connector.errors import ConfigurationError
 from connector.formats.catalogue import SHIPPED, Catalogue
 from connector.formats.checks import check_mime_type
 from connector.formats.datahandler import Option, all_options
-from connector.formats.handlers import HANDLER_CLASS, HANDLER_METHODS, Handlers
-from connector.text.names import nearest, shown
+from connector.formats.handlers import HANDLER_CLASS, HANDLER_METHODS, Handlers, normal_mime_type
+from connector.text.names import nearest, shown, twins
 
 
 def check_handlers(
@@ -172,6 +172,9 @@ def check_options(collected: Collected, catalogue: Catalogue | None) -> None:
         return
     for name, handlers in collected.handler_options.items():
         document = collected.documents[name]
+        for earlier, mime_type in twins(handlers, normal_mime_type):
+            found = f"{earlier} and {mime_type}, one format"
+            document.add(("handlers", mime_type), found, "one of the two", at_key=True)
         for mime_type, given in handlers.items():
             info = catalogue.find(mime_type)
             if info is None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from connector.businessobjects.app_specific_info import tags
+from connector.businessobjects.app_specific_info import contradiction, tags
 from connector.businessobjects.definition import (
     OBJECT_EVENT_ID,
     SIMPLE_TYPES,
@@ -23,7 +23,7 @@ from connector.config.handler_lint import check_handlers, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
 from connector.declare.reading import node_at
 from connector.declare.tree import Leaf
-from connector.errors import MalformedData
+from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.catalogue import Catalogue
 from connector.formats.handlers import normal_mime_type
 from connector.requests.response_selector import ResponseSelector, misspellings
@@ -94,6 +94,8 @@ def _check_definitions(collected: Collected, quoting: Quoting) -> Definitions:
             _check_keys(definition, name in only_metaobjects, document)
             _check_defaults(definition, name in only_metaobjects, document)
             _check_children(definition, collected)
+            if name not in only_metaobjects:  # which no body holds
+                _check_names(definition, known, document)
         _check_dynamic(known, collected)
         _check_metadata(known, collected)
         _check_response_selectors(known, collected, quoting)
@@ -287,6 +289,29 @@ def _check_children(definition: Definition, collected: Collected) -> None:
             document.add(
                 (*where, "contained_object_version"), found, "the version of its definition", warning=True
             )
+
+
+def _check_names(definition: Definition, known: Definitions, document: Document) -> None:
+    """Reports tags that contradict each other, and attributes that have one name in bodies."""
+    infos = {name: one.app_specific_info for name, one in definition.attributes.items()}
+    for name, info in infos.items():
+        if twice := contradiction(info):
+            found = f"two values of the tag {twice}"
+            document.add(("attributes", name, "app_specific_info"), found, "one of them")
+    given = {tag for info in infos.values() for tag in tags(info)}
+    try:
+        if "name" in given:
+            from connector.formats.json_plan import JsonPlan  # the plans need time, and few objects need them
+
+            JsonPlan(known.schema(definition.name))
+        if given & {"elem_name", "attr_name"}:
+            from connector.formats.xml_plan import XmlPlan
+
+            XmlPlan(known.schema(definition.name), escapes=True)
+    except UnknownBusinessObject:
+        pass  # reported where an attribute has this type
+    except MalformedData as error:
+        document.add(("attributes",), str(error), "names that differ, in app_specific_info")
 
 
 def _check_dynamic(known: Definitions, collected: Collected) -> None:

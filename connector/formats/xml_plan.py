@@ -37,6 +37,7 @@ from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.errors import MalformedData
 from connector.formats.plan import Item, Plan, Plans, body_fields
 from connector.formats.xml_schema_documents import XML_NAMESPACE
+from connector.text.names import twins
 from connector.text.xml_parser import local_name
 
 XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
@@ -165,15 +166,16 @@ class XmlPlan(Plan[XmlItem]):
         super().__init__(schema, self._items(schema, escapes))
         self.names = [item.field.name for item in self.items]
         self.text = next((item for item in self.items if item.kind == TEXT), None)
-        self.attributes = {item.tag: item for item in self.items if item.kind in IN_TAG}
+        in_tag = [item for item in self.items if item.kind in IN_TAG]
+        self.attributes = {item.tag: item for item in in_tag}
         elements = [item for item in self.items if item.kind in ELEMENTS]
         self.by_tag = {item.tag: item for item in elements}
         self.specials = {
             kind: tuple(item for item in self.items if item.kind == kind) for kind in (COMMENT, PI, DOCTYPE)
         }
-        twice = next((item.tag for item in elements if self.by_tag[item.tag] is not item), None)
-        if twice is not None:
-            raise MalformedData(f"{schema.name}: two attributes are the element {twice}")
+        for what, items in (("element", elements), ("XML attribute", in_tag)):
+            for _, twice in twins((item.tag for item in items), str):
+                raise MalformedData(f"{schema.name}: two attributes are the {what} {twice}")
 
     def _items(self, schema: Schema, escapes: bool) -> list[XmlItem]:
         fields = body_fields(schema)

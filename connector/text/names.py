@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 _SHOWN = 80
 
@@ -26,6 +26,20 @@ def plain(name: str) -> str:
 def one_line(text: str) -> str:
     """Returns the text without line ends and control characters, so that an error stays on one line."""
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def twins(names: Iterable[str], fold: Callable[[str], str] = str.casefold) -> Iterator[tuple[str, str]]:
+    """Yields each name that means the same as an earlier one, after the earlier one.
+
+    Args:
+        fold: returns what a name means.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        meaning = fold(name)
+        if meaning in seen:
+            yield seen[meaning], name
+        seen.setdefault(meaning, name)
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

@@ -200,6 +200,19 @@ CASES = [
     case("column of nothing", A, P, "    table: shop.customer\n    columns: {id: §CustomerID}\n    operation: insert", "subscriptions[0].columns.id", "no attribute 'CustomerID', did you mean 'CustomerId'"),
     case("column of a child", A, P, "    table: shop.customer\n    columns: {id: CustomerId, address: §Address}", "subscriptions[0].columns.address", "not a single value"),
     case("expression of a column", A, P, "    table: shop.customer\n    columns: {id: CustomerId, city: §\"Address[\"}", "subscriptions[0].columns.city", "no JMESPath"),
+    *(
+        case(f"column twice {number}", A, P, f"    table: shop.customer\n    columns: {{{columns}}}", f"subscriptions[0].{path}", words, more=more)
+        for number, (columns, path, words, more) in enumerate(
+            (
+                ("id: CustomerId, a: Name, A: §Limit", "columns.A", "two values for the column a, which is also A, expected one source of each column", ()),
+                ("id: CustomerId}\n    children: {Address: {table: shop.address, key: {city: §CustomerId}, columns: {City: City}}", "children.Address.key.city", "City, which is also city", ()),
+                ("id: CustomerId}\n    children: {Address: {table: shop.address, key: {city: §CustomerId}}", "children.Address.key.city", "two values for the column City, which is also city", ()),
+                ("id: CustomerId}\n    children: {Address: {table: shop.address, key: {City: CustomerId}, columns: {City: §City}}", "children.Address.columns.City", "two values for the column City, expected", ((A, "sqlite:///./shop.db", "postgresql+psycopg://u:p@127.0.0.1/d"),)),
+                ("id: CustomerId}\n    children: {Address: {table: §shop.customer, key: {id: CustomerId}}", "children.Address.table", "shop.customer, the table of the object, expected a table of its own", ()),
+            )
+        )
+    ),
+    case("columns of attributes in other case", A, "  - object: Customer\n    verbs: [Create, Update]\n" + P, "  - object: Order\n    table: §shop.orders", "subscriptions[0].table", "two values for the column ID, which is also Id", more=((O, "business_object: Order\nverbs: {Create: }\nattributes:\n", "business_object: Order\nverbs: {Create: }\nattributes:\n  ID: String\n"),)),
     case("child of nothing", A, P, "    table: shop.customer\n    children: {Adress: §{table: shop.address, key: {id: CustomerId}}}", "subscriptions[0].children.Adress", "no contained object", nearest="Address"),
     case("child elsewhere", A, P, "    table: shop.customer\n    children: {Address: {table: §crm.address, key: {id: CustomerId}}}", "subscriptions[0].children.Address.table", "another database"),
     case("child without a key", A, P, "    table: shop.customer\n    children: {Address: {table: shop.address, key: §{}}}", "subscriptions[0].children.Address.key", "no column"),
@@ -262,6 +275,7 @@ CASES = [
     case("selector of a rule", R, "InputFormat: CUST_IN", "selector: 'urgent =§'", "MO_Config.rules.Customer_Create.selector", "no message selector"),
     case("expression of a rule", R, "InputFormat: CUST_IN", "jmespath: §'a[?'", "MO_Config.rules.Customer_Create.jmespath", "no JMESPath expression"),
     case("priority of a rule", R, "InputFormat: CUST_IN", "rule_priority: §high", "MO_Config.rules.Customer_Create.rule_priority", "from 0 up"),
+    case("options of one format twice", R, "handlers:\n  text/xml", "handlers:\n  Text/XML: {}\n  §text/xml", "MO_DataHandler_Default.handlers.text/xml", "one format, expected one of the two"),
     case("list of data handlers", R, 'handlers:\n  text/xml: {BOPrefix: "", IgnoreUndefinedAttributes: false}', "handlers: §[text/xml]", "MO_DataHandler_Default.handlers", "a list", "MIME type: options"),
     case("class of a data handler in its options", R, "text/xml: {", "text/xml: {ClassName: §mine:Handler, ", "MO_DataHandler_Default.handlers.text/xml.ClassName", "'mine:Handler'", "DataHandlerClassName"),
     case("name handler", R, "text/xml: {", "text/xml: {NameHandlerClass: §top, ", "MO_DataHandler_Default.handlers.text/xml.NameHandlerClass", "'top'", "jmespath:EXPRESSION"),

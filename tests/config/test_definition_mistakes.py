@@ -81,6 +81,17 @@ MISTAKES = [
     thing("Limit: {type: Double, DefaultValue: §CxBlank}", "Limit.DefaultValue", "is never used"),
     thing("Part: {type: Part, MaxLength: §9}", "Part.MaxLength", "max_length of a child means nothing, expected it left out"),
     thing("Limit: {type: Double, required: true, default: §cxblank}", "Limit.default", "'cxblank'", warning=False),
+    thing('Name: {type: String, app_specific_info: §"name=a;Name=b"}', "Name.app_specific_info", "two values of the tag name, expected one of them", warning=False),
+    *(
+        Mistake(attributes, [("metaobjects/thing.yaml", "", f"{THING}{attributes}")], "Thing.attributes", tuple(words))
+        for attributes, *words in (
+            ('  A: {type: String, app_specific_info: "name=Id"}\n', "Id and A are both 'Id' in JSON"),
+            ('  A: {type: String, app_specific_info: "name=x"}\n  B: {type: Double, app_specific_info: "NAME= x"}\n', "A and B are both 'x'"),
+            ('  A: {type: String, app_specific_info: "elem_name=Id"}\n', "two attributes are the element Id"),
+            ('  A: {type: String, app_specific_info: "elem_name=x;ns=urn:a"}\n  B: {type: String, app_specific_info: "elem_name=x;ns=urn:a"}\n', "the element {urn:a}x"),
+            ('  A: {type: String, app_specific_info: "attr_name=x;type=attribute"}\n  x: {type: String, app_specific_info: "type=attribute"}\n', "two attributes are the XML attribute x"),
+        )
+    ),
     Mistake("object without a key", [("metaobjects/part.yaml", "", "business_object: §Part\nattributes: {Id: String}\n")], "Part.business_object", ("Part has no key, expected key: true at the attributes that tell one Part from",), warning=True),
     case("default in a meta-object", O, "MessageID: String", "MessageID: {type: String, required: true, default: §x}", "CustomerMeta.attributes.MessageID.default", "a default in a meta-object is never used", warning=True),
     # a ciphertext where its value would be seen

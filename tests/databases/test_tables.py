@@ -17,16 +17,21 @@ from sqlalchemy.dialects import postgresql
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import is_date
+from connector.databases.column_types import of_sqlalchemy
 from connector.databases.handle import EventTransaction
+from connector.databases.values import converter
 from connector.errors import ObjectRefused
 from connector.service.database_check import check_databases
 from connector.sinks.subscriptions import Subscription
 from connector.sinks.table.mapping import TableMapping, WrongExpression, source_of
 from connector.sinks.table.rows import OnConflict, Operation, WrongTable
 from connector.sinks.table.sink import TableSpec
-from connector.sinks.table.values import converter
 from tests.databases.conftest import Shop
 from tests.tables import rows
+
+
+def convert(kind: Any, value: Any, dialect: str = "postgresql") -> Any:
+    return converter(of_sqlalchemy(kind, dialect), dialect)(value)
 
 
 def _attributes(**types_: str) -> dict[str, Attribute]:
@@ -168,6 +173,14 @@ def test_the_value_of_an_expression_that_does_not_fit_names_the_column(
     [
         (TableMapping("order"), "there is no table order, did you mean 'orders'?; there are "),
         (TableMapping("line", (("sku", "Customer"),)), "the column order_id of line needs a value"),
+        (
+            TableMapping("orders", (("orderid", "OrderId"), ("customer", "Customer"), ("Customer", "Note"))),
+            "the column customer of orders would get Order.Customer and Order.Note: give one of them",
+        ),
+        (
+            TableMapping("orders", children=(("Line", TableMapping("line", key=(("SKU", "Customer"),))),)),
+            "the column sku of line would get Line.Sku and Order.Customer",
+        ),
         (TableMapping("orders", (("name", "Customer"),)), "has no column 'name' for Order.Customer"),
         (TableMapping("orders", (("total", "Customer"),)), "Order.Customer is String, but the column total"),
         (TableMapping("orders", (("customer", "OrderId"),)), "Order.OrderId is Integer, but the column cust"),
@@ -188,6 +201,24 @@ def test_a_table_that_does_not_fit_is_named_with_all_mistakes(
     database, table = check_databases([shop.settings], [subscription], DEFINITIONS, makes=False)
     assert database.problem == ""
     assert table.problem == str(caught.value)
+
+
+def test_attributes_that_differ_in_case_only_need_columns_of_their_own(shop: Shop) -> None:
+    key = Attribute("id", "String", is_key=True)
+    attributes = {"id": key, **_attributes(ID="String", name="String", NAME="String")}
+    known = Definitions({"Twin": Definition("Twin", attributes=attributes)})
+    twin = BusinessObject(known, "Twin", "Create", {"id": "1", "ID": "2", "name": "a", "NAME": "b"})
+    shop.execute("CREATE TABLE twin (id TEXT PRIMARY KEY, name TEXT)")
+    with pytest.raises(WrongTable) as caught:
+        write(shop, twin, mapping=TableMapping("twin"))
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == [
+        "the column id of twin would get Twin.id and Twin.ID",
+        "the column name of twin would get Twin.name and Twin.NAME",
+    ]
+    if "sqlite" not in shop.settings.url:  # where names in quotes differ
+        shop.execute('ALTER TABLE twin ADD "ID" TEXT, ADD "NAME" TEXT')
+        write(shop, twin, mapping=TableMapping("twin"))
+        assert shop.execute('SELECT id, "ID", name, "NAME" FROM twin') == [("1", "2", "a", "b")]
 
 
 def test_an_update_on_conflict_needs_a_key_that_the_table_knows(shop: Shop) -> None:
@@ -220,7 +251,7 @@ def test_a_source_is_an_attribute_or_an_expression(text: str) -> None:
 
 @given(st.dates())
 def test_dates_go_into_columns_as_they_are(day: datetime.date) -> None:
-    assert converter(types.Date())(day.isoformat()) == day
+    assert convert(types.Date(), day.isoformat()) == day
 
 
 WITH_ZONE, WITHOUT_ZONE = types.DateTime(timezone=True), types.DateTime()
@@ -248,7 +279,7 @@ WITH_ZONE, WITHOUT_ZONE = types.DateTime(timezone=True), types.DateTime()
 )
 def test_a_time_of_which_the_column_loses_a_part_is_refused(kind: Any, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        converter(kind)(text)
+        convert(kind, text)
 
 
 @rows(
@@ -272,7 +303,7 @@ def test_a_time_of_which_the_column_loses_a_part_is_refused(kind: Any, text: str
     ],
 )
 def test_a_time_keeps_its_zone_and_its_digits(kind: Any, text: str, expected: str) -> None:
-    assert converter(kind)(text).isoformat() == expected
+    assert convert(kind, text).isoformat() == expected
 
 
 def test_every_date_of_an_object_is_read_or_refused_with_its_reason() -> None:
@@ -284,7 +315,7 @@ def test_every_date_of_an_object_is_read_or_refused_with_its_reason() -> None:
         for text in [*moments, day, f"{day}Z", f"{day}+14:00"]:
             assert is_date(text)
             has_zone = text[len(day) :].strip("T0123456789:.,") != ""
-            read = converter(WITH_ZONE if has_zone else WITHOUT_ZONE)(text)
+            read = convert(WITH_ZONE if has_zone else WITHOUT_ZONE, text)
             assert (read.tzinfo is not None) is has_zone
             assert read.day == (1 if "T24" in text else 29)
             assert read.hour == (8 if "T08" in text else 0)
@@ -293,11 +324,11 @@ def test_every_date_of_an_object_is_read_or_refused_with_its_reason() -> None:
 @rows("value", [1.239, 0.30000000000000004, 1e9, 1e-07])
 def test_digits_of_a_double_that_the_database_would_round_away_are_refused(value: float) -> None:
     with pytest.raises(ValueError, match=r"found the number .* expected at most"):
-        converter(types.Numeric(10, 2), "postgresql")(value)
-    assert converter(types.Numeric(10, 2), "sqlite")(value) == value  # SQLite rounds nothing
-    assert converter(types.Numeric(), "postgresql")(value) == value
+        convert(types.Numeric(10, 2), value)
+    assert convert(types.Numeric(10, 2), value, "sqlite") == value  # SQLite rounds nothing
+    assert convert(types.Numeric(), value) == Decimal(repr(value))
     for fitting in (1.25, 0.0, -99999999.99, 7.0):
-        assert converter(types.Numeric(10, 2), "postgresql")(fitting) == fitting
+        assert convert(types.Numeric(10, 2), fitting) == Decimal(repr(fitting))
 
 
 def test_a_zone_is_refused_before_a_row_is_written(shop: Shop) -> None:
@@ -316,7 +347,7 @@ def test_a_converter_refuses_with_a_value_error_only(value: Any) -> None:
     kinds = types.Integer, types.Numeric, types.Boolean, types.String, types.Date, types.DateTime, types.Uuid
     for kind in kinds:
         with suppress(ValueError):
-            converter(kind())(value)
+            convert(kind(), value)
 
 
 @rows(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +173,24 @@ def test_an_input_that_cannot_be_used_is_refused(bench: Bench) -> None:
         change(deployment, lambda document: document["connector"]["InputDestination"].pop())
         assert reload(deployment) == ReloadAnswer(2, "reloaded", "", [])
     consumer.close()
+
+
+def test_a_table_that_does_not_fit_any_more_is_refused(bench: Bench) -> None:
+    table = {"object": "Order", "table": "shop.orders", "columns": {"id": "Id"}, "operation": "insert"}
+    more = {"databases": {"shop": {"url": "sqlite:///./shop.db"}}}
+    deployment = deploy(bench, more=more, subscriptions=[table])
+    with closing(sqlite3.connect(deployment.directory / "shop.db")) as shop:
+        shop.execute("CREATE TABLE orders (id TEXT)")
+        with deployment.running() as adapter, serving(adapter):
+            await_service(deployment)
+            shop.execute("ALTER TABLE orders RENAME id TO number")
+            refuse(deployment, "the table orders has no column 'id' for Order.Id; it has number")
+            deployment.send("queue://orders", ORDER)
+            wait_for(lambda: deployment.names("error"), what="the copy of an event that the table refused")
+            shop.execute("ALTER TABLE orders RENAME number TO id")
+            deployment.send("queue://orders", ORDER)
+            wait_for(lambda: shop.execute("SELECT * FROM orders").fetchall(), what="a row")
+            assert reload(deployment) == ReloadAnswer(2, "reloaded", "", [])
 
 
 def test_nothing_is_claimed_and_nothing_is_cut_while_a_reload_waits(bench: Bench) -> None:

@@ -46,11 +46,13 @@ def environment_of(keys: Mapping[str, str]) -> dict[str, str]:
     ``CTX_ProviderURL`` and ``CTX_PROVIDER_URL`` are the constant ``Context.PROVIDER_URL``. Any other name is
     that of the environment itself: ``CTX_queue.orders`` is ``queue.orders``.
     """
-    found = {}
-    for key, value in keys.items():
-        name = key.removeprefix(PREFIX)
-        found[_NAMES.get(name.replace("_", "").casefold(), name)] = value
-    return found
+    return {name_of(key): value for key, value in keys.items()}
+
+
+def name_of(key: str) -> str:
+    """Returns the name in the environment of an initial context that a key ``CTX_...`` means."""
+    name = key.removeprefix(PREFIX)
+    return _NAMES.get(name.replace("_", "").casefold(), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from connector.declare.tree import Leaf
 from connector.errors import ProviderMisconfigured
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
+from connector.text.names import twins
 
 if TYPE_CHECKING:
     from connector.brokers.jms.factory import Factory
@@ -100,6 +101,8 @@ def _commit_queue(section: ClientSection) -> str | None:
 
 
 def _check_factory(section: JmsSection) -> Iterator[SectionProblem]:
+    from connector.brokers.jms.naming import name_of
+
     is_named = section.ConnectionFactoryName is not None
     if section.factory is None and not is_named:
         yield SectionProblem(
@@ -120,6 +123,8 @@ def _check_factory(section: JmsSection) -> Iterator[SectionProblem]:
         )
     elif section.url is None and not section.properties:
         yield SectionProblem(("factory",), "neither url nor properties", "where the broker is")
+    for earlier, key in twins(section.context, name_of):
+        yield SectionProblem((key,), f"{earlier} and {key}, one name in JNDI", "one of the two")
     if not is_named:
         keys = [
             *section.context,

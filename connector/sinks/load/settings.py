@@ -16,7 +16,7 @@ from connector.declare.value_types import Text, choice, duration, integer, one_o
 from connector.messaging.destination import Destination
 from connector.sinks.load.sink import LoadSpec
 from connector.sinks.subscription_model import EntryCheck, PreparedEntry, RetryLaterEntry
-from connector.text.names import nearest
+from connector.text.names import nearest, twins
 
 _FILES: Final = ("parquet", "orc", "json", "csv")
 _OPTIONS_OF_OURS: Final = ("path", "txnappid", "txnversion", "partitionoverwritemode")
@@ -172,6 +172,8 @@ class DataframeEntry(LotsEntry):
             check.add(f"{here}format", "delta without the packages deltalake and pyarrow", install)
         if found.format == "delta" and found.options:
             check.add(f"{here}options", "options with format: delta", "none")
+        for earlier, option in twins(found.options):
+            check.add(f"{here}options.{option}", f"{earlier} and {option}, one option", "one of the two")
         for option in found.options:
             if option.casefold() in _OPTIONS_OF_OURS:
                 check.add(f"{here}options.{option}", f"{option}, which the connector sets", "no such option")

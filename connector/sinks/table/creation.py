@@ -13,8 +13,8 @@ from sqlalchemy.types import TypeEngine
 from connector.businessobjects.definition import Attribute, Definition
 from connector.businessobjects.types import DECIMAL
 from connector.databases.outcomes import outcome
+from connector.databases.values import decimal_type
 from connector.sinks.table.mapping import TableMapping, WrongExpression, default_columns, source_of
-from connector.sinks.table.values import decimal_type
 
 _TYPES: Final[Mapping[str, Callable[[], TypeEngine[Any]]]] = {
     "Boolean": types.Boolean,

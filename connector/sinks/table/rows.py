@@ -8,10 +8,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
 from sqlalchemy import (
-    Column,
     Connection,
-    MetaData,
-    Table,
     and_,
     delete,
     exists,
@@ -27,6 +24,9 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from connector.businessobjects.definition import Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import SECRET
+from connector.databases.tables import TableColumn, TableColumns, Wanted, version_of
+from connector.databases.values import Unfit
 from connector.errors import ObjectRefused
 from connector.sinks.table.creation import create_statement, tables_there
 from connector.sinks.table.mapping import (
@@ -36,7 +36,6 @@ from connector.sinks.table.mapping import (
     default_columns,
     source_of,
 )
-from connector.sinks.table.values import converter, fits
 from connector.text.decimals import plain
 from connector.text.names import did_you_mean
 
@@ -56,9 +55,8 @@ class WrongTable(ObjectRefused):
 class _Target(NamedTuple):
     """A column and the source of its values."""
 
-    column: Column[Any]
+    column: TableColumn
     source: Source
-    convert: Callable[[Any], Any]
 
 
 class TableRows:
@@ -84,23 +82,22 @@ class TableRows:
         parent: Definition | None = None,
     ) -> None:
         self._definition = definition
-        self._dialect = connection.dialect.name
         self._name = mapping.name
         self._problems: list[str] = []
-        self._table = _reflect(connection, mapping, definition, parent)
+        self._names = [mapping.name, *(child.name for _, child in mapping.children)]
+        self._version = version_of(connection, self._names) if parent is None else None
+        self._columns = _read(connection, mapping, definition, parent)
+        self._table = self._columns.table
         pairs = mapping.columns
         if pairs is None:
             pairs = tuple((name, name) for name in default_columns(definition))
-        self._targets = [target for pair in pairs if (target := self._target(*pair, definition)) is not None]
-        self._parent_key = [
-            target
-            for pair in mapping.key
-            if parent is not None and (target := self._target(*pair, parent)) is not None
-        ]
+        own = [(definition, *pair) for pair in pairs]
+        of_parent = [(parent, *pair) for pair in mapping.key] if parent is not None else []
+        targets = self._compare([*own, *of_parent])
+        self._targets, self._parent_key = targets[: len(own)], targets[len(own) :]
         self._key = [
             one for one in self._targets if one.source.attribute is not None and one.source.attribute.is_key
         ]
-        self._check_needed()
         self._children: dict[str, TableRows] = {}
         for name, child in mapping.children:
             attribute = definition.attributes[name]
@@ -113,39 +110,30 @@ class TableRows:
         if self._problems:
             raise WrongTable("\n".join(self._problems))
 
-    def _target(self, name: str, text: str, definition: Definition) -> _Target | None:
-        column = _column(self._table, name)
-        if column is None:
-            near = did_you_mean(name, self._table.columns.keys())
-            has = f"; it has {', '.join(self._table.columns.keys())}" if not near else ""
-            self._problems.append(
-                f"the table {self._name} has no column {name!r} for {definition.name}.{text}{near}{has}"
-            )
-            return None
-        try:
-            source = source_of(text, definition)
-        except WrongExpression as error:
-            self._problems.append(f"{self._name}.{column.name}: {error}")
-            return None
-        attribute = source.attribute
-        if attribute is not None and not fits(attribute.type, column.type):
-            self._problems.append(
-                f"{definition.name}.{attribute.name} is {attribute.type}, but the column {column.name} of "
-                f"{self._name} is {column.type}"
-            )
-        return _Target(column, source, converter(column.type, self._dialect))
+    def _compare(self, wanted: Sequence[tuple[Definition, str, str]]) -> list[_Target]:
+        """Compares the columns of the table with their sources.
 
-    def _check_needed(self) -> None:
-        """Reports columns that need a value and get none."""
-        mapped = {one.column.name for one in (*self._targets, *self._parent_key)}
-        for column in self._table.columns:
-            is_needed = not column.nullable and column.server_default is None and column.identity is None
-            is_numbered = column is self._table.autoincrement_column
-            if is_needed and not is_numbered and column.computed is None and column.name not in mapped:
-                self._problems.append(
-                    f"the column {column.name} of {self._name} needs a value, and no attribute of "
-                    f"{self._definition.name} goes there"
-                )
+        Args:
+            wanted: definition, column, and attribute or expression.
+        """
+        sources, values = [], []
+        for owner, column, text in wanted:
+            try:
+                source = source_of(text, owner)
+            except WrongExpression as error:
+                self._problems.append(f"{self._name}.{column}: {error}")
+                continue
+            kind = source.attribute.type if source.attribute is not None else ""
+            sources.append(source)
+            values.append(Wanted(column, f"{owner.name}.{text}", kind))
+        columns, problems = self._columns.compare(values, self._definition.name)
+        self._problems += problems
+        pairs = zip(columns, sources, strict=True)
+        return [_Target(column, source) for column, source in pairs if column is not None]
+
+    def have_changed(self, connection: Connection) -> bool:
+        """Whether the table or that of a child has other columns now."""
+        return self._version != version_of(connection, self._names)
 
     @property
     def key_columns(self) -> list[str]:
@@ -172,7 +160,7 @@ class TableRows:
         look, table = inspect(connection), self._table
         indexes = look.get_indexes(table.name, table.schema)
         constraints = look.get_unique_constraints(table.name, table.schema)
-        known = [set(table.primary_key.columns.keys())]
+        known = [set(look.get_pk_constraint(table.name, table.schema)["constrained_columns"])]
         known += [set(filter(None, one["column_names"])) for one in indexes if one["unique"]]
         known += [set(one["column_names"]) for one in constraints]
         return columns in known
@@ -192,7 +180,7 @@ class TableRows:
             if self._insert(connection, bo, on_conflict):
                 self._replace_children(connection, bo, deletes=on_conflict == "update")
             return
-        where = self._where(bo)
+        where = self._where(connection, bo)
         if operation == "delete":
             for child in self._children.values():
                 child._delete_of(connection, bo)
@@ -203,7 +191,7 @@ class TableRows:
 
     def _insert(self, connection: Connection, bo: BusinessObject, on_conflict: OnConflict) -> bool:
         """Inserts the row of an object. False = the row was there and is left as it is."""
-        row = self._row(bo)
+        row = self._row(connection, bo, bo.type)
         if on_conflict == "error":
             connection.execute(insert(self._table), row)
             return True
@@ -219,15 +207,14 @@ class TableRows:
 
     def _update(self, connection: Connection, bo: BusinessObject, where: ColumnElement[bool]) -> None:
         keys = self.key_columns
-        row = {name: value for name, value in self._row(bo).items() if name not in keys}
+        row = {name: value for name, value in self._row(connection, bo, bo.type).items() if name not in keys}
         if row:
             is_there = connection.execute(update(self._table).where(where).values(row)).rowcount > 0
         else:
             is_there = bool(connection.execute(select(exists().where(where))).scalar())
         if not is_there:
-            raise ObjectRefused(
-                f"the table {self._name} has no row with {self._describe(bo)}: nothing to update"
-            )
+            key = self._describe(connection, bo)
+            raise ObjectRefused(f"the table {self._name} has no row with {key}: nothing to update")
 
     def _replace_children(self, connection: Connection, bo: BusinessObject, *, deletes: bool) -> None:
         for name, child in self._children.items():
@@ -236,80 +223,96 @@ class TableRows:
                 continue
             if deletes:
                 child._delete_of(connection, bo)
-            child._insert_of(connection, bo, objects if isinstance(objects, list) else [objects])
+            child._insert_of(connection, bo, name, objects)
 
     def _delete_of(self, connection: Connection, parent: BusinessObject) -> None:
         """Deletes the rows of the children of an object."""
-        values = self._values(self._parent_key, parent)
+        values = self._values(connection, self._parent_key, parent, parent.type)
         where = and_(*(self._table.columns[name] == value for name, value in values.items()))
         connection.execute(delete(self._table).where(where))
 
     def _insert_of(
-        self, connection: Connection, parent: BusinessObject, objects: Sequence[BusinessObject]
+        self,
+        connection: Connection,
+        parent: BusinessObject,
+        attribute: str,
+        objects: BusinessObject | Sequence[BusinessObject],
     ) -> None:
-        """Inserts the rows of the children of an object."""
-        key = self._values(self._parent_key, parent)
-        rows = [{**self._row(one), **key} for one in objects]
+        """Inserts the rows of the children that an attribute of an object holds."""
+        key = self._values(connection, self._parent_key, parent, parent.type)
+        place = f"{parent.type}.{attribute}"
+        if isinstance(objects, BusinessObject):
+            rows = [{**self._row(connection, objects, place), **key}]
+        else:
+            places = [(one, f"{place}[{index}]") for index, one in enumerate(objects)]
+            rows = [{**self._row(connection, *one), **key} for one in places]
         for _, alike in itertools.groupby(rows, key=list):  # a default for what is not set
             connection.execute(insert(self._table), list(alike))
 
-    def _row(self, bo: BusinessObject) -> Row:
-        return self._values(self._targets, bo, only_set=True)
+    def _row(self, connection: Connection, bo: BusinessObject, place: str) -> Row:
+        return self._values(connection, self._targets, bo, place, only_set=True)
 
-    def _where(self, bo: BusinessObject) -> ColumnElement[bool]:
-        values = self._values(self._key, bo)
+    def _where(self, connection: Connection, bo: BusinessObject) -> ColumnElement[bool]:
+        values = self._values(connection, self._key, bo, bo.type)
         return and_(*(self._table.columns[name] == value for name, value in values.items()))
 
-    def _values(self, targets: Iterable[_Target], bo: BusinessObject, *, only_set: bool = False) -> Row:
+    def _values(
+        self,
+        connection: Connection,
+        targets: Iterable[_Target],
+        bo: BusinessObject,
+        place: str,
+        *,
+        only_set: bool = False,
+    ) -> Row:
         """Returns values by column.
+
+        Args:
+            place: of the object, for an error.
 
         Raises:
             ObjectRefused: a value does not fit, or is not set and has to be.
         """
         row: Row = {}
-        for column, source, convert in targets:
+        for column, source in targets:
             try:
                 value = source.value(bo)
             except ValueError as error:
-                raise ObjectRefused(f"{bo.type}: {error}") from None
+                raise ObjectRefused(f"{place}: {error}") from None
             if value is None:
                 if only_set:
                     continue
-                raise ObjectRefused(f"{bo.type}: {source.text} is not set, and is a key of {self._name}")
+                raise ObjectRefused(f"{place}: {source.text} is not set, and is a key of {self._name}")
             try:
-                row[column.name] = convert(value)
-            except ValueError as error:
+                row[column.name] = column.hold(connection, value)
+            except Unfit as error:
+                reason = str(error)
+                if source.attribute is not None and source.attribute.type == SECRET:
+                    reason = "found a value that the column would lose or change"  # shown nowhere
                 raise ObjectRefused(
-                    f"{bo.type}: {source.text}: {error}, for the column {column.name} of {self._name}"
-                ) from None
+                    f"{place}: {source.text}: {reason}, for the column {column.name} of {self._name} "
+                    f"({column.type.name})"
+                ) from error.__cause__  # of the database
         return row
 
-    def _describe(self, bo: BusinessObject) -> str:
-        values = self._values(self._key, bo).items()
+    def _describe(self, connection: Connection, bo: BusinessObject) -> str:
+        values = self._values(connection, self._key, bo, bo.type).items()
         return " and ".join(
             f"{name} = {plain(value) if isinstance(value, Decimal) else repr(value)}"
             for name, value in values
         )
 
 
-def _reflect(
+def _read(
     connection: Connection, mapping: TableMapping, definition: Definition, parent: Definition | None
-) -> Table:
-    schema, _, table = mapping.name.rpartition(".")
+) -> TableColumns:
     try:
-        return Table(table, MetaData(), schema=schema or None, autoload_with=connection)
+        return TableColumns(connection, mapping.name)
     except NoSuchTableError:
+        schema, _, table = mapping.name.rpartition(".")
         known = inspect(connection).get_table_names(schema or None)
         statement = create_statement(connection.dialect, mapping, definition, parent)
         raise WrongTable(
             f"there is no table {mapping.name}{did_you_mean(table, known)}; {tables_there(known)}. An "
             f"administrator can make it so: {statement}"
         ) from None
-
-
-def _column(table: Table, name: str) -> Column[Any] | None:
-    """Returns a column. Upper and lower case count only if two columns differ in nothing else."""
-    if name in table.columns:
-        return table.columns[name]
-    found = [column for column in table.columns if column.name.casefold() == name.casefold()]
-    return found[0] if len(found) == 1 else None

@@ -12,7 +12,7 @@ from connector.declare.value_types import Text, ValueType, choice, leaf, refuse
 from connector.sinks.subscription_model import EntryCheck, TransactionalEntry
 from connector.sinks.table.mapping import TableMapping, WrongExpression, default_columns, source_of
 from connector.sinks.table.sink import OPERATIONS, TableSpec
-from connector.text.names import nearest
+from connector.text.names import nearest, twins
 
 _EXPECTED: Final = "DATABASE.TABLE or DATABASE.SCHEMA.TABLE"
 
@@ -93,7 +93,9 @@ class TableEntry(TransactionalEntry):
         definition = check.definitions.get(self.object) if check.definitions is not None else None
         if definition is None or check.definitions is None:
             return
-        _check_columns("", self.columns, definition, check)
+        url = check.reporter.leaf("databases", self.database, "url")
+        is_sqlite = url is not None and url.startswith("sqlite")  # where upper and lower case never count
+        _check_columns("", self.columns, {}, definition, check, is_sqlite=is_sqlite)
         self._check_verbs(definition, check)
         for name, child in self.children.items():
             attribute = definition.attributes.get(name)
@@ -113,7 +115,8 @@ class TableEntry(TransactionalEntry):
             _check_sources(f"children.{name}.key", child.key, definition, check)
             inner = check.definitions.get(attribute.type)
             if inner is not None:
-                _check_columns(f"children.{name}.", child.columns, inner, check)
+                place = f"children.{name}."
+                _check_columns(place, child.columns, child.key, inner, check, is_sqlite=is_sqlite)
 
     def _check_verbs(self, definition: Definition, check: EntryCheck) -> None:
         verbs = list(definition.verbs) if self.verbs is None else list(self.verbs)
@@ -133,9 +136,29 @@ class TableEntry(TransactionalEntry):
             check.add(
                 "table", f"{self.object} has no key attribute with a column", "key: true at an attribute"
             )
+        if "update" in operations or self.on_conflict == "update":
+            self._check_tables(check)
+
+    def _check_tables(self, check: EntryCheck) -> None:
+        """Reports children in a table of other rows, which an update of the children would delete."""
+        seen = {self.table: "the object"}
+        for name, child in self.children.items():
+            other = seen.setdefault(child.table, name)
+            if other != name:
+                check.add(
+                    f"children.{name}.table", f"{child.table}, the table of {other}", "a table of its own"
+                )
 
 
-def _check_columns(prefix: str, columns: dict[str, str], definition: Definition, check: EntryCheck) -> None:
+def _check_columns(
+    prefix: str,
+    columns: dict[str, str],
+    key: dict[str, str],
+    definition: Definition,
+    check: EntryCheck,
+    *,
+    is_sqlite: bool,
+) -> None:
     """Checks the columns of a table. Without columns, each attribute of a simple type has a column."""
     _check_sources(f"{prefix}columns", columns, definition, check)
     for name in () if columns else default_columns(definition):
@@ -145,6 +168,11 @@ def _check_columns(prefix: str, columns: dict[str, str], definition: Definition,
             check.add(
                 f"{prefix}table", str(error), "`columns`, without the list or with a JMESPath expression"
             )
+    fold = str.casefold if is_sqlite else str
+    for earlier, name in twins((*(columns or default_columns(definition)), *key), fold):
+        place = f"columns.{name}" if name in columns else f"key.{name}" if name in key else "table"
+        both = name if earlier == name else f"{earlier}, which is also {name}"
+        check.add(f"{prefix}{place}", f"two values for the column {both}", "one source of each column")
 
 
 def _check_sources(key: str, pairs: dict[str, str], definition: Definition, check: EntryCheck) -> None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 OPERATIONS: Final[dict[str, Operation]] = {"Create": "insert", "Update": "update", "Delete": "delete"}
 """The operations of the verbs that need no ``operation``."""
+_STATES: Final = ("0A", "22", "42")
+"""Classes of SQLSTATE: a feature that is not supported (a cached plan), data, names and types."""
+_NOT_NULL: Final = "23502"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,30 @@ class TableSink(TransactionalSink):
         if operation is None:
             raise ObjectRefused(f"the verb {bo.verb} has no operation on a table: set operation")
         connection = event.transaction.sqlalchemy
+        is_known, rows = self._rows is not None, self._rows
+        self._rows = None  # a failure reads the table anew
         try:
-            if self._rows is None:
-                self._rows = self._spec.rows(connection, self._definitions)
-            self._rows.write(connection, bo, operation, self._spec.on_conflict)
-        except SQLAlchemyError as error:
+            rows = rows or self._spec.rows(connection, self._definitions)
+            rows.write(connection, bo, operation, self._spec.on_conflict)
+            has_changed = rows.have_changed(connection)
+        except (SQLAlchemyError, ObjectRefused) as error:
+            if is_known and _is_about_columns(error):
+                raise self._again() from error
+            if isinstance(error, ObjectRefused):
+                raise
             raise ObjectRefused(f"the table {self._spec.mapping.name}: {reason_of(error)}") from error
+        if has_changed:
+            raise self._again()
+        self._rows = rows
+
+    def _again(self) -> Exception:
+        """Returns the error that lets the event run again, with columns that are read for it."""
+        from connector.databases.database import TransactionConflict
+
+        return TransactionConflict(f"the columns of {self._spec.mapping.name} may have changed")
+
+
+def _is_about_columns(error: Exception) -> bool:
+    """Whether an error may come from columns that have changed since they were read."""
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return state is None or state[:2] in _STATES or state == _NOT_NULL

@@ -15,7 +15,7 @@ from connector.sinks.subscription_model import CalledEntry, EntryCheck, External
 from connector.sinks.webhook.network import WrongVariable, check_network
 from connector.sinks.webhook.sink import INSTALL, WITHOUT_BODY, WebhookSpec
 from connector.sinks.webhook.url import URL_EXPECTED, UrlTemplate, WrongUrl
-from connector.text.names import nearest, plain
+from connector.text.names import nearest, plain, twins
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _HEADER_VALUE: Final = re.compile(r"[!-~](?:[ -~\t]*[!-~])?\Z")
@@ -99,6 +99,8 @@ class WebhookEntry(ExternalEntry):
                 check.add("webhook.headers", f"{plain(name)}, no name of a header", "a name such as X-Source")
             elif name.lower() in _OF_OURS:
                 check.add("webhook.headers", f"{name}, which the connector sets", "it left out")
+        for earlier, name in twins(self.webhook.headers):
+            check.add("webhook.headers", f"{earlier} and {name}, one header", "one of the two")
         self._check_attributes(check)
         if check.runs_here:
             self._check_here(check)

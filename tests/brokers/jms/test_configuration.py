@@ -183,6 +183,7 @@ JNDI: dict[str, Any] = {"factory": None, "url": None, "ConnectionFactoryName": "
         ({"url": None}, "factory", "neither url nor properties"),
         ({**JNDI, "url": "amqp://h"}, "url", "url beside ConnectionFactoryName"),
         ({"ConnectionFactoryName": "cf"}, "factory", "factory beside ConnectionFactoryName"),
+        ({**JNDI, "CTX_ProviderURL": "a", "CTX_PROVIDER_URL": "b"}, "CTX_PROVIDER_URL", "one name in JNDI"),
         ({"CTX_x": "y"}, "CTX_x", "without ConnectionFactoryName"),
         ({"LookupDestinationsUsingJNDI": True}, "LookupDestinationsUsingJNDI", "without"),
         ({**JNDI, "CTX_x": ["y"]}, "CTX_x", "a list"),
