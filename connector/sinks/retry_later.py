@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connector.errors import Failed, TemporaryFailure
+from connector.errors import Failed, ObjectRefused, TemporaryFailure
 
 TEMPORARY: Final = "temporary"
 ANY: Final = "any"
@@ -49,12 +49,20 @@ class RetryLater:
         return retries < self.attempts and self.names(error)
 
     def names(self, error: BaseException) -> bool:
-        """Whether an exception is one of ``on``, by its class or a base. Never :class:`.errors.Failed`."""
+        """Whether an exception is one of ``on``, by its class or a base. Never :class:`.errors.Failed`.
+
+        A refusal also counts as the exception that it puts into words, such as one of a database.
+        """
         if isinstance(error, Failed):
             return False
         if ANY in self.on:
             return True
-        return any(is_temporary(error) if name == TEMPORARY else _is(error, name) for name in self.on)
+        put_into_words = error.__cause__ if isinstance(error, ObjectRefused) else None
+        named = [error] if put_into_words is None else [error, put_into_words]
+        return any(
+            is_temporary(error) if name == TEMPORARY else any(_is(one, name) for one in named)
+            for name in self.on
+        )
 
     def seconds(self, retries: int) -> float:
         """Returns the seconds before the next try, after ``retries`` tries."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from connector.config.loading import load
-from connector.errors import ConfigurationError, Failed, TemporaryFailure
+from connector.errors import ConfigurationError, Failed, ObjectRefused, TemporaryFailure
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.sinks.retry_later import RetryLater, join_retries, split_retries
@@ -284,6 +284,12 @@ class Invalidated(Exception):
     connection_invalidated = True
 
 
+def refusal(cause: Exception) -> ObjectRefused:
+    error = ObjectRefused("the database refuses the commit")
+    error.__cause__ = cause
+    return error
+
+
 @rows(
     "on, error, named",
     [
@@ -302,6 +308,8 @@ class Invalidated(Exception):
         (("ValueError",), KeyError(), False),
         (("connector.errors.TemporaryFailure",), TemporaryFailure(), True),
         (("temporary", "KeyError"), KeyError(), True),
+        (("KeyError",), refusal(KeyError()), True),
+        (("ValueError",), refusal(KeyError()), False),
     ],
 )
 def test_what_it_names(on: Sequence[str], error: BaseException, *, named: bool) -> None:
