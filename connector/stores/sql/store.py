@@ -116,7 +116,8 @@ class SqlStore(Store):
 
     def remove(self, channel: Channel, *, claimed: bool) -> None:
         name = channel_name(channel)
-        going = true() if claimed else ~IS_CLAIMED
+        # one after the other, because each has an index
+        going = (IS_NEW, reference.c.settled.is_not(None), *((IS_CLAIMED,) if claimed else ()))
         with self._db.transaction() as connection:
             connection.execute(delete(channels).where(channels.c.name == name))
             if channel.subscription:
@@ -124,7 +125,8 @@ class SqlStore(Store):
                 which = (subscription.c.topic == topic) & (subscription.c.key == channel.subscription)
                 connection.execute(delete(subscription).where(which))
                 self._statements.records_changed.run(connection, {})
-            self._statements.remove_where(connection, (reference.c.channel == name) & going)
+            for state in going:
+                self._statements.remove_where(connection, (reference.c.channel == name) & state)
 
     def empty(self, channel: Channel) -> None:
         with self._db.transaction() as connection:
@@ -186,7 +188,9 @@ class SqlStore(Store):
 
     def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
         found: list[LocalClaim] = []
-        for row in self._db.rows(select_claims(_in(channel) & _IS_MAIN).order_by(*ORDER)):
+        here = _in(channel) & _IS_MAIN
+        rows = self._db.rows(union_all(select_claims(here, IS_NEW), select_claims(here, IS_CLAIMED)))
+        for row in sorted(rows, key=_order):
             claim = SqlClaim(row)
             if not claim.in_progress:
                 claim.in_progress = True
