@@ -182,9 +182,7 @@ class SqlStore(Store):
             yield from rows
             if len(rows) < _PAGE:
                 return
-            last = rows[-1]
-            lower = reference.c.priority < last.priority
-            page = columns.where(lower | (reference.c.priority == last.priority) & (reference.c.id > last.id))
+            page = columns.where(_is_after(rows[-1]))
 
     def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
         found: list[LocalClaim] = []
@@ -337,10 +335,10 @@ class SqlStore(Store):
 
     def _prune_copies(self, retention: Retention, deadline: float) -> tuple[int, bool]:
         waiting = select_claims(_in(Channel(retention.destination)), _IS_MAIN, IS_NEW)
-        waiting = waiting.order_by(reference.c.id).limit(_PRUNED)
-        last, number = 0, 0
+        page = waiting = waiting.order_by(*ORDER).limit(_PRUNED)  # the order of an index
+        number = 0
         while True:
-            rows = self._db.rows(waiting.where(reference.c.id > last))
+            rows = self._db.rows(page)
             now = time.time()
             over = [(row.id, row.version) for row in rows if retention.is_over(read_message(row), now, now)]
             if over:
@@ -348,7 +346,7 @@ class SqlStore(Store):
                     number += len(self._statements.remove(connection, over))
             if len(rows) < _PRUNED:
                 return number, True
-            last = rows[-1].id
+            page = waiting.where(_is_after(rows[-1]))
             if time.monotonic() > deadline:
                 return number, False
 
@@ -360,6 +358,12 @@ def _order(row: Any) -> tuple[bool, Any, int]:
     """Returns the sort key of a row. SQLite orders a number before a text of another program."""
     priority = row.priority
     return (False, -priority, row.id) if isinstance(priority, int | float) else (True, "", row.id)
+
+
+def _is_after(row: Any) -> ColumnElement[bool]:
+    """A condition: the message comes after another in the order of claims."""
+    lower = reference.c.priority < row.priority
+    return lower | (reference.c.priority == row.priority) & (reference.c.id > row.id)
 
 
 def _in(channel: Channel) -> ColumnElement[bool]:
