@@ -362,7 +362,7 @@ def _order(row: Any) -> tuple[bool, Any, int]:
 
 def _is_after(row: Any) -> ColumnElement[bool]:
     """A condition: the message comes after another in the order of claims."""
-    lower = reference.c.priority < row.priority
+    lower: ColumnElement[bool] = reference.c.priority < row.priority
     return lower | (reference.c.priority == row.priority) & (reference.c.id > row.id)
 
 
