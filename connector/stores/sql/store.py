@@ -362,8 +362,8 @@ def _order(row: Any) -> tuple[bool, Any, int]:
 
 def _is_after(row: Any) -> ColumnElement[bool]:
     """A condition: the message comes after another in the order of claims."""
-    lower: ColumnElement[bool] = reference.c.priority < row.priority
-    return lower | (reference.c.priority == row.priority) & (reference.c.id > row.id)
+    lower = reference.c.priority < row.priority
+    return or_(lower, (reference.c.priority == row.priority) & (reference.c.id > row.id))
 
 
 def _in(channel: Channel) -> ColumnElement[bool]:
