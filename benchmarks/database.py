@@ -1,10 +1,11 @@
 """The provider ``sql`` on SQLite and on PostgreSQL, beside bare statements in sqlite3 and psycopg.
 
-The bare statements do the same work on the same tables. There are four parts. ``claims`` claims and settles
+The bare statements do the same work on the same tables. There are five parts. ``claims`` claims and settles
 1,000 messages in batches of 1, 100 and 1,000. ``backlog`` claims with 1 thousand to 1 million waiting.
+``archived`` claims one message, and none, beside copies of which two servers have no statistics.
 ``churn`` claims while a foreign transaction stays open and 200,000 messages come and go.
 ``events`` counts the events a second from a queue through a process to the archive.
-``python -m benchmarks.database [claims] [backlog] [churn] [events] [--on DATABASE] [--runs N] [--disk DIR]``
+``python -m benchmarks.database [PART ...] [--on DATABASE] [--programs DIR] [--runs N] [--disk DIR]``
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -33,12 +35,14 @@ from connector.messaging.settlement import GroupSettlement
 from connector.service.adapter import Adapter
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.postgres import PostgresServer
+from tests.postgres import NEWEST, OLDER, PostgresServer, version_of
 
-PARTS: Final = ("claims", "backlog", "churn", "events")
+PARTS: Final = ("claims", "backlog", "archived", "churn", "events")
 DATABASES: Final = ("sqlite", "postgresql")
+VERSIONS: Final = ("postgresql", "postgresql-17")
 BATCHES: Final = (1, 100, 1000)
 BACKLOGS: Final = (1_000, 100_000, 1_000_000)
+ARCHIVED: Final = (0, 6_000, 1_000_000)
 POLL: Final = 100
 """Messages of a claim from a backlog."""
 COUNT: Final = 1000
@@ -257,7 +261,7 @@ class BarePostgres:
         "INSERT INTO published (application, key, changed) "
         "SELECT 'bare', key, pg_current_xact_id() FROM unnest(%s::bytea[]) AS key"
     )
-    _PLANS = ("seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort", "incremental_sort")
+    _PLANS = ("seqscan", "bitmapscan", "hashjoin", "mergejoin")
 
     def __init__(self, url: str) -> None:
         self._connection: psycopg.Connection[Any] = psycopg.connect(conninfo_of(url), autocommit=True)
@@ -386,10 +390,10 @@ def sqlite_files(where: str) -> Iterator[Database]:
 
 
 @contextmanager
-def postgres_server(where: str) -> Iterator[Database]:
+def postgres_server(where: str, programs: Path = NEWEST) -> Iterator[Database]:
     with scratch(where) as directory:
         directory.chmod(0o755)  # root starts the server as another user
-        server = PostgresServer(directory / "server")
+        server = PostgresServer(directory / "server", programs=programs)
         server.start(**SERVER)
         try:
             yield Postgres(server)
@@ -400,6 +404,7 @@ def postgres_server(where: str) -> Iterator[Database]:
 OPEN: Final[dict[str, Callable[[str], AbstractContextManager[Database]]]] = {
     "sqlite": sqlite_files,
     "postgresql": postgres_server,
+    "postgresql-17": partial(postgres_server, programs=OLDER),
 }
 
 
@@ -508,6 +513,43 @@ def measure_backlog(name: str, database: Database, backlogs: Sequence[int], runs
         grown = statistics.median(found[-1]) / statistics.median(found[0])
         print(f"{name}: {kind}, {last} over {first}: {grown:.2f}", flush=True)
     for connection, bare in zip(connections, bares, strict=True):
+        connection.abandon()
+        bare.close()
+
+
+# --- archived -----------------------------------------------------------------------------------------
+
+
+def measure_archived(name: str, database: Database, runs: int) -> None:
+    """Microseconds of a claim that finds one message and of one that finds none, by the number of copies."""
+    queue = parse_destination(QUEUE)
+    for archived in ARCHIVED:
+        url = database.new_url()
+        connection = SqlProvider(Settings(url)).connect("benchmark", "one")
+        bare = database.bare(url)
+        if archived:
+            bare.fill(ARCHIVE, archived)
+        poller = connection.poller(queue)
+        steps: dict[str, Callable[[], Sequence[object]]] = {
+            "provider": partial(poller.claim, 1, range(1)),
+            "bare": partial(bare.claim, QUEUE, 1),
+        }
+        times: dict[tuple[str, int], list[float]] = {(one, found): [] for one in steps for found in (1, 0)}
+        for _ in range(runs):
+            for one, step in steps.items():
+                bare.fill(QUEUE, 1)
+                for found in (1, 0):
+                    begun = time.perf_counter()
+                    taken = step()
+                    times[one, found].append((time.perf_counter() - begun) * 1e6)
+                    assert len(taken) == found
+        for found, what in ((1, "a claim"), (0, "an empty claim")):
+            ours, plain = times["provider", found], times["bare", found]
+            print(
+                f"{name}: {archived:,} archived: {what} {spread(ours)} us, bare {spread(plain)} us, ratio "
+                f"{ratio_of(ours, plain):.2f}",
+                flush=True,
+            )
         connection.abandon()
         bare.close()
 
@@ -668,7 +710,10 @@ def measure_events_of(name: str, database: Database, where: str, arguments: argp
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; none = all")
-    parser.add_argument("--on", choices=DATABASES, help="one database only")
+    parser.add_argument("--on", choices=OPEN, help="one database only")
+    parser.add_argument(
+        "--programs", type=Path, help="of another PostgreSQL, such as /usr/lib/postgresql/15/bin"
+    )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--backlogs", type=int, nargs="+", default=BACKLOGS)
     parser.add_argument("--churn", type=int, default=200_000, help="messages that come and go")
@@ -682,14 +727,20 @@ def main() -> None:
         parser.error(f"no part {', '.join(sorted(unknown))}: expected {', '.join(PARTS)}")
     where = arguments.disk or "/dev/shm"
     print(machine())
+    only = arguments.on
+    if arguments.programs:
+        only = f"postgresql-{version_of(arguments.programs)}"
+        OPEN[only] = partial(postgres_server, programs=arguments.programs)
     for part in arguments.parts or PARTS:
-        for name in (arguments.on,) if arguments.on else DATABASES:
+        for name in (only,) if only else VERSIONS if part == "archived" else DATABASES:
             with OPEN[name](where) as database:
                 print(f"{part} on {name}, load {os.getloadavg()[0]:.1f}", flush=True)
                 if part == "claims":
                     measure_claims(name, database, arguments.runs)
                 elif part == "backlog":
                     measure_backlog(name, database, arguments.backlogs, arguments.runs * 10)
+                elif part == "archived":
+                    measure_archived(name, database, arguments.runs * 20)
                 elif part == "churn":
                     measure_churn(name, database, arguments.churn, arguments.runs * 10)
                 else:

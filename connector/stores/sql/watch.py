@@ -104,7 +104,8 @@ class SqlWatch(Watch):
         deadline = time.monotonic() + seconds
         look = 0.0
         while (now := time.monotonic()) < deadline or not look:
-            if self._news.may_have_come() or self._take_told() or now >= look:
+            is_told = self._take_told()  # in any case, or the next sleep would end at once
+            if is_told or self._news.may_have_come() or now >= look:
                 look = now + _LONGEST
                 if self._ask(has_news):
                     break
