@@ -74,6 +74,10 @@ MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
         ),
     },
     dict.fromkeys(("sqlite", "postgresql"), ("DROP INDEX IF EXISTS message_reference_group", _GROUP_INDEX)),
+    {
+        "sqlite": ("ALTER TABLE message_reference ADD COLUMN taken_at BIGINT",),
+        "postgresql": ("ALTER TABLE message_reference ADD COLUMN IF NOT EXISTS taken_at BIGINT",),
+    },
 )
 """The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect.
 
@@ -178,6 +182,7 @@ reference: Final = Table(
     Column("cycle", BigInteger),
     Column("sequence", BigInteger),
     Column("taken_from", Text),
+    Column("taken_at", BigInteger),
     Column("home", Text),
     Column("home_part", Text),
     Column("waits", Boolean, nullable=False, server_default=_FALSE),
