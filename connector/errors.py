@@ -41,6 +41,9 @@ from dataclasses import dataclass
 class ConnectorError(Exception):
     """The root of all exceptions that the connector raises on purpose."""
 
+    exit_status = 1
+    """Of a command that ends with the exception. 2 = somebody has to act first: a start anew ends alike."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

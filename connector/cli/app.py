@@ -117,7 +117,7 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         complain(f"connector: {_one_line(error)}")
-        return 1
+        return error.exit_status
     except Exception as error:
         if debug:
             raise

@@ -32,10 +32,12 @@ from connector.cli.messages import show
 from connector.config.loading import load
 from connector.core.session import sole_session
 from connector.core.takeover import try_take_over
-from connector.errors import MalformedData, SubscriptionError
+from connector.errors import MalformedData, ProviderError, SubscriptionError
 from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessage, Session
 from connector.messaging.destination import Destination
+from connector.messaging.notes import OwnerNote, count_owners
 from connector.messaging.numbers import MAX_INT
+from connector.messaging.provider import Connection
 from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 from connector.service.assembly import make_provider, with_poll_quantity
 
@@ -126,7 +128,19 @@ def receive(
                 note("connector: nothing was acknowledged")
             else:
                 last.acknowledge()
+        if number + unreadable < count and target.is_queue:
+            _tell_owners(connection, target)
     _end(number, unreadable, target, as_json=json)
+
+
+def _tell_owners(connection: Connection, queue: Destination) -> None:
+    """Notes what stays in a queue because other clients own it."""
+    owned: list[OwnerNote] = []
+    with contextlib.suppress(ProviderError):  # who may receive may perhaps not look
+        owned = [one for notes in connection.owners(queue).values() for one in notes]
+    for owner, number in count_owners(owned):
+        count = f"{number:,} message{'s are' if number != 1 else ' is'}"
+        note(f"connector: of {queue} {count} {printable(str(owner))}")
 
 
 def _end(number: int, unreadable: int, target: Destination, *, as_json: bool) -> NoReturn:

@@ -77,8 +77,9 @@ def replay(
     """Sends messages back to where they came from, to be processed again. Without --yes it only says which.
 
     A message of a subscription goes back to that subscription alone. Subscriptions of the adapter that have
-    confirmed an event are not called again. Deliveries and tries are counted from 0. Without a choice all
-    messages of the queue are meant. A message has to fit all choices that are given.
+    confirmed an event are not called again. Deliveries and tries are counted from 0, but the deliveries of a
+    message in doubt count on. What a client or a lot owns stays. Without a choice all messages of the queue
+    are meant. A message has to fit all choices that are given.
     Exit status 1 when --expect names another number, or when a message that was meant is not moved.
     """
 
@@ -153,7 +154,8 @@ def run_order(
         answer_json(mover.result.document())
     else:
         _show(mover, yes=yes)
-    raise typer.Exit(1 if yes and mover.result.moved < mover.result.matched else 0)
+    result = mover.result
+    raise typer.Exit(1 if yes and (result.owned or result.moved < result.matched) else 0)
 
 
 _INDENT: Final = "  "

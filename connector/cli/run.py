@@ -55,8 +55,8 @@ def run(
     ends at once. With --json the summary is one JSON document.
 
     Exit status: 0, also when a signal ends the run. 1 when a poll of --once or --drain does not succeed, or
-    when the service cannot go on. 2 when the configuration is wrong. Messages in error are data, not a
-    failure.
+    when the service cannot go on. 2 when the configuration is wrong, or when messages in doubt end the start
+    (InDoubtEvents: FailOnStartup). Messages in error are data, not a failure.
     """
     if once and drain:
         raise typer.BadParameter("--once and --drain exclude each other")

@@ -16,6 +16,7 @@ from connector.errors import ProviderError
 from connector.messaging.notes import ClientNote, ClientState
 from connector.messaging.provider_kind import AdapterProvider
 from connector.service.assembly import make_provider
+from connector.text.iso_time import iso_time
 
 
 def takeover(
@@ -45,9 +46,10 @@ def takeover(
         raise BadArgument(_unknown(client, clients))
     if known.state is ClientState.ALIVE and not it_is_dead:
         raise BadArgument(
-            f"client {client} may be alive: {_place(known)} holds its lock. End that process if you can: "
-            "its lock is then released, and a running instance takes over without this command. If you "
-            "cannot end the process, and are sure that it does nothing any more, give --it-is-dead"
+            f"client {client} may be alive: {_place(known)} has held its lock since {iso_time(known.since)}. "
+            "End that process if you can: its lock is then released, and a running instance takes over "
+            "without this command. If you cannot end the process, and are sure that it does nothing any "
+            "more, give --it-is-dead"
         )
     _declare(provider, known)
 

@@ -26,6 +26,15 @@ def take_over(connection: Connection, *, at_start: bool) -> int:
     Raises:
         ProviderError: the provider failed. Another client tries again.
     """
+    try:
+        return _take_over(connection, at_start=at_start)
+    except OSError as error:  # a directory is gone, with the root or alone
+        raise ProviderError(
+            f"cannot take over from dead clients: {error.strerror}: {error.filename!r}"
+        ) from error
+
+
+def _take_over(connection: Connection, *, at_start: bool) -> int:
     number = 0
     for leftover in connection.leftovers(None, at_start=at_start):
         claims = leftover.claims

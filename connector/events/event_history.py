@@ -79,6 +79,18 @@ class EventHistory:
             ]
             self._write(rows)
 
+    def take_back(self, claims: Sequence[Claim], reason: str) -> None:
+        """Appends that a commit was refused, which replaces the outcomes of :meth:`append`.
+
+        The events are in doubt until recovery decides. It does not if somebody has taken their messages.
+
+        Args:
+            claims: of the commit.
+            reason: why the commit was refused.
+        """
+        outcome = Outcome(OutcomeKind.IN_DOUBT, reason=f"the commit was refused: {reason}")
+        self.append((), [(claim, outcome, claim.message_id) for claim in claims])
+
     def append_recovered(
         self,
         client_id: str,

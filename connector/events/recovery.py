@@ -45,8 +45,10 @@ class InDoubtPolicy(Enum):
 class InDoubtAtStartup(ConnectorError):
     """Raised for FailOnStartup: messages in doubt wait in the in-progress destination.
 
-    Look at them, then delete them or move them back to an input, and start again.
+    Look at them, then discard them or replay them, and start again.
     """
+
+    exit_status = 2
 
 
 @dataclass(slots=True)
@@ -142,6 +144,8 @@ class Recovery:
             result.in_doubt.clear()  # the messages just left are among those without an owner
             for claim in self._connection.find_unowned(self._in_progress):
                 if self._waiting is None or not self._waiting.has(claim):
+                    if not claim.waits:  # for another application
+                        self._leave(claim)
                     self._handle_in_doubt(claim, result)
         self._report_in_doubt(result, at_start)
         return result
@@ -185,9 +189,11 @@ class Recovery:
             else:
                 begun = max(1, cycles.get(claim.cycle, _NOBODY).begun.get(claim.sequence, 0))
                 decisions += self._settle([(begun_settlement(claim, begun), None)])[0]
+        if gone and self._history is not None:  # the rows above tell of a commit that was refused
+            told = [(one, _IN_DOUBT if one.in_progress else UNTOUCHED, one.message_id) for one in gone]
+            self._history.append_recovered(leftover.client_id, told, {})
         for claim in doubtful:
-            if self._policy is not InDoubtPolicy.REPROCESS:  # with REPROCESS adopt() counts the delivery
-                self._connection.leave_unowned(claim)
+            self._leave(claim)
             self._handle_in_doubt(claim, result)
         settled = 0
         for settlement, outcome in decisions:
@@ -273,6 +279,11 @@ class Recovery:
             return [], [claim]
         return decisions, []
 
+    def _leave(self, claim: Claim) -> None:
+        """Counts the delivery of a message in doubt that stays, and leaves the message to an operator."""
+        if self._policy is not InDoubtPolicy.REPROCESS:  # with REPROCESS adopt() counts the delivery
+            self._connection.leave_unowned(claim)
+
     def _handle_in_doubt(self, claim: Claim, result: Recovered) -> None:
         if self._policy is not InDoubtPolicy.REPROCESS:
             result.in_doubt.append(claim)
@@ -288,10 +299,15 @@ class Recovery:
         if not result.in_doubt:
             return
         count = len(result.in_doubt)
+        for claim in result.in_doubt:
+            where = str(claim.destination)
+            self._summary.count_outcome(where, claim.message_id, _IN_DOUBT, discarded=False)
         some = ", ".join(claim.message_id for claim in result.in_doubt[:5])
+        queue = self._in_progress
         text = (
-            f"{count} message{'s' * (count != 1)} in {self._in_progress} may or may not have been published "
-            f"({some}{', ...' if count > 5 else ''}); delete what was, move the others back to their input"
+            f"{count} message{'s' * (count != 1)} in {queue} may or may not have been published "
+            f"({some}{', ...' if count > 5 else ''}); connector discard {queue} ends those that were, and "
+            f"connector replay {queue} sends the others back to their input"
         )
         if self._policy is InDoubtPolicy.FAIL_ON_STARTUP and at_start:
             raise InDoubtAtStartup(f"{text}, and start again (InDoubtEvents: FailOnStartup)")

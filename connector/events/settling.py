@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
+from connector.errors import ClaimLost, SettlementError
 from connector.events.event_history import EventHistory
 from connector.events.grouped_log import GroupedLog
 from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
@@ -212,6 +213,7 @@ class Settler:
         settled: list[tuple[Claim, Outcome, bool]] = []
         singles: list[tuple[Claim, Outcome, str]] = []
         stayed = False
+        in_doubt: list[Claim] = []
         for claim, outcome in decided:
             if outcome.is_plain:
                 alike_claims = id(outcome), claim.destination, claim.subscription
@@ -219,7 +221,9 @@ class Settler:
                 continue
             settlement = self._rules.settlement(claim, outcome, id_of(claim), now)
             singles.append((claim, outcome, claim.message_id))
-            if settlement is not None:
+            if settlement is None:
+                in_doubt.append(claim)
+            else:
                 settlements.append(settlement)
                 stayed = stayed or settlement.stay
             if outcome.kind == OutcomeKind.LATER:
@@ -236,9 +240,16 @@ class Settler:
         identities = [claim.message_id for claim, _, _ in settled]
         if self._history.comes_first:
             self._append(alike, singles)
-        self._connection.settle(settlements)
+        try:
+            self._connection.settle(settlements)
+        except (ClaimLost, SettlementError) as error:
+            if self._history.comes_first:
+                self._history.take_back([claim for claim, _ in decided], str(error))
+            raise
         if not self._history.comes_first:
             self._append(alike, singles)
+        for claim in in_doubt:
+            self._connection.leave_unowned(claim)  # for an operator, and the next start
         if self._stayed is not None and stayed:
             self._stayed()
         report.settled = len(settled) + sum(len(group.claims) for group, _, _ in alike)

@@ -28,7 +28,7 @@ process. The access only reads claimed messages and prepares new messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.history import about
 from connector.messaging.lot import Lot, LotInfo, LotPosition
 from connector.messaging.message import Message
+from connector.messaging.notes import OwnerNote
 from connector.messaging.polling import Arrivals, Poller, Waiter
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
@@ -139,6 +140,9 @@ class Connection(Protocol):
 
         A subscription is made, or attached to, by the rules of Qpid JMS.
 
+        A message in an in-progress destination is taken from there as any other one, but only if it has no
+        owner (:meth:`owners`). A broker's poller of an adapter is excepted: it takes all.
+
         A message holds its group (JMSXGroupID) in the queue or subscription that it was claimed from: as long
         as a client owns the message, and while the message waits in an in-progress destination
         (:attr:`Claim.waits`). A dead client owns its claims until another client has settled, left or adopted
@@ -167,8 +171,8 @@ class Connection(Protocol):
     def picker(self, queue: Destination, wanted: Callable[[Message], bool]) -> Poller:
         """Returns a poller for an operator: it takes the messages that ``wanted`` picks, and no others.
 
-        No message is put aside: an expired message is taken, too. A broker's poller takes no message that
-        comes after this call.
+        It takes no message that has an owner (:meth:`owners`). No message is put aside: an expired message is
+        taken, too. A broker's poller takes no message that comes after this call.
 
         Args:
             queue: a queue, or a virtual destination that is not ``PROCESSING``.
@@ -364,6 +368,22 @@ class Connection(Protocol):
             UnknownDestination: there is no such queue. Raised by the call, not by the first message.
         """
         return about(self.browse(queue, delayed=delayed), ids)
+
+    def owners(self, queue: Destination) -> Mapping[str, Sequence[OwnerNote]]:
+        """Returns the owners of the messages in a queue, by JMSMessageID: one for each message that has one.
+
+        An owner is another client that has claimed the message, from the queue or into it as an in-progress
+        destination, or a lot. The client lives, or nobody has taken over from it yet: its tasks may still
+        run. So no operator gets the message. A message that is in doubt, or that waits
+        (:attr:`Claim.waits`), has no owner. A broker does not tell what it has lent.
+
+        Args:
+            queue: a queue. Empty if there is none.
+
+        Raises:
+            ProviderError: the provider cannot be read.
+        """
+        return {}
 
     def names(self) -> Sequence[Destination]:
         """Returns all queues and topics, also temporary ones, by kind and name. No virtual destinations."""

@@ -72,7 +72,8 @@ class Settlement:
         give_back: return the message to the queue.
         stay: with ``give_back``, leave a claim in an in-progress destination to wait there, without an owner,
             until a client adopts the message. Without effect elsewhere.
-        delivery_count: with ``give_back``, the deliveries begun so far. Less than 0 means 0.
+        delivery_count: the deliveries begun so far, of the message that is given back or of the copy. Less
+            than 0 means 0.
         due: with ``give_back`` and without ``stay``, no client gets the message before this time, in
             milliseconds since 1970. 0 = at once. Only with the capability ``retries_later``.
         sends: prepared messages that are sent in the same commit.

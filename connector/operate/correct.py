@@ -62,6 +62,8 @@ def correct(
         with contextlib.closing(picker):
             claims = picker.claim(1, range(1))
             if not claims:
+                if notes := connection.owners(source).get(identity):
+                    raise CannotCorrect(f"{identity} is {notes[0]}")
                 raise CannotCorrect(f"{identity} is not in {source} any more")
             (claim,) = claims
             try:

@@ -20,6 +20,7 @@ from connector.errors import ConnectorError, DestinationError, SettlementError
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
+from connector.messaging.notes import OwnerNote, count_owners
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.selector import Selector
@@ -32,9 +33,12 @@ from connector.text.names import nearest
 
 TRANSACTION: Final = 500
 """Messages of one commit, at most. A broker may take fewer."""
-_GONE: Final = "another client has taken them"
+_GONE: Final = "somebody has taken them meanwhile"
+NO_OWNERS: Final[Mapping[str, Sequence[OwnerNote]]] = {}
 NO_COPY: Final = "no copy"
 """Stands for the destination of messages that end without a copy."""
+_UNSETTLED: Final = (OutcomeKind.GIVEN_BACK, OutcomeKind.ROLLED_BACK, OutcomeKind.LATER)
+"""The outcomes of events that come again."""
 _CONFIRMED: Final = (OutcomeKind.FAILED, OutcomeKind.GIVEN_BACK, OutcomeKind.LATER)
 """The outcomes after which an event goes only to the subscriptions that have not confirmed."""
 
@@ -151,7 +155,8 @@ class Order(Protocol):
 class Replay(Order):
     """Sends messages back to where they came from. They are processed again as if they were new.
 
-    Subscriptions that have confirmed an event are not called again.
+    Subscriptions that have confirmed an event are not called again. The deliveries of a message without an
+    outcome, such as one in doubt, go on to be counted.
 
     Args:
         source: the queue of the messages.
@@ -259,12 +264,14 @@ class Result:
 
     Args:
         matched: number of messages that are meant and can be moved.
+        owned: number of messages that are meant and that have an owner. They stay.
         moved: number of messages that were moved. 0 in a preview.
         to: numbers of messages by where they go. In a preview where they would go.
         left: numbers of messages that are meant and stay, by the reason.
     """
 
     matched: int = 0
+    owned: int = 0
     moved: int = 0
     to: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
@@ -291,17 +298,27 @@ class Mover:
         self._choice = choice
         self._meant: Counter[int] = Counter()
         """Keys of the messages that are meant and not yet taken."""
+        self._ids: dict[int, str] = {}
+        """The ids of the messages by their keys."""
         self._rest = 0
         """Number of these messages."""
 
-    def preview(self, messages: Iterable[Message]) -> Result:
+    def preview(
+        self, messages: Iterable[Message], owners: Mapping[str, Sequence[OwnerNote]] = NO_OWNERS
+    ) -> Result:
         """Finds the messages that are meant, and moves nothing.
 
         Args:
             messages: of the queue.
+            owners: of these messages (:meth:`.provider.Connection.owners`). What has an owner stays.
         """
         result, limit = self.result, self._choice.limit
+        left = {identity: list(notes) for identity, notes in owners.items()}
+        owned: list[OwnerNote] = []
         for message in filter(self._choice.fits, messages):
+            if notes := left.get(message.message_id or ""):
+                owned.append(notes.pop())
+                continue
             target = self.order.target(message)
             if isinstance(target, Stays):
                 result.left[target.reason] += 1
@@ -309,10 +326,18 @@ class Mover:
             if limit is not None and result.matched >= limit:
                 break
             self._meant[_key(message)] += 1
+            self._ids[_key(message)] = message.message_id or ""
             result.matched += 1
             result.to[str(target)] += 1
         self._rest = result.matched
+        self._leave(owned)
         return result
+
+    def _leave(self, owned: Iterable[OwnerNote]) -> None:
+        """Notes the messages that have an owner, those of one owner together."""
+        for note, number in count_owners(owned):
+            self.result.left[str(note)] += number
+            self.result.owned += number
 
     def run(self, connection: Connection, *, together: bool, note: Note) -> Result:
         """Moves the messages that the preview has found.
@@ -334,7 +359,10 @@ class Mover:
                     break
                 self._settle(connection, claims, together=together, note=note)
         if self._rest:
-            self.result.left[_GONE] += self._rest
+            owners = connection.owners(self.source)
+            taken = [note for key in self._meant.elements() for note in owners.get(self._ids[key], ())[:1]]
+            self._leave(taken)
+            self.result.left[_GONE] += self._rest - len(taken)
         return self.result
 
     def _settle(self, connection: Connection, claims: Sequence[Claim], *, together: bool, note: Note) -> None:
@@ -361,8 +389,13 @@ class Mover:
         self._meant[key] -= 1
         if not self._meant[key]:
             del self._meant[key]
-        properties = self.order.properties(message)
-        return target, Settlement(claim, target.destination, properties, subscription=target.subscription)
+        return target, Settlement(
+            claim,
+            target.destination,
+            self.order.properties(message),
+            delivery_count=0 if _is_settled(message) else claim.delivery_count,
+            subscription=target.subscription,
+        )
 
     def _commit(
         self, connection: Connection, parts: Mapping[Target | None, Sequence[Settlement]], note: Note
@@ -416,9 +449,11 @@ def carry_out(
     with contextlib.closing(connection):
         if yes:
             try_take_over(connection, at_start=True)  # of an earlier run that was killed
-        result = mover.preview(connection.browse(mover.source))
+        messages = connection.browse(mover.source)
+        result = mover.preview(messages, connection.owners(mover.source))
         if expect is not None and result.matched != expect:
-            raise UnexpectedNumber(f"expected {expect:,}, found {result.matched:,}: nothing was done")
+            left = "".join(f", {number:,} not: {reason}" for reason, number in result.left.items())
+            raise UnexpectedNumber(f"expected {expect:,}, found {result.matched:,}{left}: nothing was done")
         if yes and result.matched:
             mover.run(connection, together=provider.capabilities.transactions, note=note)
         return result
@@ -427,6 +462,12 @@ def carry_out(
 def _key(message: Message) -> int:
     """Returns a number for a message. A message that fails again later has another one."""
     return hash((message.message_id, text_of(message, "connector_time")))
+
+
+def _is_settled(message: Message) -> bool:
+    """Whether a message is a copy with the outcome of its event. Otherwise its deliveries count on."""
+    outcome = message.properties.get("connector_outcome")
+    return outcome is not None and outcome not in _UNSETTLED
 
 
 def _history(message: Message) -> dict[str, PropertyValue]:

@@ -251,11 +251,12 @@ class InboundConnection:
             self._start_pipeline()
         if at_start:
             assert self.inbound is not None
-            assert self._began is not None
             self.inbound.connection.check()  # Spark has taken a while
-            self._log_ready(seconds=time.monotonic() - self._began, tasks=self.pipeline.parallelism)
             self._use_loads(self._make_loads())
         self._recover_after_connecting(at_start=at_start)
+        if at_start:
+            assert self._began is not None
+            self._log_ready(seconds=time.monotonic() - self._began, tasks=self.pipeline.parallelism)
 
     def _make_loads(self) -> Loads | None:
         """Returns the loads of the configuration. None without Spark.

@@ -41,6 +41,7 @@ from connector.testing.provider_suite.lending import LendingTests
 from connector.testing.provider_suite.limits import LimitTests
 from connector.testing.provider_suite.lots import LotsRefusedTests, LotTests
 from connector.testing.provider_suite.message_groups import MessageGroupsIgnoredTests, MessageGroupTests
+from connector.testing.provider_suite.owning import OwningTests
 from connector.testing.provider_suite.picking import PickingTests
 from connector.testing.provider_suite.recovery import RecoveryTests
 from connector.testing.provider_suite.replies import SentIdTests, WakingTests
@@ -90,6 +91,7 @@ class ProviderSuite(
     BrokerTransactionTests,
     InProgressRefusedTests,
     InProgressTests,
+    OwningTests,
     LastingTests,
     LimitTests,
     SelectorsRefusedTests,

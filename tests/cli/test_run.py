@@ -130,6 +130,21 @@ def test_a_run_says_when_it_starts_is_ready_and_has_stopped(drained: tuple[Run, 
     assert chosen(stopped, "claimed published failed") == [3, 2, 1]
 
 
+def test_messages_in_doubt_end_the_start_with_a_status_that_is_not_restarted(quick: Deploy) -> None:
+    in_progress = {"InProgressDestination": "queue://busy", "InDoubtEvents": "FailOnStartup"}
+    deployment = with_logging(quick(connector=in_progress), "{format: json}")
+    deployment.fill("busy", ["", ""])
+    unit = (REPOSITORY / "docs/how-to/run-as-a-service.md").read_text()
+    for arguments in ([], ["--drain"]):
+        run = deployment.start(*arguments)
+        status = run.wait()
+        assert f"\nRestartPreventExitStatus={status}\n" in unit
+        lines = log_of(run)
+        assert not [line for line in lines if line["event"] == "ready"]
+        assert one(lines, "stopped")["in_doubt"] == 2
+        assert "connector replay queue://busy sends the others back" in lines[-1]["reason"]
+
+
 def test_the_trace_of_workers_and_of_the_driver_is_in_the_log(drained: tuple[Run, list[str]]) -> None:
     run, ids = drained
     traced = [line for line in log_of(run) if line["logger"] == "connector.trace"]

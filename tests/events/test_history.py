@@ -119,3 +119,27 @@ def test_old_days_are_removed(deploy: Deploy) -> None:
     history.append([HistoryRow(time=now - day, what="published", ids=["young"])])
     deployment.drain()
     assert [one.id for one in read_all(history_of(deployment), 0.0)] == ["young"]
+
+
+STOLEN = """\
+import glob, os
+
+def a(bo, event):
+    for path in glob.glob("{root}/busy/incoming/target/*"):
+        os.unlink(path)
+"""
+
+
+@rows("into", ["queue://busy", None])
+def test_a_commit_that_is_refused_has_published_nothing(bench: Bench, into: str | None) -> None:
+    """Somebody takes a message while its process is at work."""
+    folder = "busy/incoming/target" if into else "customers/incoming/processing"
+    processes = STOLEN.replace("busy/incoming/target", folder).format(root=bench.root)
+    deployment = bench.deploy(InProgressDestination=into, processes=processes)
+    identity = deployment.send("customers", CUSTOMER % ("1", ""))
+    with deployment.running() as adapter:
+        assert adapter.poll().provider_failed
+        (event,) = read_life(history_of(deployment), identity).events
+    assert event.row.what == "in_doubt"
+    assert "the commit was refused: " in event.row.reason
+    assert "not this client's any more" in event.row.reason

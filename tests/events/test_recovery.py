@@ -19,6 +19,7 @@ from connector.events.settling import CopyDestinations, SettlementRules
 from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
+from connector.operate.history import read_life
 from connector.service.assembly import make_provider
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
@@ -142,6 +143,9 @@ def test_an_event_whose_prepared_message_is_gone_is_in_doubt(bench: Bench, in_pr
         adapter.drain()
         assert told(adapter) == {"ID:done": "published", "ID:gone": "published"}
     assert bench.counts() == {"ID:gone": 2}
+    events = read_life(deployment.provider.existing_state("test").history(), "ID:gone").events
+    refused = [one.row.what for one in events if one.row.client == victim.connection.client_id]
+    assert refused == ["in_doubt" if in_progress else "given_back"], "the journal says published"
 
 
 @rows("mark", ["A 0\n", "B 0\n"])
@@ -255,8 +259,14 @@ def test_fail_on_startup_ends_the_start_until_somebody_has_looked(bench: Bench) 
     for _ in range(2):
         with pytest.raises(InDoubtAtStartup) as raised:
             start(deployment)
-        for words in ("1 message in queue://busy", "ID:begun", "FailOnStartup"):
+        for words in (
+            "1 message in queue://busy",
+            "ID:begun",
+            "FailOnStartup",
+            "connector replay queue://busy",
+        ):
             assert words in str(raised.value)
+        assert raised.value.exit_status == 2
     # the journal decided about the others all the same
     assert ids(deployment, "archive") == ["done"]
     assert sorted(ids(deployment, "customers")) == ["new", "untouched"]

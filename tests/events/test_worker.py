@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from connector.errors import PipelineError
 from connector.events.task_answer import unpack_answer
+from connector.messaging.destination import parse_destination
 from connector.status import ReturnCode
 from tests.events.conftest import A_AND_B, ORDER, Bench, EventDeployment
 from tests.forked_command import PipedProcess
@@ -53,7 +55,12 @@ def test_where_nothing_may_run_twice_it_stays_in_doubt(bench: Bench) -> None:
         subscriptions=[one], InProgressDestination="queue://busy", InDoubtEvents="Ignore"
     )
     deployment.drop_customers(a="", b="a: exit 3", c="", d="a: hang", e="")
-    counts = deployment.drain(isolated=True).summary.as_dict()
+    with deployment.running(isolated=True) as adapter, closing(deployment.provider.connect()) as operator:
+        adapter.drain()
+        counts = adapter.summary.as_dict()
+        busy = parse_destination("queue://busy")
+        assert operator.owners(busy) == {}, "an operator can have them while the adapter lives"
+        assert [one.delivery_count for one in operator.find_unowned(busy)] == [1, 1]
     assert (counts["claimed"], counts["published"], counts["in_doubt"]) == (5, 3, 2)
     assert bench.deliveries() == [(f"ID:{name}", 1) for name in "abcde"]
     assert sorted(deployment.ids("busy")) == ["ID:b", "ID:d"]

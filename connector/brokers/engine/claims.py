@@ -25,6 +25,14 @@ DIGEST: Final = "connector_digest"
 HELD_FOR: Final = "connector_held_for"
 ORIGIN: Final = "connector_origin_destination"
 """Properties of a held message: what names the message, its input, and the destination of that input."""
+OWNER: Final = "connector_owner"
+PLACE: Final = "connector_claim"
+TOKEN: Final = "connector_token"
+WAITS: Final = "connector_waits"
+LEFT: Final = "connector_left"
+PROGRESS_MARKS: Final = (OWNER, PLACE, ORIGIN, TOKEN, WAITS, LEFT)
+"""Properties of a message in progress: owner, cycle and sequence, input, a name that changes with each owner,
+whether it waits, and whether a delivery that nobody ended was counted."""
 DUE: Final = "connector_due"
 """Property of a message whose event comes again later: its time, in milliseconds since 1970."""
 

@@ -30,6 +30,7 @@ from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterInput, LaterMessages
 from connector.brokers.engine.lots import RemoteLot, RemoteLots
+from connector.brokers.engine.owners import Owners, unowned
 from connector.brokers.engine.picker import RemotePicker
 from connector.brokers.engine.poller import RemotePoller
 from connector.brokers.engine.probe import takes
@@ -50,6 +51,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.lot import LotInfo, LotPosition
 from connector.messaging.message import Message
+from connector.messaging.notes import OwnerNote
 from connector.messaging.provider import Leftover, TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import selector_text
@@ -70,6 +72,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
 
     lots: RemoteLots
     """The lots, as this client claims them. Set by the provider."""
+    directory: str
+    """Of the state of all applications. Set by the provider."""
 
     def __init__(
         self,
@@ -115,6 +119,17 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         selector: str = "",
         by_group: bool = False,
     ) -> RemotePoller:
+        if self.state is None and isinstance(source, Destination) and source not in self.temporaries:
+            selector = unowned(selector_text(selector)) if source.is_queue else selector
+        return self._poller(source, in_progress, selector)
+
+    def _poller(
+        self,
+        source: Destination | TopicSubscription,
+        in_progress: Destination | None = None,
+        selector: str = "",
+    ) -> RemotePoller:
+        """Returns a poller that also takes messages that a client has in progress."""
         self.check()
         if in_progress is not None:
             self._begin_progress(source, in_progress)
@@ -158,8 +173,19 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.check()
         if not queue.is_queue or queue.view:
             raise CapabilityError(f"cannot pick messages of {queue}: name a whole queue")
-        messages = self.broker.browse(queue, "")
-        return RemotePicker(queue, messages, wanted, lambda text: self.poller(queue, selector=text))
+        owners = Owners(self.directory)
+        messages = owners.without(self.broker.browse(queue, ""))
+        return RemotePicker(
+            queue, messages, wanted, lambda text: self._poller(queue, selector=owners.selector(text))
+        )
+
+    def owners(self, queue: Destination) -> dict[str, list[OwnerNote]]:
+        self.check()
+        owners = Owners(self.directory)
+        try:
+            return owners.notes(self.broker.browse(queue, owners.may_be_owned))
+        except UnknownDestination:
+            return {}
 
     def _begin_progress(self, source: Destination | TopicSubscription, in_progress: Destination) -> None:
         for one in (source, in_progress):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connector.brokers.engine.access import sendable
-from connector.brokers.engine.claims import keep_original
+from connector.brokers.engine.claims import BEGUN, PROGRESS_MARKS, keep_original
 from connector.brokers.engine.vendor_properties import NOT_COPIED
 from connector.errors import SettlementError
 from connector.messaging.message import Message, PropertyValue
@@ -30,8 +30,10 @@ def edited_copy(settlement: Settlement) -> Message:
     """Returns the same as :func:`copy_of`, also for one subscription of a topic."""
     message: Message = settlement.claim.reference.message
     copy = plain_copy(message) if not settlement.bare else _bare_copy(message)
-    for name in HISTORY:
+    for name in (*HISTORY, *PROGRESS_MARKS):
         copy.remove_property(name)
+    if settlement.delivery_count > 0:
+        copy.set_property(BEGUN, settlement.delivery_count)
     for name, value in settlement.properties.items():
         copy.set_property(name, value)
     copy.expiration = 0

@@ -22,21 +22,12 @@ from typing import Final
 from connector import faults
 from connector.brokers.engine.access import post_prepared, sendable
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession, CommitUnknown, Received
-from connector.brokers.engine.claims import BEGUN, LentClaim
+from connector.brokers.engine.claims import BEGUN, LEFT, ORIGIN, OWNER, PLACE, TOKEN, WAITS, LentClaim
 from connector.brokers.engine.commits import CommitMarker, quote, remove_markers, settled_sessions
 from connector.brokers.engine.copies import copy_of
 from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.probe import refusal_of, takes
-from connector.brokers.engine.progress_claim import (
-    LEFT,
-    ORIGIN,
-    OWNER,
-    PLACE,
-    TOKEN,
-    WAITS,
-    ProgressClaim,
-    marked_copy,
-)
+from connector.brokers.engine.progress_claim import ProgressClaim, marked_copy
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.state import ClientFile, RemoteState
 from connector.errors import (
@@ -357,6 +348,8 @@ class InProgress:
 
     def leave(self, claim: ProgressClaim) -> None:
         """Leaves a message in an in-progress destination, without an owner."""
+        if claim.left and not claim.owner:
+            return
         self._put_again(claim, {ORIGIN: str(claim.destination), TOKEN: secrets.token_hex(8), LEFT: True})
 
     def _put_again(self, claim: ProgressClaim, marks: Mapping[str, PropertyValue]) -> Received | None:

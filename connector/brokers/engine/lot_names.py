@@ -17,6 +17,7 @@ from connector.brokers.engine.commits import quote
 from connector.errors import LotError, ProviderError, remedy
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
+from connector.messaging.notes import owner_of_lots
 from connector.state.locked_file import LockedFile, list_files, look
 
 NAME: Final = "connector_lot"
@@ -174,11 +175,11 @@ class LotNames:
             raise ProviderError(f"cannot use {path}: {error.strerror}{remedy(error)}") from error
         if file is None:
             seen = look(path)
-            owner = NameRecord.of(seen.content, path) if seen is not None and seen.content else None
-            who = f"the client {owner.client_id}, {owner.who}" if owner is not None else "another client"
-            raise LotError(
-                f"the lots of {name!r} are in use by {who}: end that client, or choose another name"
-            )
+            owner = NameRecord(name, "", client_id="?", who="which has just begun")
+            if seen is not None and seen.content:
+                owner = NameRecord.of(seen.content, path)
+            since = 0.0 if seen is None else seen.touched
+            raise LotError(f"the lots of {name!r} are {owner_of_lots(owner.client_id, owner.who, since)}")
         try:
             content = file.read()
             before = NameRecord.of(content, path) if content else NameRecord(name, self._queue)

@@ -6,25 +6,23 @@ The properties of the message name its owner.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from connector.brokers.engine.broker import Received
-from connector.brokers.engine.claims import BEGUN, LentClaim
+from connector.brokers.engine.claims import (
+    BEGUN,
+    LEFT,
+    ORIGIN,
+    OWNER,
+    PROGRESS_MARKS,
+    TOKEN,
+    WAITS,
+    LentClaim,
+)
 from connector.brokers.engine.commits import quote
 from connector.brokers.engine.copies import moved_copy
 from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
-
-OWNER: Final = "connector_owner"
-PLACE: Final = "connector_claim"
-ORIGIN: Final = "connector_origin_destination"
-TOKEN: Final = "connector_token"
-WAITS: Final = "connector_waits"
-LEFT: Final = "connector_left"
-_OURS: Final = (OWNER, PLACE, ORIGIN, TOKEN, WAITS, LEFT)
-"""Properties of a message in progress: owner, cycle and sequence, input, a name that changes with each owner,
-whether it waits, and whether a delivery that nobody ended was counted."""
 
 
 class ProgressClaim(LentClaim):
@@ -53,7 +51,7 @@ class ProgressClaim(LentClaim):
         self.left = message.properties.get(LEFT) is True
         self.queue = queue
         origin = _origin(message) or queue
-        for name in _OURS:
+        for name in PROGRESS_MARKS:
             message.remove_property(name)
         super().__init__(client_id, number, origin, received)
 

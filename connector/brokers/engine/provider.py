@@ -98,6 +98,7 @@ class RemoteProvider(AdapterProvider):
             batch_bytes=self._batch_bytes,
             commit_queue=commit_queue,
         )
+        connection.directory = self._state_directory
         if application:
             connection.state = state = self.state(application)
             connection.later = LaterMessages(connection.broker, _queue(LATER_QUEUE, application))

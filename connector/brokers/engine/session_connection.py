@@ -22,6 +22,7 @@ from connector.brokers.engine.broker import (
 )
 from connector.brokers.engine.broker_client import BrokerClientConnection, send_in
 from connector.brokers.engine.claims import LentClaim, LentReference
+from connector.brokers.engine.owners import unowned
 from connector.errors import (
     CapabilityError,
     ClaimLost,
@@ -104,6 +105,8 @@ class SessionConnection(BrokerClientConnection):
         self.check()
         if isinstance(source, Destination) and source.view:
             raise CapabilityError(f"cannot poll {source}: a broker has no virtual destinations")
+        if isinstance(source, Destination) and source.is_queue and source not in self.temporaries:
+            selector = unowned(selector)
         poller = _SessionPoller(self, source, selector)
         poller.attach(self._session, self._limit)
         self._pollers.append(poller)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 import secrets
+import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from connector.errors import ProviderError, remedy
+from connector.messaging.notes import OwnerNote, owning_client
 from connector.messaging.state_store import BrokerStateStore
 from connector.state.directory import StateDirectory, own_folder
 from connector.state.duplicates import read_keys, write_keys
 from connector.state.journal import JournalDirectory
-from connector.state.locked_file import LockedFile, list_files
+from connector.state.locked_file import LockedFile, list_files, look
 from connector.state.redeliveries import RedeliveryFile
 
 _PENDING: Final = ".pending-"
-_BEGINS, _ENDS = "+", "-"
+_BEGINS, _ENDS, _NAMES = "+", "-", "@"
+_CLIENTS: Final = "clients"
 _CLIENT: Final = re.compile(r"b[0-9a-f]{12}")
 """The id of a connection to a broker."""
 
@@ -156,8 +160,8 @@ class RemoteState(StateDirectory, BrokerStateStore):
 class ClientFile:
     """The file of one client with messages in progress, locked while the client lives.
 
-    The first line is the instance. Each session of the client adds a line when it begins, and another line
-    when it ends cleanly.
+    The first line is the instance. Two further lines name the application and the process. Each session of
+    the client adds a line when it begins, and another line when it ends cleanly.
 
     Args:
         state: of the application.
@@ -166,10 +170,28 @@ class ClientFile:
 
     def __init__(self, state: RemoteState, client_id: str) -> None:
         self._client_id = client_id
+        self._application = state.application
         self._path = os.path.join(_clients(state), client_id)
         self._file: LockedFile | None = None
         self.sessions: frozenset[str] = frozenset()
         """The sessions of a dead client that have not ended cleanly."""
+
+    @staticmethod
+    def owner(directory: str, client_id: str) -> OwnerNote | None:
+        """Returns the note about the client of a message in progress. None = no application knows the client.
+
+        Args:
+            directory: of the state of all applications.
+        """
+        if not _CLIENT.fullmatch(client_id):
+            return None
+        for path in glob.glob(os.path.join(glob.escape(directory), "*", _CLIENTS, client_id)):
+            if (found := look(path)) is not None:
+                instance, *lines = found.content.decode(errors="replace").split("\n")
+                named = [line.removeprefix(_NAMES) for line in lines if line.startswith(_NAMES)]
+                application, who = named if len(named) == 2 else ("", f"the client {client_id}")
+                return owning_client(who, application, instance, lives=found.is_held)
+        return None
 
     @staticmethod
     def known(state: RemoteState) -> list[str]:
@@ -184,7 +206,9 @@ class ClientFile:
             return
         try:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            self._file = LockedFile.hold(self._path, instance.encode())
+            process = f"process {os.getpid()} on {socket.gethostname()}"
+            content = f"{instance}\n{_NAMES}{self._application}\n{_NAMES}{process}"
+            self._file = LockedFile.hold(self._path, content.encode())
         except OSError as error:
             raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
 
@@ -231,4 +255,4 @@ class ClientFile:
 
 
 def _clients(state: RemoteState) -> str:
-    return os.path.join(state.path, "clients")
+    return os.path.join(state.path, _CLIENTS)

@@ -310,7 +310,8 @@ def _prose(text: str) -> list[str]:
 def _said(name: str, document: Mapping[str, Any]) -> str:
     """Returns what an action has done, in words."""
     if "matched" in document:
-        return f"{name}: {document['moved']:,} of {document['matched']:,} messages"
+        left = [f"; {number:,} not: {reason}" for reason, number in document.get("left", {}).items()]
+        return f"{name}: {document['moved']:,} of {document['matched']:,} messages{''.join(left)}"
     if name == "send":
         return f"{document['id']} was sent"
     if name == "correct":

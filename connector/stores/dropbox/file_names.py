@@ -39,6 +39,9 @@ class FileNames:
         A copy has the history of that settlement only.
         """
         pairs = self.pairs(edit.properties)
+        if edit.deliveries:
+            count = f"{codec.DELIVERY_COUNT}I={edit.deliveries + 1}"
+            pairs = f"{count}&{pairs}" if pairs else count
         name = full = claim.name
         if codec.HEADER_KEY in name:
             full = self._headers.full(name)

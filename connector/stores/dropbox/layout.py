@@ -419,6 +419,10 @@ class RootLayout:
     def relative(self, path: str) -> str:
         return path[len(self.root) + 1 :]
 
+    def knows_client(self, client_id: str) -> bool:
+        """Whether a client lives, or is dead and not forgotten yet."""
+        return os.path.lexists(f"{self.clients}/{client_id}")
+
     def absolute(self, path: str) -> str:
         return f"{self.root}/{path}"
 

@@ -11,12 +11,11 @@ from itertools import groupby
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, WaitingNote
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.dropbox.claims import DropboxClaim
 from connector.stores.dropbox.files import names_in
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import RootLayout
 from connector.stores.dropbox.listing import rank, sorts_as_text
-from connector.stores.dropbox.open_claims import claims_by_owner
+from connector.stores.dropbox.open_claims import claimed_at, claims_by_owner
 from connector.stores.dropbox.subscription_files import directory_name
 from connector.stores.engine.channel import is_lot
 
@@ -35,18 +34,9 @@ def open_batches(
             continue
         for number, batch in groupby(claims, key=lambda claim: claim.cycle):
             by_sequence = {claim.sequence: claim for claim in batch}
-            found.append(BatchNote(client_id, number, _claimed_at(layout, by_sequence), by_sequence))
+            since = next(filter(None, (claimed_at(layout, one) for one in by_sequence.values())), 0.0)
+            found.append(BatchNote(client_id, number, since, by_sequence))
     return found
-
-
-def _claimed_at(layout: RootLayout, claims: dict[int, DropboxClaim]) -> float:
-    """Returns the time of the first remaining claim, in seconds: a rename changes the ctime of the file."""
-    for claim in claims.values():
-        try:
-            return os.lstat(layout.absolute(claim.path)).st_ctime
-        except OSError:
-            continue
-    return 0.0
 
 
 def look_at_waiting(layout: RootLayout, source: Destination | TopicSubscription) -> WaitingNote:

@@ -12,7 +12,13 @@ from functools import partial
 from connector import faults
 from connector.errors import MalformedData, ProviderError
 from connector.stores.dropbox import codec, files
-from connector.stores.dropbox.claims import TAG, DropboxClaim, name_with_owner, owner_text
+from connector.stores.dropbox.claims import (
+    TAG,
+    DropboxClaim,
+    in_progress_origin,
+    name_with_owner,
+    owner_text,
+)
 from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.delayed import DelayedFiles
@@ -112,6 +118,8 @@ class DropboxReader(Reader):
             self._client.check_soon()
         judge = self._judge
         while not self._closed and (name := self._listing.next()) is not None:
+            if (codec.OWNER in name or codec.HEADER_KEY in name) and self._is_owned(name):
+                continue
             # A virtual destination shows expired and failed messages. A name with three fields is neither.
             if not judge.is_view and name.count(".") > 2:
                 if self._has_expired(name):
@@ -130,6 +138,11 @@ class DropboxReader(Reader):
             if claimed is not None:
                 return claimed
         return None
+
+    def _is_owned(self, name: str) -> bool:
+        """Whether a message is in progress here, for a client that is known."""
+        owner, _ = in_progress_origin(name if codec.OWNER in name else self._headers.full(name))
+        return owner is not None and self._layout.knows_client(owner.client_id)
 
     def close(self) -> None:
         if not self._closed:

@@ -52,6 +52,7 @@ def client_info(client_id: str, details: ClientDetails) -> ClientInfo:
         details.origin,
         details.declared_dead,
         who=f"process {details.pid} on {details.host}",
+        since=details.started,
     )
 
 
@@ -114,8 +115,11 @@ class DropboxRegistry(Registry):
         details = find_alive(self._layout.clients, client_id, self._context.client_id, self._lease)
         return None if details is None else client_info(client_id, details)
 
-    def knows(self, client_id: str) -> bool:
-        return os.path.lexists(os.path.join(self._layout.clients, client_id))
+    def find(self, client_id: str) -> ClientInfo | None:
+        if not self._layout.knows_client(client_id):
+            return None
+        found = look(os.path.join(self._layout.clients, client_id))
+        return client_info(client_id, ClientDetails.parse(b"" if found is None else found.content))
 
     def dead(self, *, at_start: bool) -> Iterator[DropboxDead]:
         for file in dead_clients(self._layout.clients, self._context.client_id, self._lease):

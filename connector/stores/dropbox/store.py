@@ -40,7 +40,12 @@ from connector.stores.dropbox.delayed import DelayedFiles, due_and_name, place_o
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.layout import QueueFolders
 from connector.stores.dropbox.listing import rank, sorts_as_text
-from connector.stores.dropbox.open_claims import claims_by_owner, in_progress_claims
+from connector.stores.dropbox.open_claims import (
+    claimed_at,
+    claims_by_owner,
+    in_progress_claims,
+    owned_claims,
+)
 from connector.stores.dropbox.prepared_files import remove_prepared
 from connector.stores.dropbox.pruning import RootPruner
 from connector.stores.dropbox.reader import DropboxReader
@@ -228,6 +233,11 @@ class DropboxStore(Store):
 
     def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
         return list(in_progress_claims(self.layout, self.headers, channel.destination))
+
+    def owners(self, channel: Channel) -> Iterator[tuple[str, str, float]]:
+        for claim in owned_claims(self.layout, self.headers, self._folders(channel)):
+            if claim.owner is not None:
+                yield claim.message_id, claim.owner.client_id, claimed_at(self.layout, claim)
 
     # -- taking ------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.history import about
 from connector.messaging.lot import LotInfo, LotPosition
 from connector.messaging.message import Message
+from connector.messaging.notes import OwnerNote
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
 from connector.messaging.retention import Pruned, Retention
@@ -426,6 +427,10 @@ class LocalConnection(Connection):
         ):
             message.destination = str(destination)
             yield message
+
+    def owners(self, queue: Destination) -> dict[str, list[OwnerNote]]:
+        self._check_open()
+        return self._recovery.owners(Channel(queue.base))
 
     # -- the end -----------------------------------------------------------------------------------
 

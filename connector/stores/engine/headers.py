@@ -86,12 +86,26 @@ def edit_to_put_aside(message: Message) -> Edit:
 
 def edit_of_copy(settlement: Settlement | GroupSettlement) -> Edit:
     """Returns the edit of the copies of a settlement. A copy has the history of that settlement only."""
-    return Edit(settlement.properties, HISTORY, 0)
+    begun = settlement.delivery_count if isinstance(settlement, Settlement) else 0
+    return Edit(settlement.properties, HISTORY, max(0, begun))
 
 
 def edit_of_return(settlement: Settlement) -> Edit:
     """Returns the edit of a message that a settlement gives back."""
     return Edit(settlement.properties, (), max(0, settlement.delivery_count))
+
+
+def edit_in_progress(edit: Edit, origin: Destination, *, owned: bool) -> Edit:
+    """Returns the edit of a message that stays in an in-progress destination.
+
+    Args:
+        edit: before.
+        origin: of the message. Without an owner the message names it, because anybody may take the message.
+        owned: whether the message has an owner then.
+    """
+    if owned:
+        return edit._replace(dropped=(*edit.dropped, ORIGIN))
+    return edit._replace(properties={**edit.properties, ORIGIN: str(origin)})
 
 
 def origin_queue(message: Message) -> Destination | None:

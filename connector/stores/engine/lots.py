@@ -24,6 +24,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.lot import Lot, LotInfo, LotPosition
 from connector.messaging.message import Message
+from connector.messaging.notes import owner_of_lots
 from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.stores.engine.access import LocalAccessSpec
@@ -305,8 +306,7 @@ class Lots:
         owner, own = self._owner(name), self._client.info.client_id
         if owner is not None and owner.client_id != own:
             raise LotError(
-                f"the lots of {name!r} are in use by the client {owner.client_id}, {owner.who}: end that "
-                "client, or choose another name"
+                f"the lots of {name!r} are {owner_of_lots(owner.client_id, owner.who, owner.since)}"
             )
         return owner is not None
 

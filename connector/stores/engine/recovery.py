@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from connector.messaging.destination import Destination
+from connector.messaging.notes import OwnerNote, owning_client, owning_lot
 from connector.messaging.provider import Leftover
 from connector.stores.engine.changes import Edit, GivenBack
-from connector.stores.engine.channel import Channel, Owner, is_lot
+from connector.stores.engine.channel import Channel, Owner, is_lot, lot_owner
 from connector.stores.engine.claims import LocalClaim
-from connector.stores.engine.client import Client
+from connector.stores.engine.client import LOT, LOT_OWNER, Client
 from connector.stores.engine.registry import DeadClient
 from connector.stores.engine.subscriptions import Subscriptions
 from connector.stores.engine.temporary import TemporaryDestinations
@@ -105,8 +106,30 @@ class LocalRecovery:
             claim
             for claim in self._client.store.in_progress_claims(Channel(in_progress))
             if claim.owner is None
-            or not (is_lot(claim.owner.client_id) or registry.knows(claim.owner.client_id))
+            or not (is_lot(claim.owner.client_id) or registry.find(claim.owner.client_id))
         ]
+
+    def owners(self, channel: Channel) -> dict[str, list[OwnerNote]]:
+        """Returns the owners of messages as :meth:`connector.messaging.provider.Connection.owners`."""
+        found: dict[str, list[OwnerNote]] = {}
+        known: dict[str, OwnerNote | None] = {self._client.info.client_id: None}
+        for message_id, client_id, since in self._client.store.owners(channel):
+            if client_id not in known:
+                known[client_id] = self._owner(client_id)
+            if (note := known[client_id]) is not None:
+                found.setdefault(message_id, []).append(note._replace(since=since))
+        return found
+
+    def _owner(self, client_id: str) -> OwnerNote | None:
+        """Returns the note about the owner of claims. None = nobody knows the owner any more."""
+        registry = self._client.registry
+        if is_lot(client_id):
+            for lot in registry.records(LOT, ""):
+                if lot_owner(str(lot.data["sequence_id"])) == client_id:
+                    holders = [one.owner.who for one in registry.records(LOT_OWNER, lot.key) if one.owner]
+                    return owning_lot(lot.key, lot.data["number"], *holders)
+        info, lives = registry.find(client_id), registry.find_alive(client_id) is not None
+        return None if info is None else owning_client(info.who, info.application, info.instance, lives=lives)
 
     def adopt(self, claim: LocalClaim, cycle: int, sequence: int) -> LocalClaim | None:
         """Claims a message without a living owner. Returns None if the message is gone."""

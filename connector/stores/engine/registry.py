@@ -25,6 +25,7 @@ class ClientInfo:
         declared_dead: whether an operator has declared the client dead.
         is_known: False if only claims of the client are left, because all other traces were removed.
         who: the holder in error texts: ``this process``, or ``process 12 on host``.
+        since: time of the connect, in seconds since 1970. 0 = unknown.
     """
 
     client_id: str
@@ -34,6 +35,7 @@ class ClientInfo:
     declared_dead: bool = False
     is_known: bool = True
     who: str = "this process"
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,8 @@ class Registry(Protocol):
         """Returns a client that is alive. None if the client is dead or does not exist."""
 
     @abstractmethod
-    def knows(self, client_id: str) -> bool:
-        """Whether a client lives, or is dead and not forgotten yet."""
+    def find(self, client_id: str) -> ClientInfo | None:
+        """Returns a client that lives, or is dead and not forgotten yet. None = nobody knows the client."""
 
     @abstractmethod
     def dead(self, *, at_start: bool) -> Iterator[DeadClient]:

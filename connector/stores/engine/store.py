@@ -101,6 +101,9 @@ class Judge(Protocol):
 class Reader(Protocol):
     """Takes from one part of one channel: the highest priority first, then the oldest message.
 
+    A message in an in-progress destination is taken only if no client that is known
+    (:meth:`~connector.stores.engine.registry.Registry.find`) owns the message.
+
     Before a claim, a reader of the main part moves each message there that is due in
     :attr:`.channel.Part.DELAYED`. Such a message has the place that it would have without the delay. Messages
     that wait for a later time cost nothing.
@@ -223,6 +226,14 @@ class Store(Protocol):
         """
 
     @abstractmethod
+    def owners(self, channel: Channel) -> Iterator[tuple[str, str, float]]:
+        """Yields each message that is claimed from a channel, or lies there in progress with an owner.
+
+        Yields its JMSMessageID, the client id of its :class:`.channel.Owner`, and when it was claimed, in
+        seconds since 1970. 0 = unknown.
+        """
+
+    @abstractmethod
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
     ) -> Reader:
@@ -300,7 +311,8 @@ class Store(Protocol):
     def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
         """Gives a message in an in-progress destination another owner. Returns None if the claim is lost.
 
-        The message is then :attr:`~LocalClaim.in_progress`, and does not wait.
+        The message is then :attr:`~LocalClaim.in_progress`, and does not wait for its process. Without an
+        owner it is NEW there: any reader takes it, and it names its :func:`~.headers.origin_queue`.
 
         Args:
             claim: as :meth:`claims` or :meth:`in_progress_claims` returned it. The home and the destination

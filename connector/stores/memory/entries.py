@@ -39,7 +39,9 @@ class Entry:
         order: the place among waiting messages: by priority, then by age. A copy keeps the place.
         due: until when the message is delayed, in milliseconds since 1970. 0 = not at all.
         channel: where the message waits or lies, with the part. None = nowhere.
-        claim: took or left the message. None while the message waits.
+        claim: took the message. None while the message waits.
+        taken_at: time of the claim, in seconds since 1970.
+        waits: whether the message was left in an in-progress destination to wait there.
         changes: counts changes of the place. The claims that were made before are lost.
         weight: approximate bytes of the entry without its body.
     """
@@ -51,6 +53,8 @@ class Entry:
     due: int
     channel: Channel | None = None
     claim: LocalClaim | None = None
+    taken_at: float = 0.0
+    waits: bool = False
     changes: int = 0
     weight: int = field(init=False)
 
@@ -121,7 +125,7 @@ class Box:
 
     Attributes:
         waiting: by number. ``line`` has them in the order of taking, ``expiring`` those that expire.
-        claimed: by number. They lie here claimed, or left without an owner.
+        claimed: by number. They lie here claimed.
     """
 
     def __init__(self, part: Part) -> None:

@@ -210,7 +210,7 @@ class Memory:
             offer(entry, giver)
 
     def put_claimed(self, entry: Entry, channel: Channel, claim: LocalClaim) -> LocalClaim:
-        """Lets a message that was taken out lie in a channel, claimed or left. Returns the claim.
+        """Lets a message that was taken out lie in a channel, claimed. Returns the claim.
 
         A message whose channel is gone is removed.
         """
@@ -218,7 +218,7 @@ class Memory:
         if box is None:
             self.remove(entry)
             return claim
-        entry.channel, entry.claim = channel, claim
+        entry.channel, entry.claim, entry.taken_at = channel, claim, time.time()
         box.claimed[entry.number] = entry
         if claim.owner is not None:
             self.claims.setdefault(claim.owner.client_id, {})[entry.number] = entry

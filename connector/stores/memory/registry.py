@@ -45,8 +45,9 @@ class MemoryRegistry(Registry):
     def find_alive(self, client_id: str) -> ClientInfo | None:
         return self.memory.clients[client_id].info if self.memory.is_alive(client_id) else None
 
-    def knows(self, client_id: str) -> bool:
-        return client_id in self.memory.clients
+    def find(self, client_id: str) -> ClientInfo | None:
+        client = self.memory.clients.get(client_id)
+        return None if client is None else client.info
 
     def dead(self, *, at_start: bool) -> Iterator[MemoryDead]:
         memory = self.memory

@@ -26,7 +26,7 @@ from connector.stores.engine.changes import (
 from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import SUBSCRIPTION
-from connector.stores.engine.headers import ORIGIN, apply_edit, origin_queue
+from connector.stores.engine.headers import ORIGIN, apply_edit, edit_in_progress, origin_queue
 from connector.stores.engine.store import Counts, Judge, Store, Unreadable
 from connector.stores.memory.entries import Box, Entry, by_order
 from connector.stores.memory.memory import Memory, locked
@@ -193,10 +193,10 @@ class MemoryStore(Store):
             return
         entry.headers = apply_edit(entry.headers, change.edit)
         if isinstance(change, Moved):
+            entry.waits = False
             memory.send(entry, change.channels)
         elif change.stays:
-            left = entry.new_claim(claim.home, None, claim.destination, in_progress=True, waits=True)
-            memory.put_claimed(entry, place, left)
+            self._leave(entry, place, claim, waits=True)
         else:
             entry.due = change.due
             memory.put_waiting(entry, claim.home, self.watch.client_id)
@@ -212,8 +212,26 @@ class MemoryStore(Store):
         place = entry.channel
         memory.take_out(entry)
         entry.headers = apply_edit(entry.headers, edit)
+        if owner is None:
+            return self._leave(entry, place, claim, waits=False)
+        edit = edit_in_progress(Edit(), claim.destination, owned=True)
+        entry.headers, entry.waits = apply_edit(entry.headers, edit), False
         return memory.put_claimed(
             entry, place, entry.new_claim(claim.home, owner, claim.destination, in_progress=True)
+        )
+
+    def _leave(self, entry: Entry, place: Channel, claim: LocalClaim, *, waits: bool) -> LocalClaim:
+        """Lets a message that was taken out wait in its in-progress destination, without an owner."""
+        edit = edit_in_progress(Edit(), claim.destination, owned=False)
+        entry.headers, entry.waits = apply_edit(entry.headers, edit), waits
+        self.memory.put_waiting(entry, place)
+        return entry.new_claim(claim.home, None, claim.destination, in_progress=True, waits=waits)
+
+    def owners(self, channel: Channel) -> Iterator[tuple[str, str, float]]:
+        entries = [one for box in self.memory.parts(channel).values() for one in box.claimed.values()]
+        claims = [(one.claim, one.taken_at) for one in entries if one.claim is not None]
+        return iter(
+            [(one.message_id, one.owner.client_id, at) for one, at in claims if one.owner is not None]
         )
 
     def claims(self, client_ids: Collection[str], in_progress: Channel | None) -> dict[str, list[LocalClaim]]:
@@ -274,7 +292,7 @@ def _in_progress(entry: Entry, channel: Channel) -> LocalClaim:
     if claim is None:
         origin = origin_queue(entry.headers)
         home = channel if origin is None else Channel(origin)
-        return entry.new_claim(home, None, origin, in_progress=True)
+        return entry.new_claim(home, None, origin, in_progress=True, waits=entry.waits)
     if claim.in_progress:
         return claim
     return entry.new_claim(claim.home, claim.owner, claim.destination, in_progress=True)

@@ -12,6 +12,7 @@ from connector.databases.urls import reason_of
 from connector.errors import ClaimLost, ProviderError
 from connector.stores.engine.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Sent
 from connector.stores.engine.channel import Channel, Owner, Part
+from connector.stores.engine.headers import edit_in_progress
 from connector.stores.sql.database import DatabaseClient
 from connector.stores.sql.messages import Pair, SqlClaim, channel_name, patch_after, write_key, write_patch
 from connector.stores.sql.schema import NOBODY
@@ -213,7 +214,9 @@ def move_to_in_progress(
 ) -> Sequence[Pair]:
     """Moves a claimed message to its in-progress destination. Returns nothing if the claim is lost."""
     client_id, cycle, sequence = owner or (NOBODY, None, None)
+    edit = edit_in_progress(edit, claim.destination, owned=owner is not None)
     values = {
+        "state_": "NEW" if owner is None else "DELIVERED",
         "owner_": client_id,
         "cycle_": cycle,
         "sequence_": sequence,
@@ -225,6 +228,7 @@ def move_to_in_progress(
         "patch": write_patch(patch_after(claim, edit)),
     }
     with db.transaction() as connection:
+        db.count_transaction(connection)
         return db.statements.move_to_in_progress.rows(
             connection, {**db.statements.pairs([claim.reference]), **values}
         )

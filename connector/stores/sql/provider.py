@@ -171,9 +171,14 @@ class SqlProvider(AdapterProvider):
             claims.order_by(reference.c.owner, reference.c.cycle, reference.c.sequence)
         )
         return [
-            BatchNote(client_id, cycle, 0.0, {row.sequence: SqlClaim(row) for row in batch})
-            for (client_id, cycle), batch in groupby(rows, key=lambda row: (row.owner, row.cycle))
-            if not is_lot(client_id)
+            BatchNote(
+                client_id,
+                cycle,
+                (batch[0].taken_at or 0) / 1000,
+                {row.sequence: SqlClaim(row) for row in batch},
+            )
+            for (client_id, cycle), same in groupby(rows, key=lambda row: (row.owner, row.cycle))
+            if not is_lot(client_id) and (batch := list(same))
         ]
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:

@@ -102,8 +102,9 @@ class SqlRegistry(Registry):
         row = self._liveness.find_alive(self._db, client_id)
         return None if row is None else info_of(row)
 
-    def knows(self, client_id: str) -> bool:
-        return self._liveness.row(self._db, client_id) is not None
+    def find(self, client_id: str) -> ClientInfo | None:
+        row = self._liveness.row(self._db, client_id)
+        return None if row is None else info_of(row)
 
     def dead(self, *, at_start: bool) -> Iterator[SqlDeadClient]:
         found = []
@@ -244,7 +245,8 @@ def info_of(row: Any) -> ClientInfo:
     """Returns the client of a row."""
     here = row.host == socket.gethostname() and row.pid == os.getpid()
     who = "this process" if here else f"process {row.pid} on {row.host}"
-    return ClientInfo(row.id, row.application, row.instance, row.origin, row.declared_dead, who=who)
+    details = row.application, row.instance, row.origin, row.declared_dead
+    return ClientInfo(row.id, *details, who=who, since=row.since)
 
 
 def _name_of(of: Channel | str) -> str:

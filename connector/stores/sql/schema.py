@@ -75,8 +75,9 @@ MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
     },
     dict.fromkeys(("sqlite", "postgresql"), ("DROP INDEX IF EXISTS message_reference_group", _GROUP_INDEX)),
     {
-        "sqlite": (),
+        "sqlite": ("ALTER TABLE message_reference ADD COLUMN taken_at BIGINT",),
         "postgresql": (
+            "ALTER TABLE message_reference ADD COLUMN IF NOT EXISTS taken_at BIGINT",
             # Without statistics, this index looked as good for a claim as the one that has the order.
             "DROP INDEX IF EXISTS message_reference_changed",
             "CREATE INDEX message_reference_changed ON message_reference (channel, part, changed) "
@@ -187,6 +188,7 @@ reference: Final = Table(
     Column("cycle", BigInteger),
     Column("sequence", BigInteger),
     Column("taken_from", Text),
+    Column("taken_at", BigInteger),
     Column("home", Text),
     Column("home_part", Text),
     Column("waits", Boolean, nullable=False, server_default=_FALSE),

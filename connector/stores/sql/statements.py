@@ -71,10 +71,10 @@ IS_CLAIMED: Final[ColumnElement[bool]] = (
 _WAITING: Final = (reference.c.channel == bindparam("at"), reference.c.part == bindparam("at_part"), IS_NEW)
 """The message waits in the channel ``at``, in the part ``at_part``."""
 _FREE: Final = ("owner", "cycle", "sequence", "taken_from", "home", "home_part")
-"""Columns that only a claimed message has."""
+"""Columns that only a claimed message has, and one that was left in an in-progress destination."""
 _CLAIM: Final = (
     *("id", "version", "message", "channel", "part", "priority", "expiration", "due", "delivery_count"),
-    *("properties", "owner", "cycle", "sequence", "taken_from", "home", "home_part", "waits"),
+    *("properties", "owner", "cycle", "sequence", "taken_from", "taken_at", "home", "home_part", "waits"),
 )
 _OF_CLAIM: Final = tuple(reference.c[name] for name in _CLAIM)
 _OF_MESSAGE: Final = {
@@ -121,6 +121,7 @@ def _claim(dialect: Dialect, candidates: RowsParameter | None = None, *, by_grou
         cycle=bindparam("cycle_"),
         sequence=bindparam("start") + bindparam("step") * numbered.c.place,
         taken_from=bindparam("taken_from_"),
+        taken_at=dialect.now,
         channel=bindparam("into"),
         part=bindparam("into_part"),
         home=bindparam("home_"),
@@ -302,7 +303,9 @@ class Statements:
         changed = update(reference).where(same_version(self.pairs.source))
         changed = changed.values(version=reference.c.version + 1, settled=None)
         changed = changed.returning(reference.c.id, (reference.c.version - 1).label("version"))
-        free = {**dict.fromkeys(_FREE, None), "waits": False, "claimed_group": None}
+        free = {**dict.fromkeys(_FREE, None), "taken_at": None, "waits": False, "claimed_group": None}
+        # what an operator gives back to an in-progress destination waits there as before
+        stays = reference.c.home.is_(None) & (reference.c.channel == bindparam("into"))
         comes_again = bindparam("due_", type_=BigInteger).is_not(None)
         edited = {
             "delivery_count": func.coalesce(
@@ -312,7 +315,11 @@ class Statements:
         }
         self.move = self._made(
             changed.values(
-                **{**free, "claimed_group": case((comes_again, reference.c.claimed_group))},
+                **{
+                    **free,
+                    "waits": case((stays, reference.c.waits), else_=False),
+                    "claimed_group": case((comes_again, reference.c.claimed_group)),
+                },
                 **edited,
                 state=NEW,
                 channel=bindparam("into"),
@@ -325,7 +332,10 @@ class Statements:
         self.keep = self._made(changed.values(**free, part=PROCESSED).values(settled=dialect.now))
         self.move_to_in_progress = self._made(
             changed.values(
-                **{name: bindparam(f"{name}_") for name in (*_FREE, "waits")}, **edited, state=DELIVERED
+                **{name: bindparam(f"{name}_") for name in (*_FREE, "waits", "state")},
+                **edited,
+                taken_at=dialect.now,
+                changed=dialect.transaction,
             )
         )
         columns = reference.c.id, reference.c.version, reference.c.message

@@ -48,7 +48,7 @@ from connector.stores.sql.messages import (
     write_reference,
 )
 from connector.stores.sql.reader import SqlReader
-from connector.stores.sql.schema import PROCESSED, message, reference, subscription
+from connector.stores.sql.schema import NOBODY, PROCESSED, message, reference, subscription
 from connector.stores.sql.schema import channel as channels
 from connector.stores.sql.statements import (
     ANY_ROW,
@@ -197,6 +197,11 @@ class SqlStore(Store):
                     claim.home, claim.destination = Channel(origin), origin
             found.append(claim)
         return found
+
+    def owners(self, channel: Channel) -> Iterator[tuple[str, str, float]]:
+        owned = _in(channel) & IS_CLAIMED & (reference.c.owner != NOBODY)
+        for row in self._db.rows(select_claims(owned)):
+            yield read_message(row).message_id or "", row.owner, (row.taken_at or 0) / 1000
 
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination

@@ -12,13 +12,15 @@ from connector.errors import CapabilityError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
-from connector.operate.replay import Choice, Move, Mover, Order, Replay, Result, carry_out
+from connector.operate.replay import Choice, Discard, Move, Mover, Order, Replay, Result, carry_out
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import ids, seen, send, stored
+from tests.tables import rows
 from tests.waiting import now_ms
 
 ERROR = parse_destination("queue://error")
+BUSY = parse_destination("queue://busy")
 NEWS = parse_destination("topic://news")
 LATER = "connector.lent.later"
 
@@ -136,3 +138,36 @@ def test_a_queue_that_the_broker_refuses_leaves_the_messages_where_they_are(prov
     with pytest.raises(SettlementError, match="customers"):
         do(provider, Replay(ERROR))
     assert ids(provider, "error") == ["ID:1", "ID:2"]
+
+
+@rows("order", [Replay(BUSY), Move(parse_destination("queue://aside")), Discard(None, "me")])
+def test_what_an_adapter_has_in_progress_at_a_broker_stays(provider: LentProvider, order: Order) -> None:
+    with contextlib.closing(provider.connect("lent", "one")) as adapter:
+        (identity,) = send(provider, "")
+        poller = adapter.poller(parse_destination("queue://customers"), BUSY)
+        (claim,) = poller.claim(1, range(1))
+        for yes in (False, True):
+            mover = Mover(BUSY, Choice(ids=frozenset([identity])), order)
+            result = carry_out(provider, "lent", mover, yes=yes, note=lambda _: None)
+            assert (result.matched, result.owned, result.moved) == (0, 1, 0)
+            (reason,) = result.left
+            assert "the adapter 'lent', instance 'one', process " in reason
+            assert " since 20" in reason
+        with contextlib.closing(provider.connect()) as program:
+            assert program.poller(BUSY).take(1, 0) is None
+            session = program.session_connection()
+            assert session.poller(BUSY).take(1, 0) is None
+        adapter.settle([Settlement(claim, copy_to=parse_destination("queue://archive"))], fenced=True)
+    assert identity in ids(provider, "archive")
+
+
+def test_copies_of_a_lot_stay_in_their_queue(provider: LentProvider) -> None:
+    lots = parse_destination("queue://connector.lots")
+    with contextlib.closing(provider.connect()) as program:
+        program.send(ERROR, [Message(b"1"), Message(b"2")])
+        lot = program.claim_lot(ERROR, "nightly", 5)
+        assert lot is not None
+        mover = Mover(lots, Choice(), Move(parse_destination("queue://aside")))
+        result = carry_out(provider, "lent", mover, yes=True, note=lambda _: None)
+        assert (result.moved, result.owned) == (0, 3), "two copies, and the mark"
+        lot.settle([Settlement(one) for one in lot.claims])
