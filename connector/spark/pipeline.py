@@ -100,6 +100,8 @@ class SparkPipeline:
         self._spark: sessions.SparkApplication | None = None
         self._local = True
         self._stopping = False
+        self._dead = ""
+        """Why Spark was given up although its Java lived."""
         self._stop_lock = threading.Lock()
         self._tasks: EventTasks | None = None
         self._scratch: Scratch | None = None
@@ -136,7 +138,7 @@ class SparkPipeline:
             raise
 
     def _start(self) -> None:
-        self._stopping = False
+        self._stopping, self._dead = False, ""
         with self._limit_time(), self._explain("Spark did not start"):
             if self._spark is None:
                 self._find()
@@ -160,6 +162,7 @@ class SparkPipeline:
             deployment,
             self._explain,
             lambda: self.alive,
+            self._give_up,
         )
 
     def _find(self) -> None:
@@ -197,6 +200,11 @@ class SparkPipeline:
         finally:
             guard.cancel()
 
+    def _give_up(self, reason: str) -> None:
+        """Kills Java, so that every call to Java fails and the adapter starts another Spark."""
+        self._dead = reason
+        self._kill()
+
     def _kill(self) -> None:
         if self._spark is not None:
             self._spark.kill()
@@ -229,7 +237,13 @@ class SparkPipeline:
     @property
     def alive(self) -> bool:
         """Whether jobs can be run."""
-        return not self._stopping and self._spark is not None and self._spark.alive
+        return not (self._stopping or self._dead) and self._spark is not None and self._spark.alive
+
+    @property
+    def obstacle(self) -> str:
+        """Why no event can be processed now. Empty = nothing is known to be wrong. For any thread."""
+        tasks = self._tasks
+        return "" if tasks is None else tasks.obstacle
 
     def session(self) -> sessions.SparkSession:
         """Returns the SparkSession of the application, for further jobs of this process.
@@ -296,9 +310,11 @@ class SparkPipeline:
             self._tasks.check()
 
     def cancel(self) -> None:
-        """Ends the running assignments, so that :meth:`run` raises. For any thread."""
+        """Ends the running assignments, so that :meth:`run` raises, or a start. For any thread."""
         if self._tasks is not None:
             self._tasks.cancel()
+        else:
+            self._kill()
 
     def probe(self, function: str, task_settings: bytes) -> list[ExecutorAnswer]:
         """Calls ``function`` with an empty payload in every task that can run at the same time.
@@ -348,7 +364,7 @@ class SparkPipeline:
             reason = java_reason(error)
             if self._spark is not None and (reason is None or "SparkContext was shut down" in reason):
                 # The connection broke, or Java is shutting down and ends in a moment.
-                reason = self._spark.why_ended(_LAST_SECONDS) or reason
+                reason = self._dead or self._spark.why_ended(_LAST_SECONDS) or reason
                 raise SparkLost(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error
             failure = SparkLost if is_lost_worker(error) else PipelineError
             raise failure(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error
