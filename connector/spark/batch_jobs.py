@@ -107,9 +107,6 @@ class BatchJobs(EventTasks):
         return ""
 
     def cancel(self) -> None:
-        threading.Thread(target=self._cancel, name="spark-cancel", daemon=True).start()
-
-    def _cancel(self) -> None:
         with suppress(Exception):
             self._context.cancelJobGroup(self._group)
 

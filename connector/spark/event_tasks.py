@@ -87,7 +87,7 @@ class EventTasks(Protocol):
     def cancel(self) -> None:
         """Ends the running assignments, and those that wait for a task, so that :meth:`run` raises.
 
-        Returns at once, whether or not Java answers.
+        If Java does not answer, only returns when Java has been killed.
         """
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _START_SECONDS: Final = 120.0
 _LAST_SECONDS: Final = 3.0
+_CANCEL_SECONDS: Final = 3.0
+"""Seconds within which Java has to answer when assignments are cancelled."""
 _IMPORT_FAILED: Final = ("No module named", "cannot import name", "cannot be loaded")
 
 _log = logging.getLogger("connector.spark")
@@ -186,16 +188,16 @@ class SparkPipeline:
         return parse_master(str(self._settings.master or "local[*]"))
 
     @contextmanager
-    def _limit_time(self) -> Iterator[None]:
+    def _limit_time(self, seconds: float = _START_SECONDS) -> Iterator[None]:
         """Kills Java after a time limit, so that every call to Java fails instead of waiting for ever."""
-        guard = threading.Timer(_START_SECONDS, self._kill)
+        guard = threading.Timer(seconds, self._kill)
         guard.daemon = True
         guard.start()
         try:
             yield
         except PipelineError as error:
             if not guard.is_alive():
-                raise PipelineError(f"Spark was not ready within {_START_SECONDS:.0f} s. {error}") from error
+                raise PipelineError(f"Spark was not ready within {seconds:.0f} s. {error}") from error
             raise
         finally:
             guard.cancel()
@@ -310,11 +312,21 @@ class SparkPipeline:
             self._tasks.check()
 
     def cancel(self) -> None:
-        """Ends the running assignments, so that :meth:`run` raises, or a start. For any thread."""
-        if self._tasks is not None:
-            self._tasks.cancel()
-        else:
+        """Ends the running assignments, so that :meth:`run` raises, or a start. For any thread.
+
+        Does not wait for a Java that does not answer, which is killed soon.
+        """
+        if self._tasks is None:
             self._kill()
+            return
+        canceller = threading.Thread(target=self._cancel, args=(self._tasks,), daemon=True)
+        canceller.start()
+        canceller.join(_CANCEL_SECONDS)
+
+    def _cancel(self, tasks: EventTasks) -> None:
+        with suppress(PipelineError), self._limit_time(_CANCEL_SECONDS):
+            tasks.cancel()
+            _ = self.alive  # asks Java, which other calls may wait for
 
     def probe(self, function: str, task_settings: bytes) -> list[ExecutorAnswer]:
         """Calls ``function`` with an empty payload in every task that can run at the same time.

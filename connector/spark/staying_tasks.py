@@ -22,7 +22,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -202,12 +202,7 @@ class StayingTasks(EventTasks):
             self._changed.notify_all()
         for link in busy:
             link.end()
-        numbers = {link.number for link in busy}
-        # Java may not answer, and nobody waits for that.
-        threading.Thread(target=self._cancel, args=(numbers,), name="spark-cancel", daemon=True).start()
-
-    def _cancel(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
+        for number in {link.number for link in busy}:
             with contextlib.suppress(Exception):
                 self._context.cancelJobGroup(self._group_of(number))
 

@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,12 +18,14 @@ import pytest
 from pyspark import SparkContext, SparkJobInfo, SparkStageInfo
 
 from connector.errors import PipelineError, SparkLost
-from connector.spark import dead_spark, staying_tasks
+from connector.spark import dead_spark, pipeline, staying_tasks
 from connector.spark.batch_jobs import BatchJobs
 from connector.spark.dead_spark import why_dead
 from connector.spark.event_tasks import EventTasks
+from connector.spark.pipeline import SparkPipeline
 from connector.spark.staying_tasks import StayingTasks
 from tests.forked_command import PipedProcess
+from tests.spark.conftest import Settings
 from tests.tables import rows
 from tests.waiting import beside, wait_for
 
@@ -198,10 +200,42 @@ def test_a_wait_for_a_task_ends_whether_or_not_java_answers(make: Make, end: str
                 call.result()
 
 
-@rows("kind", [StayingTasks, BatchJobs])
-def test_a_cancel_waits_for_no_java(make: Make, kind: type[EventTasks]) -> None:
-    tasks = make(kind, StandIn(is_silent=True), 3600.0)
-    beside(tasks.cancel).result(60)
+class Application:
+    """The stand-in as a pipeline has it."""
+
+    def __init__(self, spark: StandIn) -> None:
+        self.kill = spark.killed.set
+        self._spark = spark
+
+    @property
+    def alive(self) -> bool:
+        with suppress(ConnectionError):
+            self._spark._answer()
+            return True
+        return False
+
+
+@rows("kind", [StayingTasks, BatchJobs, None])
+def test_a_cancel_kills_a_java_that_does_not_answer_and_waits_no_longer(
+    make: Make, kind: type[EventTasks] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without tasks Spark starts."""
+    monkeypatch.setattr(pipeline, "_CANCEL_SECONDS", 0.1)
+    spark = StandIn(is_silent=True)
+    running = SparkPipeline(Settings(), tmp_path, "test")
+    running._spark = cast(Any, Application(spark))
+    running._tasks = None if kind is None else make(kind, spark, 3600.0)
+    beside(running.cancel).result(60)
+    wait_for(spark.killed.is_set, what="killed")
+
+
+def test_a_cancel_leaves_a_java_that_answers_alone(make: Make, tmp_path: Path) -> None:
+    spark = StandIn(stage(1, 1))
+    running = SparkPipeline(Settings(), tmp_path, "test")
+    running._spark = cast(Any, Application(spark))
+    running._tasks = make(StayingTasks, spark, 3600.0)
+    running.cancel()
+    assert not spark.killed.is_set()
 
 
 METAOBJECTS = "{business_object: Order, verbs: [Create], attributes: {Id: {type: String, key: true}}}"
