@@ -155,29 +155,31 @@ def _going_on(run: Run) -> Iterator[None]:
 
 
 def test_a_stop_ends_in_time_while_java_stands_still_and_a_second_signal_at_once(deploy: Deploy) -> None:
-    """The worker of an event is gone, and no other can be started."""
+    """The only worker is gone, no other can be started, and an event waits for one."""
     deployment = deploy(
         inputs=("a",), connector={"stop_timeout": "1s"}, spark={"master": "local[1]"}, java=True
     )
-    ids, status = [], {}
-    for name, signals in (("once", 1), ("twice", 2)):
+    ids: list[str] = []
+    status = []
+    for signals in (1, 2):
         run = deployment.start()
-        ids += deployment.fill("a", [f"gate:{name}", ""])
-        (runner,) = wait_for(lambda: deployment.reached(name), 120, run.state)  # noqa: B023
-        java = run.java()
+        ids += deployment.fill("a", [""])
+        deployment.await_archived(ids)
+        java, runner = run.java(), deployment.deliveries()[-1].pid
         assert java is not None
         run.signal_one(java, signal.SIGSTOP)
         run.signal_parent_of(runner)
-        wait_for(lambda: not is_running(runner), what="the runner has followed its worker")  # noqa: B023
+        waiting = deployment.fill("a", [""])
+        wait_for(lambda: not os.listdir(deployment.folder("a")), what="claimed")
         for _ in range(signals):
             run.signal_driver(signal.SIGTERM)
             run.await_text("stopping")
-        status[name] = run.wait(60)
-        deployment.open(name)
+        status.append(run.wait(60))
         if is_running(java):
             os.kill(java, signal.SIGCONT)
         run.await_gone()
-    assert status == {"once": 0, "twice": 128 + signal.SIGTERM}
+        ids += waiting
+    assert status == [0, 128 + signal.SIGTERM]
     deployment.java = False
     deployment.drain()
     assert_settled_once(deployment, ids, kills=2)
