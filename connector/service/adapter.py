@@ -380,8 +380,9 @@ class Adapter:
     def _restart(self, report: CycleReport) -> CycleReport:
         if report.provider_failed and not self._stop.is_made:
             self._failure = report.reason or "the provider failed"
-            with contextlib.suppress(ProviderError, OSError):  # the provider may be what has failed
-                self.notes.look(is_good=False, at_once=True)
+            if self._connection.inbound is not None:  # the provider works, and Spark has failed
+                with contextlib.suppress(ProviderError, OSError):
+                    self.notes.look(is_good=False, at_once=True)
             self._restarts.run(self._connection.reconnect, report.reason)
             self._failure = ""
         elif report.settled or self._is_idle():

@@ -396,10 +396,10 @@ class StayingTasks(EventTasks):
 
     def _give_up(self, reason: str) -> None:
         """Lets all calls fail, and replaces no task any more."""
+        self._give_up_spark(reason)  # first, because who gets an error asks whether Spark lives
         with self._changed:
             self._dead = reason
             self._changed.notify_all()
-        self._give_up_spark(reason)
 
     def _job(self, number: int, call: Callable[..., object]) -> PipelineError | None:
         """Runs the job of one task to its end. Returns the reason of a failure."""
