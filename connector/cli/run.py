@@ -30,6 +30,8 @@ from connector.status import ReturnCode
 _log: Final = logging.getLogger("connector.run")
 
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+_HANGS: Final = 60.0
+"""Seconds beyond ``stop_timeout`` after which a stop counts as one that hangs."""
 _EARLY: Final = 5.0
 """Seconds to wait for the handling of a signal that came before the handlers existed."""
 
@@ -69,11 +71,15 @@ def run(
     adapter = Adapter(configuration, output=show_output, debug=settings.debug)
     manager = ServiceManager()
     failure: str | None = None
+    hanging = threading.Timer(0.0, _end_hanging)
+    hanging.daemon = True
 
     def on_signal(name: str) -> None:
         why = f"{name}: what is in flight is finished; once more ends at once"
         manager.stopping(why)  # before the stop, because the process may end at once
         _log.info("stopping", extra={"reason": why})
+        hanging.interval = adapter.time_to_stop + _HANGS
+        hanging.start()
         adapter.request_stop()
 
     with _signals(on_signal) as stopped:
@@ -93,6 +99,7 @@ def run(
                         manager.stopping(failure)
             finally:
                 _stop(adapter)
+                hanging.cancel()
                 manager.close()
                 seconds = round(time.monotonic() - began, 3)
                 _log.info("stopped", extra={**adapter.summary.total.as_dict(), "seconds": seconds})
@@ -112,6 +119,12 @@ def _stop(adapter: Adapter) -> None:
         adapter.stop()
     except (ConnectorError, OSError) as error:
         _log.error("stopping the adapter failed", extra={"reason": str(error)})
+
+
+def _end_hanging() -> None:
+    """Ends the process, because its stop hangs. The next start, or another instance, takes over."""
+    _log.error("the stop hangs, so the process ends at once")
+    os._exit(1)
 
 
 def _starts(adapter: Adapter, stopped: threading.Event, *, waits: bool) -> bool:
@@ -244,7 +257,9 @@ def _take_signal(number: int, stopped: threading.Event, on_signal: Callable[[str
     if stopped.is_set():
         os._exit(128 + number)
     stopped.set()
-    on_signal(signal.Signals(number).name)
+    # in a thread of its own, because a second signal must not wait for the first
+    name = signal.Signals(number).name
+    threading.Thread(target=on_signal, args=(name,), name="connector-signal", daemon=True).start()
 
 
 def _do_nothing(signum: int, frame: Any) -> None:

@@ -42,6 +42,8 @@ FUNCTION: Final = "connector.events.worker:run_assignment"
 CHECK: Final = "connector.events.worker:check_worker"
 
 _NAMES_SHOWN: Final = 3
+_CANCELLED_SECONDS: Final = 5.0
+"""Seconds to wait for the end of cancelled tasks. Recovery settles the events of a task that stays."""
 
 
 class Pipeline(Protocol):
@@ -54,6 +56,10 @@ class Pipeline(Protocol):
     @property
     def alive(self) -> bool:
         """False if no job can run any more."""
+
+    @property
+    def obstacle(self) -> str:
+        """Why no event can be processed now. Empty = nothing is known to be wrong. For any thread."""
 
     @property
     def tasks_stay(self) -> bool:
@@ -76,7 +82,7 @@ class Pipeline(Protocol):
         """
 
     def cancel(self) -> None:
-        """Makes the running jobs fail. For any thread."""
+        """Makes the running jobs fail, or the start. For any thread. Returns at once."""
 
 
 class ProbeAnswer(Protocol):
@@ -356,7 +362,8 @@ class EventJobs:
             OSError: the journals cannot be sealed.
         """
         self._journals.seal(handles)
-        return self._journals.wait(self._journal_timeout, handles)
+        timeout = min(self._journal_timeout, _CANCELLED_SECONDS) if self._cancelled else self._journal_timeout
+        return self._journals.wait(timeout, handles)
 
     def _blame(
         self, batch: Batch, claims: list[Claim], handle: JournalHandle, answer: TaskAnswer, result: Result

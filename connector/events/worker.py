@@ -120,28 +120,34 @@ class Runner:
                 data = receive(self._answers)
                 if data is not None:
                     return data
-            if self._ended in ready or self._answers in ready:
+            if self._ended in ready:
                 raise RunnerEnded(self._how_it_ended(), converting=self.control.is_converting)
+            if self._answers in ready:  # a business process has closed the pipe, and may go on
+                poll.unregister(self._answers)
 
     def stop(self) -> None:
         """Lets the runner end by itself, and kills the runner after a few seconds."""
         close({self._commands})
         self._commands = -1
-        poll = select.poll()
-        poll.register(self._ended, select.POLLIN)
-        poll.poll(_LEAVE_MS)
-        self.kill()
+        self._how_it_ended()
 
     def kill(self) -> None:
         """Kills the runner now."""
+        self._signal_end()
+        self._how_it_ended()
+
+    def _signal_end(self) -> None:
         try:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self._how_it_ended()
 
     def _how_it_ended(self) -> str:
-        """Waits for the end of the runner, and returns a text about that end."""
+        """Waits for the end of the runner, and returns a text about that end. Kills a runner that stays."""
+        poll = select.poll()
+        poll.register(self._ended, select.POLLIN)
+        if not poll.poll(_LEAVE_MS):
+            self._signal_end()
         try:
             _, status = os.waitpid(self.pid, 0)
         except ChildProcessError:

@@ -25,6 +25,7 @@ class InstanceFacts:
         last_failure: the reason of the last failed event. Empty = there is none.
         workers_died: worker processes of the last 5 minutes.
         idle: seconds since the last good poll, beyond the usual pause. None = no poll is due.
+        obstacle: why the instance cannot work now. Empty = it can.
     """
 
     name: str
@@ -34,6 +35,7 @@ class InstanceFacts:
     last_failure: str = ""
     workers_died: int = 0
     idle: float | None = None
+    obstacle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def well(facts: Facts, limits: Health) -> list[str]:
 
 
 def _of_instance(one: InstanceFacts, limits: Health) -> list[str]:
-    reasons = []
+    reasons = [f"{one.name}: {_short(mask(one.obstacle))}"] if one.runs and one.obstacle else []
     total = one.published + one.failed
     if one.failed >= limits.failed_least and one.failed > limits.failed_share * total:
         reasons.append(

@@ -107,7 +107,12 @@ class Adapter:
         )
         self._restarts = self._make_restarts()
         self.notes: Final = InstanceNotes(
-            self._connection.note, activity, lambda: self.resting, self._count_errors, lambda: self.loads
+            self._connection.note,
+            activity,
+            lambda: self.resting,
+            self._count_errors,
+            lambda: self.loads,
+            lambda: self._trouble,
         )
         self._is_ready = False
         self._failure = ""
@@ -193,7 +198,7 @@ class Adapter:
         Requests in flight have ``stop_timeout``, which counts from an earlier :meth:`request_stop`.
         """
         if self._started and self.has_inputs:
-            self.notes.look(is_good=False, at_end=True)
+            self.notes.look(is_good=False, at_once=True)
         self._started, self._ended, self._is_ready = False, True, False
         try:
             self.requests.stop(self.time_to_stop)
@@ -267,7 +272,12 @@ class Adapter:
             return "the adapter is stopping"
         if not self._is_ready:
             return "the adapter starts"
-        return self._failure
+        return self._trouble
+
+    @property
+    def _trouble(self) -> str:
+        """Why an adapter that has started cannot work now. Empty = it can."""
+        return self._failure or self._connection.pipeline.obstacle
 
     @property
     def failure(self) -> str:
@@ -370,6 +380,9 @@ class Adapter:
     def _restart(self, report: CycleReport) -> CycleReport:
         if report.provider_failed and not self._stop.is_made:
             self._failure = report.reason or "the provider failed"
+            if self._connection.inbound is not None:  # the provider works, and Spark has failed
+                with contextlib.suppress(ProviderError, OSError):
+                    self.notes.look(is_good=False, at_once=True)
             self._restarts.run(self._connection.reconnect, report.reason)
             self._failure = ""
         elif report.settled or self._is_idle():

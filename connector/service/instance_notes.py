@@ -25,6 +25,7 @@ class InstanceNotes:
         resting: returns the subscriptions that rest.
         count_errors: returns the number of messages in the ErrorDestination. None = unknown.
         loads: returns the loads that are not well.
+        obstacle: returns why the instance cannot work now. Empty = it can.
     """
 
     def __init__(
@@ -34,29 +35,31 @@ class InstanceNotes:
         resting: Callable[[], list[dict[str, Any]]],
         count_errors: Callable[[], int | None],
         loads: Callable[[], list[dict[str, Any]]],
+        obstacle: Callable[[], str],
     ) -> None:
         self._publish = publish
         self._activity = activity
         self._resting = resting
         self._count_errors = count_errors
         self._loads = loads
+        self._obstacle = obstacle
         self.last_good_poll: float | None = None
         """Seconds since 1970."""
         self._samples: list[tuple[float, int]] = []
         self._sample_at = self._note_at = float("-inf")
         self._noted: dict[str, Any] = {}
 
-    def look(self, *, is_good: bool, at_end: bool = False) -> None:
+    def look(self, *, is_good: bool, at_once: bool = False) -> None:
         """Publishes what has changed, at most once a second.
 
         Args:
             is_good: whether a good poll has just ended: all its events are settled, or no event waits.
-            at_end: whether this is the last note, which does not wait.
+            at_once: whether this note does not wait, such as the last one.
         """
         now = time.monotonic()
         if is_good:
             self.last_good_poll = round(time.time(), 3)
-        if now < self._note_at and not at_end:
+        if now < self._note_at and not at_once:
             return
         self._note_at = now + _INTERVAL
         if now >= self._sample_at:
@@ -65,6 +68,7 @@ class InstanceNotes:
             "last_good_poll": self.last_good_poll,
             "resting": self._resting(),
             "loads": self._loads(),
+            "obstacle": self._obstacle(),
             "minutes": [list(one) for one in self._activity.minutes()],
             "steps": self._activity.steps(),
             "last_failure": self._activity.last_failure,

@@ -31,8 +31,6 @@ _MOST_FAILURES: Final = 14
 """Attempts in a row after which a drain ends: half a minute of a provider or Spark that is away."""
 _WAITS, _REPEATS, _STOPPED = "waits", "repeats", "stopped"
 """The states of a load that is not well."""
-_CANCEL_SECONDS: Final = 10.0
-"""Seconds that a cancelled load may take to end."""
 
 
 class Loader:
@@ -101,15 +99,15 @@ class Loader:
             self._is_ended = True
             self._changed.notify_all()
 
-    def stop(self, seconds: float) -> None:
-        """Ends the loader. A lot that is being loaded has ``seconds``. Then its load is cancelled."""
-        self.request_stop()
-        if not self._thread.ident:
-            return
-        self._thread.join(seconds)
+    def wait(self, seconds: float) -> None:
+        """Waits for the end of the loader, ``seconds`` at most."""
+        if self._thread.ident:
+            self._thread.join(seconds)
+
+    def cancel(self) -> None:
+        """Cancels the load of a lot that is being loaded. Returns at once, whether or not Java answers."""
         if self._thread.is_alive():
-            self._lots.cancel()
-            self._thread.join(_CANCEL_SECONDS)
+            threading.Thread(target=self._lots.cancel, name="load-cancel", daemon=True).start()
 
     def flush(self, *, only_due: bool) -> str:
         """Loads everything that waits, and waits for the end.

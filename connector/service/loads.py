@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -26,6 +27,9 @@ from connector.spark.lot_tables import (
 )
 
 _log: Final = logging.getLogger("connector.loads")
+
+_CANCEL_SECONDS: Final = 5.0
+"""Seconds that cancelled loads may take to end."""
 
 
 class Loads:
@@ -104,10 +108,18 @@ class Loads:
             loader.request_stop()
 
     def stop(self, seconds: float) -> None:
-        """Ends the loaders. Lots that are being loaded have ``seconds``."""
+        """Ends the loaders. Lots that are being loaded have ``seconds``. Then their loads are cancelled."""
         self.request_stop()
+        self._wait(seconds)
         for loader in self._loaders:
-            loader.stop(seconds)
+            loader.cancel()
+        self._wait(_CANCEL_SECONDS)
+
+    def _wait(self, seconds: float) -> None:
+        """Waits for the end of all loaders together, ``seconds`` at most."""
+        deadline = time.monotonic() + seconds
+        for loader in self._loaders:
+            loader.wait(max(0.0, deadline - time.monotonic()))
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the loads that are not well. For any thread."""

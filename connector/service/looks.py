@@ -7,12 +7,16 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
+from connector.errors import ProviderError
+
 _PAUSE: Final = 2.0
 """Seconds between two looks at one thing, at least."""
 _SHARE: Final = 0.01
 """Of the time that looks at one thing may take."""
 _MOST: Final = 50
 """Things that are remembered."""
+_PATIENCE: Final = 10.0
+"""Seconds until a look that does not end counts as failed for those who wait for it."""
 
 
 class Looks:
@@ -38,6 +42,7 @@ class Looks:
             look: looks, and returns the result. Called in a thread of its own.
 
         Raises:
+            ProviderError: the look does not end.
             Exception: the look has raised it.
         """
         with self._changed:
@@ -50,7 +55,8 @@ class Looks:
                 threading.Thread(
                     target=self._look, args=(seen, look), name="connector-look", daemon=True
                 ).start()
-            self._changed.wait_for(lambda: seen.is_known)
+            if not self._changed.wait_for(lambda: seen.is_known, _PATIENCE):
+                raise ProviderError(f"the provider has not answered for {_PATIENCE:g} s")
             if seen.error is not None:
                 raise seen.error
             return seen.found

@@ -74,6 +74,7 @@ class StatusReader:
                     (note.note.get("last_failure") or {}).get("reason", ""),
                     counts.workers_died,
                     self._idle(note.note, now) if note.runs else None,
+                    note.note.get("obstacle", ""),
                 )
                 for note, counts in zip(found.notes, recents, strict=True)
             ],

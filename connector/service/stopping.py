@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
+
+_log = logging.getLogger("connector.adapter")
+
+_AGAIN_SECONDS: Final = 1.0
+"""Seconds until work is aborted again. Work that begins at the moment of an abort does not notice it."""
 
 
 class StopRequest:
@@ -12,14 +19,15 @@ class StopRequest:
 
     Args:
         timeout: ``stop_timeout``, in seconds.
-        abort: called when the time-out has passed since the first request.
+        abort: called when the time-out has passed since the first request, and again and again until
+            :meth:`cancel_timer`.
     """
 
     def __init__(self, timeout: float, abort: Callable[[], None]) -> None:
         self.timeout = timeout
         self._abort = abort
         self._requested = threading.Event()
-        self._timer: threading.Timer | None = None
+        self._is_over = threading.Event()
         self._deadline: float | None = None
 
     @property
@@ -38,16 +46,22 @@ class StopRequest:
 
     def start_timer(self) -> None:
         """Starts the time limit. Repeatable: the first call counts."""
-        if self._timer is None:
+        if self._deadline is None:
             self._deadline = time.monotonic() + self.timeout
-            self._timer = threading.Timer(self.timeout, self._abort)
-            self._timer.daemon = True
-            self._timer.start()
+            threading.Thread(target=self._abort_late, name="connector-stop", daemon=True).start()
 
     def cancel_timer(self) -> None:
         """Ends the time limit, because all work has ended. Repeatable."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._is_over.set()
+
+    def _abort_late(self) -> None:
+        pause = self.timeout
+        while not self._is_over.wait(pause):
+            pause = _AGAIN_SECONDS
+            try:
+                self._abort()
+            except Exception as error:
+                _log.error("stopping the adapter failed", extra={"reason": str(error)})
 
     def wait(self, seconds: float | None) -> None:
         """Waits until the adapter is told to stop, ``seconds`` at most. None = without limit."""

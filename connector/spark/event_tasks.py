@@ -46,6 +46,10 @@ class EventTasks(Protocol):
     def parallelism(self) -> int:
         """Number of assignments that can run at the same time, at least 1."""
 
+    @property
+    def obstacle(self) -> str:
+        """Why no event can be processed now. Empty = nothing is known to be wrong."""
+
     def run(
         self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
     ) -> list[bytes]:
@@ -81,7 +85,10 @@ class EventTasks(Protocol):
         """
 
     def cancel(self) -> None:
-        """Ends the running assignments, so that :meth:`run` raises."""
+        """Ends the running assignments, and those that wait for a task, so that :meth:`run` raises.
+
+        If Java does not answer, only returns when Java has been killed.
+        """
 
     def close(self) -> None:
         """Ends all tasks. Repeatable."""

@@ -38,6 +38,12 @@ _LOCAL_PROPERTIES: Final = {
     # A task that is replaced gets the next free slot, even if another job waits for many slots.
     "spark.scheduler.mode": "FAIR",
 }
+_OWN_LOCAL_PROPERTIES: Final = {
+    # Spark makes the secret. Without it each user of this machine could send Java objects to the driver.
+    "spark.authenticate": "true",
+    # The executor is a part of this Java. Spark would give it up for good when a machine has slept.
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "3650d",
+}
 _DEFAULT_PROPERTIES: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -145,7 +151,7 @@ class Launcher:
     def _properties(self, master: Master) -> dict[str, str]:
         user = {name: str(value) for name, value in dict(self._settings.conf).items()}
         for name in user:
-            if reason := owner_reason(name):
+            if reason := owner_reason(name, local=master.local):
                 raise PipelineError(f"spark.conf sets {name}, which belongs to the adapter: {reason}")
         reachable: dict[str, str] = {}
         if master.local or master.addresses:
@@ -163,6 +169,7 @@ class Launcher:
             **reachable,
             **user,
             **_OWN_PROPERTIES,
+            **(_OWN_LOCAL_PROPERTIES if master.local else {}),
             "spark.master": master.url,
             "spark.app.name": self._application,
         }

@@ -21,7 +21,11 @@ from connector.spark.settings import (
 )
 from connector.text.names import shown
 
-_FIXED: Final = {"spark.speculation": "false", "spark.python.worker.reuse": "true"}
+_FIXED: Final = {
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.authenticate": "true",
+}
 """Owned settings that the user may write with the value that the event job sets."""
 
 _LEAST_MEMORY: Final = 450 << 20
@@ -50,7 +54,8 @@ def check_spark(
         reporter: gets the mistakes.
     """
     master = _check_master(url, reporter)
-    wrong = {key for key, value in conf.items() if _check_setting(key, value, reporter)}
+    is_local = master is not None and master.local
+    wrong = {key for key, value in conf.items() if _check_setting(key, value, reporter, local=is_local)}
     right = {key: value for key, value in conf.items() if key not in wrong}
     _check_java_options(right, reporter)
     _check_memory(right, reporter)
@@ -72,11 +77,11 @@ def _add(reporter: ProblemReporter, key: str, found: str, expected: str) -> None
     reporter.add(("spark", "conf", key), found, expected)
 
 
-def _check_setting(key: str, value: str, reporter: ProblemReporter) -> bool:
+def _check_setting(key: str, value: str, reporter: ProblemReporter, *, local: bool) -> bool:
     """Reports a setting that is owned, unknown or has a wrong value. Returns whether there is a mistake."""
     location = ("spark", "conf", key)
     position = reporter.key_position(*location)
-    reason = owner_reason(key)
+    reason = owner_reason(key, local=local)
     if reason is not None:
         if _FIXED.get(key) != value.casefold():
             expected = f"{_FIXED[key]}, or nothing" if key in _FIXED else "it left out"

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _START_SECONDS: Final = 120.0
 _LAST_SECONDS: Final = 3.0
+_CANCEL_SECONDS: Final = 3.0
+"""Seconds within which Java has to answer when assignments are cancelled."""
 _IMPORT_FAILED: Final = ("No module named", "cannot import name", "cannot be loaded")
 
 _log = logging.getLogger("connector.spark")
@@ -100,6 +102,8 @@ class SparkPipeline:
         self._spark: sessions.SparkApplication | None = None
         self._local = True
         self._stopping = False
+        self._dead = ""
+        """Why Spark was given up although its Java lived."""
         self._stop_lock = threading.Lock()
         self._tasks: EventTasks | None = None
         self._scratch: Scratch | None = None
@@ -136,7 +140,7 @@ class SparkPipeline:
             raise
 
     def _start(self) -> None:
-        self._stopping = False
+        self._stopping, self._dead = False, ""
         with self._limit_time(), self._explain("Spark did not start"):
             if self._spark is None:
                 self._find()
@@ -160,6 +164,7 @@ class SparkPipeline:
             deployment,
             self._explain,
             lambda: self.alive,
+            self._give_up,
         )
 
     def _find(self) -> None:
@@ -183,19 +188,24 @@ class SparkPipeline:
         return parse_master(str(self._settings.master or "local[*]"))
 
     @contextmanager
-    def _limit_time(self) -> Iterator[None]:
+    def _limit_time(self, seconds: float = _START_SECONDS) -> Iterator[None]:
         """Kills Java after a time limit, so that every call to Java fails instead of waiting for ever."""
-        guard = threading.Timer(_START_SECONDS, self._kill)
+        guard = threading.Timer(seconds, self._kill)
         guard.daemon = True
         guard.start()
         try:
             yield
         except PipelineError as error:
             if not guard.is_alive():
-                raise PipelineError(f"Spark was not ready within {_START_SECONDS:.0f} s. {error}") from error
+                raise PipelineError(f"Spark was not ready within {seconds:.0f} s. {error}") from error
             raise
         finally:
             guard.cancel()
+
+    def _give_up(self, reason: str) -> None:
+        """Kills Java, so that every call to Java fails and the adapter starts another Spark."""
+        self._dead = reason
+        self._kill()
 
     def _kill(self) -> None:
         if self._spark is not None:
@@ -229,7 +239,13 @@ class SparkPipeline:
     @property
     def alive(self) -> bool:
         """Whether jobs can be run."""
-        return not self._stopping and self._spark is not None and self._spark.alive
+        return not (self._stopping or self._dead) and self._spark is not None and self._spark.alive
+
+    @property
+    def obstacle(self) -> str:
+        """Why no event can be processed now. Empty = nothing is known to be wrong. For any thread."""
+        tasks = self._tasks
+        return "" if tasks is None else tasks.obstacle
 
     def session(self) -> sessions.SparkSession:
         """Returns the SparkSession of the application, for further jobs of this process.
@@ -296,9 +312,21 @@ class SparkPipeline:
             self._tasks.check()
 
     def cancel(self) -> None:
-        """Ends the running assignments, so that :meth:`run` raises. For any thread."""
-        if self._tasks is not None:
-            self._tasks.cancel()
+        """Ends the running assignments, so that :meth:`run` raises, or a start. For any thread.
+
+        Does not wait for a Java that does not answer, which is killed soon.
+        """
+        if self._tasks is None:
+            self._kill()
+            return
+        canceller = threading.Thread(target=self._cancel, args=(self._tasks,), daemon=True)
+        canceller.start()
+        canceller.join(_CANCEL_SECONDS)
+
+    def _cancel(self, tasks: EventTasks) -> None:
+        with suppress(PipelineError), self._limit_time(_CANCEL_SECONDS):
+            tasks.cancel()
+            _ = self.alive  # asks Java, which other calls may wait for
 
     def probe(self, function: str, task_settings: bytes) -> list[ExecutorAnswer]:
         """Calls ``function`` with an empty payload in every task that can run at the same time.
@@ -348,7 +376,7 @@ class SparkPipeline:
             reason = java_reason(error)
             if self._spark is not None and (reason is None or "SparkContext was shut down" in reason):
                 # The connection broke, or Java is shutting down and ends in a moment.
-                reason = self._spark.why_ended(_LAST_SECONDS) or reason
+                reason = self._dead or self._spark.why_ended(_LAST_SECONDS) or reason
                 raise SparkLost(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error
             failure = SparkLost if is_lost_worker(error) else PipelineError
             raise failure(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error

@@ -12,7 +12,7 @@ from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.value_types import PathName, Text, integer, one_or_list
 from connector.spark.lint import check_spark
-from connector.spark.settings import OWNED_SETTINGS, owner_reason
+from connector.spark.settings import OWNED_LOCAL_SETTINGS, OWNED_SETTINGS, owner_reason
 from connector.text.names import shown
 
 DEFAULT_MASTER: Final = "local[*]"
@@ -52,7 +52,8 @@ class Spark(PipelineSection):
 
     def effective(self) -> Self:
         """Leaves out settings of the event job that the user has written with the same value."""
-        conf = {key: value for key, value in self.conf.items() if owner_reason(key) is None}
+        local = self.elsewhere is None
+        conf = {key: value for key, value in self.conf.items() if owner_reason(key, local=local) is None}
         return self.model_copy(update={"conf": conf})
 
     @property
@@ -80,3 +81,5 @@ class Spark(PipelineSection):
         yield "|---|---|"
         for setting, reason in OWNED_SETTINGS.items():
             yield f"| `{setting}` | {reason} |"
+        for setting, reason in OWNED_LOCAL_SETTINGS.items():
+            yield f"| `{setting}`, with the master `local` | {reason} |"

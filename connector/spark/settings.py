@@ -32,6 +32,11 @@ OWNED_SETTINGS: Final[Mapping[str, str]] = {
 
 The pipeline (``connector/spark``) sets them, and the check of ``adapter.yaml`` refuses them.
 """
+OWNED_LOCAL_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.authenticate": "each user of this machine could command a local Spark without a secret",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "a machine that sleeps must not cost the executor",
+}
+"""Those that the event job owns only with a master ``local``."""
 
 _SIZES: Final = (
     "spark.broadcast.blockSize",
@@ -124,9 +129,15 @@ def known_settings() -> Sequence[str]:
     return sorted(name for name in names if f"{name}." not in _NOT_REGISTERED)
 
 
-def owner_reason(setting: str) -> str | None:
-    """Returns the reason why ``setting`` belongs to the event job. None = the user may set it."""
-    for owned, reason in OWNED_SETTINGS.items():
+def owner_reason(setting: str, *, local: bool) -> str | None:
+    """Returns the reason why ``setting`` belongs to the event job. None = the user may set it.
+
+    Args:
+        setting: of Spark.
+        local: whether the master is ``local``.
+    """
+    owned_settings = {**OWNED_SETTINGS, **OWNED_LOCAL_SETTINGS} if local else OWNED_SETTINGS
+    for owned, reason in owned_settings.items():
         if setting == owned or setting.startswith(f"{owned}."):
             return reason
     return None

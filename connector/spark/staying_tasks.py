@@ -10,6 +10,8 @@ the number. So no answer is taken for the answer to another assignment. A connec
 closed, and its task is replaced.
 
 A *keeper* is the thread that runs the job of one task, and runs another job when the task has ended.
+
+A Spark that runs no tasks any more is given up as a whole: all calls fail, and the adapter starts another.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -25,8 +28,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from connector.errors import PipelineError
+from connector.errors import PipelineError, SparkLost
 from connector.spark import shipping
+from connector.spark.dead_spark import LOOK_SECONDS, READY_SECONDS, SparkWatch
 from connector.spark.event_tasks import POOL, EventTasks, Explain, WorkerAnswer
 from connector.spark.task_links import TaskEnded, TaskLink, TaskListener
 from connector.spark.worker import staying
@@ -46,6 +50,8 @@ _REASON_SECONDS: Final = 5.0
 """Seconds to wait until Spark tells why a task has ended."""
 _STOP_SECONDS: Final = 5.0
 """Seconds to wait at the end for the jobs of all tasks."""
+_FIRST_READY_SECONDS: Final = 120.0
+"""Seconds within which the first task of a keeper should be ready. Python imports everything meanwhile."""
 _MOST_THREADS: Final = 64
 _ONLY_TASK: Final = "task 0: "
 """The start of an error that Spark tells about the only task of a job."""
@@ -62,6 +68,7 @@ class StayingTasks(EventTasks):
         deployment: directory of adapter.yaml.
         explain: turns the exceptions of Spark into errors.
         alive: whether Spark can run jobs.
+        give_up: called with the reason if Spark runs no tasks any more, although its Java lives.
     """
 
     stays = True
@@ -75,6 +82,7 @@ class StayingTasks(EventTasks):
         deployment: Path,
         explain: Explain,
         alive: Callable[[], bool],
+        give_up: Callable[[str], None],
     ) -> None:
         self._context = context
         self._count = count
@@ -83,10 +91,14 @@ class StayingTasks(EventTasks):
         self._deployment = str(deployment)
         self._explain = explain
         self._alive = alive
+        self._give_up_spark = give_up
         self._changed = threading.Condition()
         self._idle: list[TaskLink] = []
         self._busy: set[TaskLink] = set()
         self._failure: PipelineError | None = None
+        self._dead = ""
+        """Why Spark was given up."""
+        self._cancels = 0
         self._answers = itertools.count(1)
         self._last_answer = self._last_of_assignment = 0
         self._closing = threading.Event()
@@ -99,10 +111,20 @@ class StayingTasks(EventTasks):
         self._listener = TaskListener(self._greet)
         with self._changed:
             self._keep_all()
+        self._spark_watch = SparkWatch(context, count, self._unready, self._give_up)
 
     @property
     def parallelism(self) -> int:
         return self._count
+
+    @property
+    def obstacle(self) -> str:
+        if self._dead:
+            return self._dead
+        latest = time.monotonic() - LOOK_SECONDS  # a task that has died is replaced earlier
+        if all(keeper.unready_since < latest for keeper in list(self._keepers.values())):
+            return "no task of Spark is ready for events"
+        return ""
 
     # -- assignments -------------------------------------------------------------------------------
 
@@ -173,9 +195,11 @@ class StayingTasks(EventTasks):
             self._raise_failure("the tasks")
 
     def cancel(self) -> None:
-        """Ends the busy tasks. Spark then kills their workers."""
+        """Ends the busy tasks, and the waits for a task. Spark then kills the workers of the tasks."""
         with self._changed:
             busy = list(self._busy)
+            self._cancels += 1
+            self._changed.notify_all()
         for link in busy:
             link.end()
         for number in {link.number for link in busy}:
@@ -191,6 +215,7 @@ class StayingTasks(EventTasks):
             idle, self._idle = self._idle, []
             busy = list(self._busy)
             self._changed.notify_all()
+        self._spark_watch.close()
         self._listener.close()
         for link in idle:
             link.close()
@@ -261,11 +286,14 @@ class StayingTasks(EventTasks):
 
         Raises:
             PipelineError: a worker cannot work, which is told once and then tried again. Or Spark was
-                stopped.
+                given up or stopped, or the wait was cancelled.
         """
         with self._changed:
+            cancels = self._cancels
             while not self._closing.is_set():
                 self._raise_failure(description)
+                if cancels != self._cancels:
+                    raise PipelineError(f"{description}: cancelled")
                 while self._idle:
                     link = self._idle.pop()
                     if link.facts.error or link.is_alive:
@@ -276,7 +304,12 @@ class StayingTasks(EventTasks):
         raise PipelineError(f"{description}: Spark was stopped")
 
     def _raise_failure(self, description: str) -> None:
-        """Raises why a keeper has given up, and starts the keeper again. The caller holds the lock."""
+        """Raises why Spark was given up. Or raises why a keeper has given up, and starts the keeper again.
+
+        The caller holds the lock.
+        """
+        if self._dead:
+            raise SparkLost(f"{description}: {self._dead}")
         if self._failure is not None:
             failure, self._failure = self._failure, None
             self._keep_all()
@@ -288,6 +321,8 @@ class StayingTasks(EventTasks):
             self._busy.discard(link)
             is_told = bool(link.facts.error)
             is_usable = not self._closing.is_set() and (is_told or not self._has_ended(link))
+            if not self._has_ended(link):
+                self._keepers[link.number].unready_since = math.inf
             if is_usable:
                 self._idle.append(link)
                 self._changed.notify_all()  # some threads wait for another change
@@ -309,6 +344,7 @@ class StayingTasks(EventTasks):
             keeper = self._keepers.setdefault(number, _Keeper(number))
             if not keeper.runs:
                 keeper.runs = True
+                keeper.unready_since = time.monotonic()
                 keeper.thread = threading.Thread(
                     target=self._keep, args=(keeper,), name=f"spark-task-{number}", daemon=True
                 )
@@ -330,6 +366,7 @@ class StayingTasks(EventTasks):
             with self._changed:
                 keeper.error = error
                 keeper.ended_jobs += 1
+                keeper.unready_since = time.monotonic()
                 # The last task that cannot work stays, so that its error is told.
                 told = keeper.link if keeper.link and keeper.link.facts.error else None
                 ended = [link for link in self._idle if self._has_ended(link) and link is not told]
@@ -346,6 +383,23 @@ class StayingTasks(EventTasks):
                 assignment, pause = self._last_of_assignment, _SHORTEST_PAUSE
             self._closing.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _unready(self) -> dict[str, bool]:
+        """Returns the job groups whose task is not ready for events, and whether the task is late."""
+        now, found = time.monotonic(), {}
+        with self._changed:
+            for one in self._keepers.values():
+                if one.runs and one.unready_since < now:
+                    limit = READY_SECONDS if one.ended_jobs else _FIRST_READY_SECONDS
+                    found[self._group_of(one.number)] = now - one.unready_since > limit
+        return found
+
+    def _give_up(self, reason: str) -> None:
+        """Lets all calls fail, and replaces no task any more."""
+        self._give_up_spark(reason)  # first, because who gets an error asks whether Spark lives
+        with self._changed:
+            self._dead = reason
+            self._changed.notify_all()
 
     def _job(self, number: int, call: Callable[..., object]) -> PipelineError | None:
         """Runs the job of one task to its end. Returns the reason of a failure."""
@@ -398,5 +452,7 @@ class _Keeper:
         self.link: TaskLink | None = None
         """The connection to the present task. While no task is connected, that to the last one."""
         self.ended_jobs = 0
+        self.unready_since = math.inf
+        """Since when no task is ready for events, in monotonic seconds. Infinite = a task is, or works."""
         self.error: PipelineError | None = None
         """Why the last job has ended. None = its task has ended by itself."""

@@ -149,9 +149,9 @@ class TaskListener:
         try:
             deliver_challenge(connection, self.secret)
             answer_challenge(connection, self.secret)
+            hello = orjson.loads(connection.recv_bytes())
             with socket.socket(fileno=os.dup(connection.fileno())) as same:
                 _limit_time(same, 0)
-            hello = orjson.loads(connection.recv_bytes())
         except (AuthenticationError, EOFError, OSError, ValueError) as error:
             connection.close()
             if not self._closing.is_set():

@@ -59,6 +59,7 @@ class InProcessPipeline:
     def __init__(self, deployment: str | Path, *, isolated: bool = True, parallelism: int = 1) -> None:
         self.tasks_stay = True
         self.ships = False
+        self.obstacle = ""
         self._deployment = os.path.abspath(deployment)
         self._isolated = isolated
         self._parallelism = parallelism

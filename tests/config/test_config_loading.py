@@ -287,7 +287,7 @@ def test_secrets_are_masked_wherever_they_came_from(deployment: Sample) -> None:
     deployment.replace(
         A,
         "local[*]",
-        "local[*]\n  conf:\n    spark.ssl.keyPassword: ${PW}\n    spark.authenticate.secret: written\n"
+        "spark://a:7077\n  conf:\n    spark.ssl.keyPassword: ${PW}\n    spark.authenticate.secret: written\n"
         "    spark.url: http://user:${PW}@host/\n    spark.hadoop.fs.azure.account.key.a: written\n"
         "    spark.executor.extraJavaOptions: -Da=b -Djavax.net.ssl.keyStorePassword=written -Dc=d",
     )

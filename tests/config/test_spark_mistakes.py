@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from connector.service.assembly import spark_section
 from connector.spark.settings import known_settings, misspelt_setting
 from tests.config.mistakes import A, Mistake, case
 from tests.tables import rows, texts
@@ -60,6 +61,11 @@ MISTAKES = [
             ("sparc.executor.cores", "spark.executor.cores"),
         )
     ),
+    # what the adapter sets itself in a local Spark
+    setting("spark.authenticate", '"false"', "could command a local Spark", mark="key"),
+    setting("spark.authenticate", "no", "true, or nothing", mark="key"),
+    setting("spark.authenticate.secret", "hush", "it left out", mark="key"),
+    setting("spark.storage.blockManagerHeartbeatTimeoutMs", "5s", "a machine that sleeps", mark="key"),
     # values that Spark cannot read, or with which it does not start
     setting("spark.driver.memory", "2gb5", "'2gb5', expected a size such as"),
     setting("spark.executor.heartbeatInterval", '"5 s"', "a duration"),
@@ -108,6 +114,14 @@ def test_what_spark_refuses_is_found_where_it_stands(deployment: Sample, mistake
 def test_a_master_that_run_takes_is_no_mistake(deployment: Sample, master: str) -> None:
     deployment.replace(A, MASTER, f'  master: "{master}"\n')
     assert deployment.check() == []
+
+
+@rows("master", ["yarn", "spark://host:7077", "k8s://host:6443"])
+def test_a_cluster_has_a_secret_of_its_own(deployment: Sample, master: str) -> None:
+    written = "spark.authenticate: false, spark.authenticate.secret: hush"
+    deployment.replace(A, MASTER, f'  master: "{master}"\n  conf: {{{written}}}\n')
+    assert deployment.check() == []
+    assert spark_section(deployment.load()).conf["spark.authenticate"] == "false"
 
 
 @rows("settings", [*([one] for one in texts(UNKNOWN + READ)), texts(STARTS)])

@@ -139,6 +139,9 @@ def obey(who, bo, event):
             os.kill(os.getpid(), signal.SIGKILL)
         elif kind == "hang":
             threading.Event().wait()
+        elif kind == "closes":  # all files of its process, as a program does that becomes a daemon
+            os.closerange(3, 1000)
+            threading.Event().wait()
         elif what == "wait-for":
             open(os.path.join(HERE, "waiting"), "w").close()
             while not os.path.exists(os.path.join(HERE, rest)):

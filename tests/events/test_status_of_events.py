@@ -146,10 +146,10 @@ def test_notes_are_a_second_apart_but_for_the_last(monkeypatch: pytest.MonkeyPat
     published: list[Mapping[str, Any]] = []
     clock = SimpleNamespace(monotonic=lambda: now, time=lambda: now)
     monkeypatch.setattr(instance_notes, "time", clock)
-    notes = InstanceNotes(published.append, Activity(), list, lambda: 0, list)
+    notes = InstanceNotes(published.append, Activity(), list, lambda: 0, list, str)
     found = []
-    for now, at_end in ((100.0, False), (100.9, False), (101.0, False), (101.5, True)):  # noqa: B007
-        notes.look(is_good=True, at_end=at_end)
+    for now, at_once in ((100.0, False), (100.9, False), (101.0, False), (101.5, True)):  # noqa: B007
+        notes.look(is_good=True, at_once=at_once)
         found.append(len(published))
     assert found == [1, 1, 2, 3]
     assert [one["last_good_poll"] for one in published] == [100.0, 101.0, 101.5]

@@ -67,6 +67,34 @@ def test_where_nothing_may_run_twice_it_stays_in_doubt(bench: Bench) -> None:
     assert deployment.ids("archive") == ["ID:a", "ID:c", "ID:e"]
 
 
+def test_a_process_that_closes_all_files_and_never_returns_is_ended_by_its_timeout(bench: Bench) -> None:
+    one = {"object": "*", "process": "processes:a", "name": "a", "timeout": "1s"}
+    deployment = bench.deploy(subscriptions=[one], max_attempts=1)
+    deployment.drop_customers(a="", b="a: closes", c="")
+    found = deployment.outcomes(isolated=True)
+    assert [found[f"ID:{name}"][0] for name in "abc"] == ["published", "failed", "published"]
+    assert "did not return from a in time" in found["ID:b"][1]
+
+
+def test_a_cancelled_batch_waits_some_seconds_for_a_task_that_stays(bench: Bench) -> None:
+    """Such a task may be on another machine, or its process cannot be ended."""
+    deployment = bench.deploy(stop_timeout="1h")
+    deployment.drop_customers(x="")
+    waits: list[float] = []
+    with deployment.running() as adapter, pytest.MonkeyPatch.context() as patch:
+        inbound = adapter._connection.inbound
+        assert inbound is not None
+
+        def run(*_: Any) -> list[bytes]:
+            adapter.abort()
+            raise PipelineError("cancelled")
+
+        patch.setattr(adapter.pipeline, "run", run)
+        patch.setattr(inbound._journals, "wait", lambda seconds, _: waits.append(seconds))
+        assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    assert waits == [5.0]
+
+
 @rows("in_progress", [None, "queue://busy"])
 def test_an_event_given_back_after_a_crash_stops_the_rest_and_counts(
     bench: Bench, in_progress: str | None

@@ -38,7 +38,7 @@ def make(request: pytest.FixtureRequest, local: SparkPipeline) -> Iterator[Make]
     def make() -> EventTasks:
         group = f"test {request.node.name} {len(made)}"
         if request.param is StayingTasks:
-            made.append(StayingTasks(context, 1, group, "test", place, explained, lambda: local.alive))
+            made.append(StayingTasks(context, 1, group, "test", place, explained, lambda: local.alive, print))
         else:
             made.append(BatchJobs(context, group, "test", place, "", explained))
         return made[-1]

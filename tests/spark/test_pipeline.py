@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import socket
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -12,9 +15,9 @@ import pytest
 
 from connector.errors import PipelineError
 from connector.spark.fast_start import FastStart
-from connector.spark.launcher import _OWN_PROPERTIES
+from connector.spark.launcher import _OWN_LOCAL_PROPERTIES, _OWN_PROPERTIES
 from connector.spark.pipeline import SparkPipeline
-from connector.spark.settings import OWNED_SETTINGS
+from connector.spark.settings import OWNED_LOCAL_SETTINGS, OWNED_SETTINGS
 from tests import forked_command
 from tests.forked_command import PipedProcess
 from tests.spark.conftest import Settings, deployment
@@ -70,7 +73,15 @@ def test_the_process_of_the_adapter_is_left_as_it_was(local: SparkPipeline) -> N
 
 
 @pytest.mark.parametrize(
-    "setting", ["spark.executor.allowSparkContext", "spark.speculation.quantile", "spark.master"]
+    "setting",
+    [
+        "spark.executor.allowSparkContext",
+        "spark.speculation.quantile",
+        "spark.master",
+        "spark.authenticate",
+        "spark.authenticate.secret",
+        "spark.storage.blockManagerHeartbeatTimeoutMs",
+    ],
 )
 def test_a_setting_that_the_event_job_owns_is_refused_with_the_reason(setting: str, tmp_path: Path) -> None:
     pipeline = SparkPipeline(Settings(conf={setting: "4"}), tmp_path, "test")
@@ -106,6 +117,38 @@ def test_what_a_launch_cannot_do_is_an_error_at_the_start(setting: dict[str, str
 
 def test_every_setting_that_the_pipeline_fixes_is_listed_as_owned() -> None:
     assert set(_OWN_PROPERTIES) <= set(OWNED_SETTINGS)
+    assert set(_OWN_LOCAL_PROPERTIES) == set(OWNED_LOCAL_SETTINGS)
+
+
+def ports_of(pid: int) -> list[int]:
+    """The TCP ports on which a process listens."""
+    mine = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+    lines = [Path(f"/proc/net/{kind}").read_text().splitlines()[1:] for kind in ("tcp", "tcp6")]
+    sockets = [line.split() for line in itertools.chain(*lines)]
+    listening = [one for one in sockets if one[3] == "0A" and f"socket:[{one[9]}]" in mine]
+    return [int(one[1].rpartition(":")[2], 16) for one in listening]
+
+
+def answer_of(port: int) -> bytes:
+    """What a port answers to a call of Spark's protocol from somebody without a secret."""
+    call = struct.pack(">bqi", 3, 1, 4) + b"\xac\xed\x00\x05"  # a request, whose body begins as a Java object
+    with socket.create_connection(("127.0.0.1", port), 30) as caller:
+        caller.sendall(struct.pack(">q", len(call) + 8) + call + b"\n")  # py4j reads a line
+        return caller.recv(1000)
+
+
+def test_no_port_of_a_local_spark_reads_what_comes_without_the_secret(local: SparkPipeline) -> None:
+    """One port takes commands of py4j, which has a secret of its own. The others know Spark's protocol."""
+    found = {port: answer_of(port) for port in ports_of(java_of(local))}
+    of_spark = [answer for answer in found.values() if not answer.startswith(b"!")]
+    assert len(of_spark) >= 2
+    assert all(b"Expected SaslMessage" in answer for answer in of_spark), found
+
+
+def test_the_heartbeats_of_a_local_spark_may_stay_away_for_years(local: SparkPipeline) -> None:
+    spark = local._context._jsc.sc()
+    timeout = spark.conf().getTimeAsMs("spark.storage.blockManagerHeartbeatTimeoutMs")
+    assert timeout > 365 * 24 * 3_600_000
 
 
 @pytest.mark.process

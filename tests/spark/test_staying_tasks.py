@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connector.errors import PipelineError
+from connector.spark import task_links
 from connector.spark.pipeline import SparkPipeline
 from connector.spark.staying_tasks import StayingTasks
 from tests.waiting import is_running, wait_for
@@ -37,7 +38,7 @@ def make(request: pytest.FixtureRequest, local: SparkPipeline) -> Iterator[Make]
 
     def make(count: int = 1) -> StayingTasks:
         group = f"test {request.node.name} {len(made)}"
-        made.append(StayingTasks(context, count, group, "test", place, explained, lambda: local.alive))
+        made.append(StayingTasks(context, count, group, "test", place, explained, lambda: local.alive, print))
         return made[-1]
 
     yield make
@@ -134,6 +135,20 @@ def test_a_stranger_with_another_secret_is_refused_and_told(
     assert pid_of(tasks)
 
 
+def test_a_task_that_proves_the_secret_and_says_no_more_is_refused_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(task_links, "_HANDSHAKE_SECONDS", 1)
+    listener = task_links.TaskListener(lambda *_: None)
+    try:
+        with Client(listener.address, "AF_UNIX", authkey=listener.secret) as silent:
+            assert silent.poll(60), "the end of the connection"
+        wait_for(lambda: "a connection to the tasks was refused" in caplog.messages)
+    finally:
+        listener.close()
+        listener.remove()
+
+
 @given(garbage=st.lists(st.binary(max_size=40), max_size=3))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_garbage_at_the_socket_is_refused(local: SparkPipeline, garbage: list[bytes]) -> None:
@@ -211,6 +226,7 @@ def test_files_and_threads_stay_flat_over_thousands_of_assignments(make: Make) -
         (worker,) = tasks.run("functions:count", b"", [b""], "x")
         return [len(os.listdir("/proc/self/fd")), *map(int, worker.split())]
 
+    tasks._spark_watch.close()  # its first look opens a connection to Java
     tasks.run(ECHO, b"", [b""] * 70, "x")  # all threads of the driver
     some(100)
     before, threads = counts(), threading.active_count()

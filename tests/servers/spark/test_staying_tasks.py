@@ -154,6 +154,37 @@ def _going_on(run: Run) -> Iterator[None]:
         thread.join()
 
 
+def test_a_stop_ends_in_time_while_java_stands_still_and_a_second_signal_at_once(deploy: Deploy) -> None:
+    """The only worker is gone, no other can be started, and an event waits for one."""
+    deployment = deploy(
+        inputs=("a",), connector={"stop_timeout": "1s"}, spark={"master": "local[1]"}, java=True
+    )
+    ids: list[str] = []
+    status = []
+    for signals in (1, 2):
+        run = deployment.start()
+        ids += deployment.fill("a", [""])
+        deployment.await_archived(ids)
+        java, runner = run.java(), deployment.deliveries()[-1].pid
+        assert java is not None
+        run.signal_one(java, signal.SIGSTOP)
+        run.signal_parent_of(runner)
+        waiting = deployment.fill("a", [""])
+        wait_for(lambda: not os.listdir(deployment.folder("a")), what="claimed")
+        for _ in range(signals):
+            run.signal_driver(signal.SIGTERM)
+            run.await_text("stopping")
+        status.append(run.wait(60))
+        if is_running(java):
+            os.kill(java, signal.SIGCONT)
+        run.await_gone()
+        ids += waiting
+    assert status == [0, 128 + signal.SIGTERM]
+    deployment.java = False
+    deployment.drain()
+    assert_settled_once(deployment, ids, kills=2)
+
+
 OWN_SPARK = """
 import json, pathlib, threading
 from connector import Adapter

@@ -1,0 +1,114 @@
+"""A stop has an end, whatever it waits for: work in flight, loads, looks, and the call of a first signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from connector.cli import run
+from connector.errors import ProviderError
+from connector.service import loader as loader_of_service
+from connector.service import loads as loads_of_service
+from connector.service import looks as looks_of_service
+from connector.service.loader import Loader
+from connector.service.loads import Loads
+from connector.service.looks import Looks
+from connector.service.stopping import StopRequest
+from tests.tables import rows
+from tests.waiting import beside, wait_for
+
+
+@pytest.fixture
+def never() -> Iterator[threading.Event]:
+    """An event for which something waits until the end of the test."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@rows("timeout", [0.0, 0.01])
+def test_work_is_aborted_again_and_again_until_it_has_ended(timeout: float) -> None:
+    """Work that begins at the moment of an abort does not notice it. An abort may fail, too."""
+    aborts: list[int] = []
+
+    def abort() -> None:
+        aborts.append(len(aborts))
+        raise ProviderError("the provider is away")
+
+    stop = StopRequest(timeout, abort)
+    with ExitStack() as ending, pytest.MonkeyPatch.context() as patch:
+        ending.callback(stop.cancel_timer)
+        patch.setattr("connector.service.stopping._AGAIN_SECONDS", 0.01)
+        stop.make()
+        stop.start_timer()
+        wait_for(lambda: len(aborts) > 2)
+    wait_for(lambda: not [one for one in threading.enumerate() if one.name == "connector-stop"])
+
+
+def test_work_that_ends_in_time_is_not_aborted() -> None:
+    aborts: list[int] = []
+    stop = StopRequest(3600.0, lambda: aborts.append(1))
+    stop.start_timer()
+    stop.start_timer()
+    stop.cancel_timer()
+    wait_for(lambda: not [one for one in threading.enumerate() if one.name == "connector-stop"])
+    assert not aborts
+
+
+def test_loads_that_hang_share_the_time_of_a_stop(
+    never: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hang in the provider, and Java does not answer to the cancel."""
+    monkeypatch.setattr(loads_of_service, "_CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr(loader_of_service, "LotLoad", lambda *_: SimpleNamespace(cancel=lambda: never.wait()))
+    load: Any = SimpleNamespace(subscription="lake")
+    provider: Any = SimpleNamespace(connect=lambda: never.wait())
+    loads = Loads.__new__(Loads)
+    loads._loaders = [Loader(load, provider, provider, lambda: False) for _ in range(8)]
+    for loader in loads._loaders:
+        loader.start()
+    beside(loads.stop, 0.1).result(60)
+
+
+def test_a_look_that_hangs_is_an_error_and_its_result_comes_later(
+    never: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looks_of_service, "_PATIENCE", 0.05)
+    looks = Looks()
+    for _ in range(2):
+        with pytest.raises(ProviderError, match="has not answered for"):
+            looks.get("queues", lambda: never.wait() and 7)
+    never.set()
+    assert wait_for(lambda: _found(looks)) == 7
+
+
+def _found(looks: Looks) -> Any:
+    try:
+        return looks.get("queues", lambda: 0)
+    except ProviderError:
+        return None
+
+
+class Ended(Exception):
+    """Stands for the end of the process."""
+
+
+def test_a_second_signal_ends_the_process_although_the_first_one_hangs(
+    never: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[int] = []
+    monkeypatch.setattr(os, "_exit", ends.append)
+    stopped = threading.Event()
+    beside(run._take_signal, signal.SIGTERM, stopped, lambda _: never.wait()).result(60)
+    assert (stopped.is_set(), ends) == (True, [])
+    run._take_signal(signal.SIGHUP, stopped, lambda _: None)
+    assert not ends
+    run._take_signal(signal.SIGINT, stopped, lambda _: None)
+    assert ends == [128 + signal.SIGINT]
