@@ -1,11 +1,10 @@
 """A Spark that runs no tasks any more, although its Java lives: who waits for it is told, and is let go.
 
-All but the last tests have a stand-in for Spark, because the real one can be dead in a few ways only.
+The tests have a stand-in for Spark, because the real one (tests/servers/spark) can be dead in few ways only.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -24,12 +23,10 @@ from connector.spark.dead_spark import why_dead
 from connector.spark.event_tasks import EventTasks
 from connector.spark.pipeline import SparkPipeline
 from connector.spark.staying_tasks import StayingTasks
-from tests.forked_command import PipedProcess
 from tests.spark.conftest import Settings
 from tests.tables import rows
 from tests.waiting import beside, wait_for
 
-ROOT = Path(__file__).parents[2]
 GROUP = "mine"
 
 
@@ -236,97 +233,3 @@ def test_a_cancel_leaves_a_java_that_answers_alone(make: Make, tmp_path: Path) -
     running._tasks = make(StayingTasks, spark, 3600.0)
     running.cancel()
     assert not spark.killed.is_set()
-
-
-METAOBJECTS = "{business_object: Order, verbs: [Create], attributes: {Id: {type: String, key: true}}}"
-
-ADAPTER = """
-provider: {type: dropbox, root: ./data, create: true, durability: none}
-connector:
-  ApplicationName: shop
-  instance: one
-  InputDestination: queue://in
-  ArchiveDestination: queue://archive
-  DataHandlerMimeType: application/json
-  PollFrequency: 100
-  stop_timeout: 1s
-subscriptions: [{object: Order, name: store, process: "processes:store"}]
-metaobjects: ./metaobjects
-spark: {master: "local[1]"}
-"""
-
-PROCESSES = """
-import os, pathlib
-def store(order, event):
-    pathlib.Path(__file__).with_name("pid." + order["Id"]).write_text(str(os.getppid()))
-"""
-
-PROGRAM = """
-import json, os, signal, sys, threading
-from pathlib import Path
-from connector.service.adapter import Adapter
-from connector.service.loop import Service
-from connector.service.observer import Observer
-from connector.service.status_document import StatusReader
-from connector.spark import dead_spark, staying_tasks
-from tests.waiting import wait_for
-
-dead_spark.LOOK_SECONDS = staying_tasks.LOOK_SECONDS = 0.3
-staying_tasks._STOP_SECONDS = 0.5
-adapter = Adapter.from_file("adapter.yaml")
-observer = Observer(adapter)
-reader = StatusReader(adapter.configuration, observer._provider)
-
-def send(name):
-    path = Path("data/in/incoming")
-    body = json.dumps({"BusinessObject": "Order", "Verb": "Create", "Id": name})
-    (path / "working" / name).write_text(body)
-    (path / "working" / name).rename(path / "target" / name)
-
-def worker_of(name):
-    return int(wait_for(lambda: (path := Path("pid." + name)).exists() and path.read_text(), what=name))
-
-def end_executor(worker):
-    # as Spark itself does when it has not heard from its executor, and nothing runs then any more
-    adapter._connection.pipeline._spark.context._jsc.sc().schedulerBackend().stop()
-    os.kill(worker, signal.SIGKILL)
-
-adapter.start()
-service = Service(adapter)
-thread = threading.Thread(target=service.run)
-thread.start()
-send("a")
-end_executor(worker_of("a"))
-ready = wait_for(observer.not_ready, what="not ready")
-reasons = wait_for(lambda: reader.read()["reasons"], what="not well")
-send("b")
-worker = worker_of("b")
-wait_for(lambda: not observer.not_ready() and not reader.read()["reasons"], what="ready and well again")
-print(json.dumps([ready, reasons]), flush=True)
-adapter._connection.pipeline._tasks._spark_watch.close()  # nobody notices now
-end_executor(worker)
-send("c")
-wait_for(lambda: adapter.in_progress, what="claimed")
-service.stop()
-thread.join()
-adapter.stop()
-print(json.dumps([path.name for path in Path("data/in/incoming/target").iterdir()]))
-"""
-
-
-@pytest.mark.process
-def test_an_adapter_goes_on_in_a_new_spark_when_its_executor_has_ended_and_stops_with_a_dead_one(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "adapter.yaml").write_text(ADAPTER)
-    (tmp_path / "processes.py").write_text(PROCESSES)
-    (tmp_path / "metaobjects").mkdir()
-    (tmp_path / "metaobjects" / "o.yaml").write_text(METAOBJECTS)
-    with PipedProcess(cwd=tmp_path, script=PROGRAM) as process:
-        output, errors = process.communicate(timeout=240)
-        assert process.returncode == 0, errors
-    (ready, reasons), left = map(json.loads, output.splitlines())
-    assert "Spark" in ready
-    assert any(reason.startswith("one: ") and "Spark" in reason for reason in reasons)
-    assert left == ["c"]
-    assert sorted(path.name for path in tmp_path.glob("pid.*")) == ["pid.a", "pid.b"]
