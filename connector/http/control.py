@@ -104,7 +104,7 @@ class Control:
         return answer
 
     async def _answer(self, action: Action, request: Request) -> Response:
-        caller = self._tokens.identify(request.headers)
+        caller = self._tokens.identify(request)
         try:
             self._tokens.demand(caller, action.role)
             body = await _body(request) if action.method != "GET" else {}

@@ -41,6 +41,9 @@ _REFUSAL_SECONDS: Final = 1.0
 _FINISH_SECONDS: Final = 2.0
 """Seconds that writing the last answers may take."""
 
+_UNSENT_BYTES: Final = 128 << 10
+"""Bytes of a connection that the system takes before they are sent."""
+
 
 class ListenError(ConnectorError):
     """The server cannot listen at the configured address. The text gives the reason and the remedy."""
@@ -149,18 +152,22 @@ class Server:
         description = describe_requests(
             self._definitions, tokens.needed, milliseconds(settings.max_timeout), self._use_defaults
         )
-        more = []
+        more, closes = [], [calls.close]
         if self._observer is not None:
+            health = HealthPages(self._observer, tokens)
+            closes.append(health.close)
             more = [
-                *HealthPages(self._observer, tokens).routes(),
+                *health.routes(),
                 *Control(self._observer, tokens, ACTIONS).routes(),
             ]
             if settings.console:
                 from connector.http.console.pages import Console  # which other adapters need not load
 
-                more += Console(self._observer, tokens, calls, description).routes()
+                more += Console(settings, self._observer, tokens, calls, description).routes()
         application = make_application(settings, calls, description, more)
-        connections = connection_class(most_connections(settings.max_requests), self._limits.head_seconds)
+        connections = connection_class(
+            most_connections(settings.max_requests), self._limits.head_seconds, self._limits.write_seconds
+        )
         config = uvicorn.Config(
             with_connections(application),
             http=connections,
@@ -181,7 +188,8 @@ class Server:
             await self._server.serve([listening])
         finally:
             connections.close_all()
-            calls.close()
+            for close in closes:
+                close()
 
 
 def _listen(address: Address) -> socket.socket:
@@ -196,6 +204,8 @@ def _listen(address: Address) -> socket.socket:
         ) from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What a client has not read waits in this process, where it is seen, and not in the system.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         listening.bind(place)
         listening.listen(2048)
     except OSError as error:

@@ -143,7 +143,7 @@ def test_the_pattern_of_dates_takes_what_the_type_takes(text: str) -> None:
 def test_it_says_which_answers_there_are_and_who_may_call() -> None:
     operation = DOCUMENT["paths"]["/requests/Customer/Create"]["post"]
     assert operation["security"] == [{"token": []}]
-    expected = "200 400 401 403 404 405 408 409 413 415 421 422 500 502 503 504"
+    expected = "200 400 401 403 404 405 408 409 413 415 421 422 429 500 502 503 504"
     assert list(operation["responses"]) == expected.split()
     without = describe_requests(DEFINITIONS, False)
     assert "securitySchemes" not in without["components"]
