@@ -101,7 +101,10 @@ def _send(call: ControlCall) -> Any:
     body = _Body(call.body, ("destination", "type", "body"))
     message = Message(body.text("body").encode(), "T", type=body.text("type") or None)
     with contextlib.closing(make_provider(call.configuration).connect()) as connection:
-        (sent,) = connection.send(parse_destination(body.text("destination")), [message])
+        try:
+            (sent,) = connection.send(parse_destination(body.text("destination")), [message])
+        except ValueError as error:
+            raise BadCall(str(error)) from None
     return {"id": sent}
 
 

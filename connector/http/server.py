@@ -14,7 +14,7 @@ from typing import Final
 import uvicorn
 
 from connector.businessobjects.definition import Definitions
-from connector.config.http_model import Address, Http
+from connector.config.http_model import SHORT, Address, Http
 from connector.errors import ConnectorError
 from connector.http.actions import ACTIONS
 from connector.http.application import make_application
@@ -97,6 +97,10 @@ class Server:
         listening = _listen(self._settings.listen)
         self._address = Address(self._settings.listen.host, listening.getsockname()[1])
         _divert_log()
+        for number, entry in enumerate(self._settings.tokens, 1):
+            if len(entry.token) < SHORT:
+                fields = {"token": entry.name or f"token {number}", "characters": len(entry.token)}
+                _log.warning("a token can be guessed", extra=fields)
         self._thread = threading.Thread(
             target=self._run, args=(listening,), name="connector-http", daemon=True
         )

@@ -20,7 +20,7 @@ from connector.http.problems import HttpProblem
 from connector.http.throttled_log import ThrottledLog
 
 _CHALLENGE = 'Bearer realm="connector"'
-_FREE: Final = 10
+_FREE: Final = 20
 """Wrong tokens of a client before it has to wait."""
 _DOUBLINGS: Final = 6
 """Times that the wait of a second doubles, at most."""

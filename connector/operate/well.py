@@ -23,9 +23,9 @@ class InstanceFacts:
         runs: whether a process holds the name now.
         published, failed: events of the last 5 minutes.
         last_failure: the reason of the last failed event. Empty = there is none.
-        last_kind: of that reason, and the line of code. Empty = unknown.
         workers_died: worker processes of the last 5 minutes.
         idle: seconds since the last good poll, beyond the usual pause. None = no poll is due.
+        last_kind: of the reason of the last failed event, and the line of code. Empty = unknown.
     """
 
     name: str
@@ -33,9 +33,9 @@ class InstanceFacts:
     published: int = 0
     failed: int = 0
     last_failure: str = ""
-    last_kind: str = ""
     workers_died: int = 0
     idle: float | None = None
+    last_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,9 @@ class StatusReader:
                     counts.published,
                     counts.failed,
                     last.get("reason", ""),
-                    " at ".join(filter(None, (last.get("kind"), last.get("place")))),
                     counts.workers_died,
                     self._idle(note.note, now) if note.runs else None,
+                    last_kind=" at ".join(filter(None, (last.get("kind"), last.get("place")))),
                 )
                 for note, counts in zip(found.notes, recents, strict=True)
                 for last in (note.note.get("last_failure") or {},)

@@ -216,6 +216,8 @@ def _explain(observer: Observer, what: str, **options: str) -> View:
     """
     settings = observer.configuration
     words = [f"--{name}={value}" for name, value in {**options, "config": str(settings.file)}.items()]
+    if any("\0" in one for one in (what, *words)):
+        raise BadQuestion("found the character U+0000, which no id, type or destination has")
     try:
         done = subprocess.run(
             (sys.executable, "-m", "connector.cli", "explain", "--json", *words, "--", what),
