@@ -14,7 +14,6 @@ from starlette.routing import Route
 
 from connector.config.http_model import OPERATE, READ, REQUEST
 from connector.http import application, tokens
-from connector.http.console import views
 from tests.http import shop
 from tests.http.shop import BOSS, TOKENS, World, named, send, service, with_archive
 from tests.waiting import wait_for
@@ -91,7 +90,7 @@ def everything(directory: Path) -> Iterator[Everything]:
 
     def record(routes: list[Route], **more: Any) -> Starlette:
         found.extend(routes)
-        return Starlette(routes, **more)
+        return Starlette(routes=routes, **more)
 
     def run(words: Sequence[str], **_: object) -> CompletedProcess[bytes]:
         if any("\0" in one for one in words):
@@ -101,7 +100,9 @@ def everything(directory: Path) -> Iterator[Everything]:
     boss = named(BOSS, "eva", READ, OPERATE, REQUEST)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(application, "Starlette", record)
-        patch.setattr(views.subprocess, "run", run)  # a process for each call takes a second
+        patch.setattr(
+            "connector.http.console.views.subprocess.run", run
+        )  # a process for each call takes a second
         patch.setattr(tokens, "_FREE", 1 << 30)
         patch.setattr(shop, "PROCESSES", shop.PROCESSES.replace("'secret-7'\"", "\" + order['Id']"))
         made = service(directory, with_archive(), tokens=(*TOKENS, boss), console=True)

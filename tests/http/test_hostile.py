@@ -313,7 +313,8 @@ def test_whoever_asks_for_the_health_is_answered_beside_connections_that_are_sil
             assert b"\r\nconnection: close\r\n" in answer.lower()
         for path in (b"/docs", b"/control/status", b"/healthy"):
             assert call(server, path).startswith(b"HTTP/1.1 503 "), path
-        check_problem(*read_all(silent[0]).split(b"\r\n\r\n"), 503)
+        head, _, body = read_all(silent[0]).partition(b"\r\n\r\n")
+        check_problem(head, body, 503)
 
 
 def test_a_client_that_does_not_read_loses_its_connection() -> None:

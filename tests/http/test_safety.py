@@ -298,7 +298,7 @@ def test_who_names_many_wrong_tokens_has_to_wait(caplog: pytest.LogCaptureFixtur
     assert waits("x") == waits("two-0123456789abcdef") == 1.0, "a right guess is not told"
     assert waits("one-0123456789abcdef") == 0, "who was let in before is let in"
     assert waits("two-0123456789abcdef", "b") == 0, "another client"
-    found = []
+    found: list[float] = []
     for _ in range(9):
         now[0] += 60 if not found else found[-1]
         assert waits("x") == 0, "one more try"
@@ -383,7 +383,7 @@ def test_a_cookie_is_for_tls_where_a_proxy_ends_tls(
 
 @rows("cookie", ["é.é", "0.99999999999.x.é", ".", "..", "a.b.c.d", "0.1e5.x." + "0" * 64, "\x80" * 3000])
 def test_a_forged_cookie_is_no_session(world: World, cookie: str) -> None:
-    headers = {"Cookie": f"{COOKIE}={cookie}".encode("latin-1")}
+    headers = {b"Cookie": f"{COOKIE}={cookie}".encode("latin-1")}
     with client(world.server, None) as http:
         for answer in (
             http.get("/console", headers=headers),
