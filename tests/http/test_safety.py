@@ -325,6 +325,12 @@ def test_a_client_with_wrong_tokens_is_told_to_wait_on_each_way(caplog: pytest.L
         assert WRONG not in caplog.text
 
 
+def test_the_log_warns_of_a_token_that_can_be_guessed(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(tokens=("short-token-15x", named("short", "ann", "read"), TOKEN)):
+        warned = [vars(one) for one in caplog.records if one.message == "a token can be guessed"]
+    assert [(one["token"], one["characters"]) for one in warned] == [("token 1", 15), ("ann", 5)]
+
+
 def test_a_sign_in_with_many_wrong_tokens_has_to_wait(tmp_path: Path) -> None:
     with service(tmp_path, tokens=TOKENS, console=True) as (_, _, server), client(server, None) as http:
         answers = [http.post("/console/sign-in", data={"token": WRONG}) for _ in range(21)]
