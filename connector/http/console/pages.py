@@ -246,14 +246,14 @@ class Console:
             there = _inside(form.get("next", ""))
             try:
                 cookie = self._sessions.open(form.get("token", "").strip(), client_of(request.client))
+                if cookie:
+                    response = _see_other(there)
+                    response.set_cookie(COOKIE, cookie, max_age=SECONDS, **self._cookie(request))
+                    return response
                 mistake = "This token is not one of this server's. The section http of adapter.yaml has them."
                 status = HTTPStatus.UNAUTHORIZED
             except HttpProblem as problem:
-                cookie, mistake, status = "", f"Not signed in: {problem.detail}.", problem.status
-            if cookie:
-                response = _see_other(there)
-                response.set_cookie(COOKIE, cookie, max_age=SECONDS, **self._cookie(request))
-                return response
+                mistake, status = f"Not signed in: {problem.detail}.", problem.status
         view = {"next": there, "mistake": mistake}
         return self._render(request, None, "sign-in.html", view, title="Sign in", status=status)
 
