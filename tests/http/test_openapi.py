@@ -226,7 +226,7 @@ def check_every_route(found: Everything, *people: Someone) -> None:
     assert len(operations) > 40
     for operation in operations:
 
-        @effort(max_examples=4, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
+        @effort(max_examples=3, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
         @given(operation.as_strategy(generation_mode=GenerationMode.POSITIVE))
         def check(case: schemathesis.Case[Any]) -> None:
             for who in people:
