@@ -146,7 +146,7 @@ def _health(document: Mapping[str, Any], now: float) -> Iterable[str]:
     """Yields whether the application is well, why not, and its recent counts."""
     yield f"{document['application']} is {'well' if document['well'] else 'not well'}"
     for reason in document["reasons"]:
-        yield f"  {printable(reason)}"
+        yield f"  {printable(reason.text)}"
     counts = f"{document['published_5m']:,} published, {document['failed_5m']:,} failed"
     died = document["workers_died_5m"]
     yield f"in 5 minutes: {counts}{f', dead workers: {died:,}' if died else ''}"

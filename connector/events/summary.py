@@ -132,7 +132,7 @@ class Summary:
             counts = self._destinations[destination] = EventCounts()
         counts.add(kind, number, discarded=discarded)
         reason_kind = outcome.reason_kind
-        self.activity.count_outcome(destination, kind, number, reason_kind, reason)
+        self.activity.count_outcome(destination, kind, number, reason_kind, reason, outcome.place)
         self._last = newest[-1][0]
         self._events.extend([(place, identity, destination, outcome) for place, identity in newest])
         if reason:

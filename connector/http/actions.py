@@ -12,7 +12,7 @@ from connector.errors import ConnectorError, SelectorError, UnknownDestination
 from connector.http.control import Action, ControlCall
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.selector import Selector, callers_selector
 from connector.messaging.state_store import StateStore
 from connector.operate.control import Target, await_reload, pause, reload_document, resume, targets_of
 from connector.operate.errors import error_groups
@@ -101,7 +101,10 @@ def _send(call: ControlCall) -> Any:
     body = _Body(call.body, ("destination", "type", "body"))
     message = Message(body.text("body").encode(), "T", type=body.text("type") or None)
     with contextlib.closing(make_provider(call.configuration).connect()) as connection:
-        (sent,) = connection.send(parse_destination(body.text("destination")), [message])
+        try:
+            (sent,) = connection.send(parse_destination(body.text("destination")), [message])
+        except ValueError as error:
+            raise BadCall(str(error)) from None
     return {"id": sent}
 
 
@@ -190,7 +193,7 @@ def _move_messages(
 def _selector(body: _Body) -> Selector | None:
     text = body.text("selector")
     try:
-        return compile_selector(text) if text else None
+        return callers_selector(text) if text else None
     except SelectorError as error:
         raise BadCall(f"selector: {error}") from None
 

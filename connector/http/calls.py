@@ -38,11 +38,13 @@ class ServerLimits:
     Args:
         head_seconds: that the head of a call may take to arrive.
         body_seconds: that the body of a call may take to arrive.
+        write_seconds: after which a client has to have read a part of an answer that waits.
         threads: that send requests. Sending may take a sync of the disk. No thread waits for a reply.
     """
 
     head_seconds: float = 10.0
     body_seconds: float = 30.0
+    write_seconds: float = 10.0
     threads: int = 32
 
 
@@ -120,7 +122,7 @@ class Calls:
             HttpProblem: the call made no request.
         """
         call = self._call(
-            self._tokens.check(request.headers, REQUEST),
+            self._tokens.check(request, REQUEST),
             self.name_of(request.path_params["object"], request.path_params["verb"]),
             request.query_params.multi_items(),
             request.headers.getlist(HEADER),

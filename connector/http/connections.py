@@ -1,22 +1,27 @@
-"""Connections with two limits that uvicorn does not have.
+"""Connections with limits that uvicorn does not have.
 
 uvicorn and h11 bound the size of a head, the time between two calls and the time for the last answers.
-uvicorn has no limit for the time of a head. Its ``limit_concurrency`` refuses calls and not connections,
-without a problem document and ``Retry-After``. So these two limits stand in front of uvicorn's protocol.
+uvicorn has no limit for the time of a head, and none for a client that does not read its answers. Its
+``limit_concurrency`` refuses calls and not connections, without a problem document and ``Retry-After``. So
+these limits stand in front of uvicorn's protocol. Whoever asks for the health has places that no other
+connection can take.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 import h11
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from connector.http.addresses import client_of
 from connector.http.answers import SECONDS_TO_RETRY
 from connector.http.guard import HEADERS
 from connector.http.problems import HttpProblem
@@ -30,6 +35,12 @@ HEAD_BYTES: Final = 64 << 10
 KEEP_ALIVE_SECONDS: Final = 15
 _SPARE: Final = 100
 """Connections beside those of requests: pages, and answers that refuse a call."""
+_OTHERS: Final = 50
+"""Connections that no single client can have, so that others are served."""
+_HEALTH_PLACES: Final = 8
+"""Connections beyond all limits, for one call of ``/health`` or ``/metrics`` each."""
+_LEAST: Final = 16 << 10
+"""Bytes that a client has to read in the time for writing, while an answer waits."""
 _RESERVED: Final = 400
 """Open files that are left to other parts of this process."""
 _TOO_MANY: Final = HttpProblem(
@@ -37,6 +48,8 @@ _TOO_MANY: Final = HttpProblem(
     "too many connections (http.max_requests); nothing was sent, so that it may be repeated",
     {"Retry-After": SECONDS_TO_RETRY},
 )
+
+_ABOUT_HEALTH: Final = ("/health/", "/metrics")
 
 
 def most_connections(max_requests: int) -> int:
@@ -62,14 +75,36 @@ class _Limits:
     Args:
         most: open connections.
         head_seconds: time for the head of a call.
+        write_seconds: time in which a client reads :data:`_LEAST` bytes of an answer.
         refused: counts the connections above the limit.
         open: open connections now.
+        clients: the number of open connections of each client.
+        health: connections above the limit, the oldest first.
     """
 
     most: int
     head_seconds: float
+    write_seconds: float
     refused: ThrottledLog
     open: set[_Connection] = field(default_factory=set)
+    clients: Counter[str] = field(default_factory=Counter)
+    health: dict[_Connection, None] = field(default_factory=dict)
+
+    def have_room(self, client: str) -> bool:
+        """Whether a client may open one more connection."""
+        return len(self.open) < self.most and self.clients[client] < self.most - _OTHERS
+
+    def add(self, connection: _Connection) -> None:
+        self.open.add(connection)
+        self.clients[connection.client] += 1
+
+    def remove(self, connection: _Connection) -> None:
+        self.health.pop(connection, None)
+        if connection in self.open:
+            self.open.remove(connection)
+            self.clients[connection.client] -= 1
+            if not self.clients[connection.client]:
+                del self.clients[connection.client]
 
 
 _CONNECTION: Final = "connector.connection"
@@ -84,21 +119,50 @@ class _Connection(asyncio.Protocol):
     def __init__(self, *, app_state: dict[str, Any], **arguments: Any) -> None:
         self._inner: asyncio.Protocol = H11Protocol(app_state={**app_state, _CONNECTION: self}, **arguments)
         self._transport: asyncio.Transport | None = None
+        self.client = ""
+        """Who has opened the connection."""
+        self.is_for_health = False
+        """Whether the connection is above the limit, and so takes one call about the health only."""
         self._calls = 0
         self._timer: asyncio.TimerHandle | None = None
+        self.given = 0
+        """Bytes of answers."""
+        self._read, self._has_waited = 0, False
+        """Bytes that the client had read, and whether more waited for it, at the last look."""
+        self._look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.limits.open.add(self)
-        if len(self.limits.open) > self.limits.most:
-            self.limits.refused.add()
-            self._inner = asyncio.Protocol()  # ignores what still comes
-            transport.write(_as_bytes(_TOO_MANY))
-            transport.close()
-            return
+        self.client = client_of(transport.get_extra_info("peername"))
         self._inner.connection_made(transport)
+        if self.limits.have_room(self.client):
+            self.limits.add(self)
+        elif not self._take_health_place():
+            self._refuse()
+            return
         self._start_timer()
+        self._look_at_reader()
+
+    def _take_health_place(self) -> bool:
+        """Takes a place for the health. Ends the oldest connection there that has not called."""
+        places = self.limits.health
+        if len(places) >= _HEALTH_PLACES:
+            silent = next((one for one in places if one._calls == 0), None)
+            if silent is None:
+                return False
+            silent._refuse()
+        self.is_for_health = True
+        places[self] = None
+        return True
+
+    def _refuse(self) -> None:
+        self.limits.remove(self)
+        self.limits.refused.add()
+        assert self._transport is not None
+        if not self._transport.is_closing():
+            self._transport.write(_as_bytes(_TOO_MANY))
+            self._transport.close()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -118,7 +182,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        self.limits.open.discard(self)
+        if self._look is not None:
+            self._look.cancel()
+        self.limits.remove(self)
         self._inner.connection_lost(exc)
 
     def start_call(self) -> None:
@@ -141,6 +207,18 @@ class _Connection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
 
+    def _look_at_reader(self) -> None:
+        """Ends the connection if its client has read too little of what has waited since the last look."""
+        assert self._transport is not None
+        waiting = self._transport.get_write_buffer_size()
+        read = self.given - waiting
+        if waiting and self._has_waited and read - self._read < _LEAST:
+            self._transport.abort()
+            return
+        self._read, self._has_waited = read, waiting > 0
+        loop = asyncio.get_running_loop()
+        self._look = loop.call_later(self.limits.write_seconds, self._look_at_reader)
+
     def _close(self) -> None:
         assert self._transport is not None
         self._transport.close()
@@ -148,7 +226,7 @@ class _Connection(asyncio.Protocol):
     @classmethod
     def close_all(cls) -> None:
         """Closes what is still open. uvicorn forgets a connection that comes while it stops."""
-        for connection in list(cls.limits.open):
+        for connection in [*cls.limits.open, *cls.limits.health]:
             connection._close()
 
 
@@ -160,15 +238,17 @@ def _as_bytes(problem: HttpProblem) -> bytes:
     return "\r\n".join(lines).encode() + bytes(response.body)
 
 
-def connection_class(most: int, head_seconds: float) -> type[_Connection]:
+def connection_class(most: int, head_seconds: float, write_seconds: float) -> type[_Connection]:
     """Returns a class of connections with limits, for an application in :func:`with_connections`.
 
     Args:
         most: open connections.
         head_seconds: time for the head of a call to arrive.
+        write_seconds: time in which a client reads a part of an answer that waits.
     """
     refused = ThrottledLog("connections are refused", {"open": most})
-    return type("LimitedConnection", (_Connection,), {"limits": _Limits(most, head_seconds, refused)})
+    limits = _Limits(most, head_seconds, write_seconds, refused)
+    return type("LimitedConnection", (_Connection,), {"limits": limits})
 
 
 def with_connections(application: ASGIApp) -> ASGIApp:
@@ -177,9 +257,26 @@ def with_connections(application: ASGIApp) -> ASGIApp:
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         connection: _Connection = scope["state"][_CONNECTION]
         connection.start_call()
+
+        async def send_counted(message: Message) -> None:
+            connection.given += len(message.get("body", b""))
+            await send(message)
+
+        called = application
+        if connection.is_for_health:
+            scope["headers"].append((b"connection", b"close"))  # uvicorn closes after the answer
+            if not scope["path"].startswith(_ABOUT_HEALTH):
+                connection.limits.refused.add()
+                called = _refusal()
         try:
-            await application(scope, receive, send)
+            await called(scope, receive, send_counted)
         finally:
             connection.end_call()
 
     return call
+
+
+def _refusal() -> Response:
+    response = _TOO_MANY.response()
+    response.headers.update(HEADERS)
+    return response

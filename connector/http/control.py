@@ -6,6 +6,8 @@ of its token and its result.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connector.config.http_model import OPERATE
+from connector.config.http_model import OPERATE, READ
 from connector.config.loading import Configuration
 from connector.errors import ConfigurationError, ConnectorError, ProviderError
 from connector.http.bodies import check_media_type, parse, read_body
@@ -30,6 +32,8 @@ _log = logging.getLogger("connector.http")
 
 _MOST_BYTES: Final = 1 << 20
 _BODY_SECONDS: Final = 30.0
+_MOST_LOOKS: Final = 4
+"""Calls of role ``read`` that look at the provider at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class Control:
         self._observer = observer
         self._tokens = tokens
         self._actions = actions
+        self._looks = asyncio.Semaphore(_MOST_LOOKS)
 
     def routes(self) -> list[Route]:
         """Returns a route for each path, with all its methods."""
@@ -104,14 +109,15 @@ class Control:
         return answer
 
     async def _answer(self, action: Action, request: Request) -> Response:
-        caller = self._tokens.identify(request.headers)
+        caller = self._tokens.identify(request)
         try:
             self._tokens.demand(caller, action.role)
             body = await _body(request) if action.method != "GET" else {}
             call = ControlCall(
                 caller.name, request.path_params, dict(request.query_params), body, self._observer
             )
-            document = await run_in_threadpool(do, action, call)
+            async with self._looks if action.role == READ else contextlib.nullcontext():
+                document = await run_in_threadpool(do, action, call)
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # the client has gone
         except HttpProblem as problem:

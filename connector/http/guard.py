@@ -34,7 +34,8 @@ HEADERS: Final = {
 }
 """Headers of every answer. Browsers and proxies keep nothing, and a page loads nothing from other servers."""
 
-
+_FIRST_PAGES: Final = ("/", "/docs", "/console", "/console/sign-in")
+"""Where a link on a page of another site may lead."""
 _ABSOLUTE: Final = re.compile(rb"https?://([^/]*)(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -49,7 +50,8 @@ class Guard:
     The page of a stranger must not make requests from the browser of a user who can reach this server. So the
     name in ``Host`` has to be a name of this server. Another name that points to this address is refused.
     An ``Origin`` has to be this server itself or a configured host, because behind a proxy ``Host`` may be
-    this server's own address.
+    this server's own address. A picture or a script of a stranger's page comes without ``Origin``, and could
+    make this server work. Browsers say ``Sec-Fetch-Site`` then. Only a link may lead to a first page here.
 
     Args:
         application: the guarded application.
@@ -78,7 +80,7 @@ class Guard:
         try:
             mistake = _mistake(scope)
             scope = _in_origin_form(scope)
-            refused = self._refusal(Headers(scope=scope), mistake)
+            refused = self._refusal(scope, mistake)
             await (refused or self._application)(scope, receive, send_watched)
         except Exception:
             # A 500 has been sent. The traceback shows code, but no values: neither headers nor bodies.
@@ -95,7 +97,8 @@ class Guard:
                 },
             )
 
-    def _refusal(self, headers: Headers, mistake: str) -> Response | None:
+    def _refusal(self, scope: Scope, mistake: str) -> Response | None:
+        headers = Headers(scope=scope)
         if mistake:
             return HttpProblem(HTTPStatus.BAD_REQUEST, mistake, {"Connection": "close"}).response()
         host = headers.get("host", "")
@@ -105,6 +108,10 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and not _is_same(origin, host) and _name(origin) not in self._hosts:
             detail = f"calls from pages of {shown(origin)} are not answered (http.hosts)"
+            return HttpProblem(HTTPStatus.FORBIDDEN, detail).response()
+        is_strange = origin is None and headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        if is_strange and not _opens_first_page(scope, headers):
+            detail = "calls from pages of other sites are not answered; open the address itself"
             return HttpProblem(HTTPStatus.FORBIDDEN, detail).response()
         return None
 
@@ -124,6 +131,13 @@ def _mistake(scope: Scope) -> str:
         return "found Transfer-Encoding in HTTP/1.0, expected Content-Length"
     absolute = _ABSOLUTE.fullmatch(scope["raw_path"])
     return "found a target without a host" if absolute is not None and not absolute[1] else ""
+
+
+def _opens_first_page(scope: Scope, headers: Headers) -> bool:
+    """Whether a browser follows a link to a page that costs little."""
+    is_link = headers.get("sec-fetch-mode") == "navigate" and scope["method"] in ("GET", "HEAD")
+    is_window = headers.get("sec-fetch-dest", "document") == "document"
+    return is_link and is_window and scope["path"] in _FIRST_PAGES
 
 
 def _in_origin_form(scope: Scope) -> Scope:

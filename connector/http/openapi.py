@@ -32,6 +32,7 @@ _BAD: Final = {
     "422": "The data do not fit the business object, a time-out is longer than callers may wait, or the "
     "Idempotency-Key belongs to another call. As the document of an answer: the request cannot be sent as it "
     "is (FAIL).",
+    "429": "The caller has named many wrong tokens, and has to wait. With Retry-After.",
     "500": "A mistake of the connector.",
 }
 _MEANINGS: Final = {

@@ -14,7 +14,7 @@ from typing import Final
 import uvicorn
 
 from connector.businessobjects.definition import Definitions
-from connector.config.http_model import Address, Http
+from connector.config.http_model import SHORT, Address, Http
 from connector.errors import ConnectorError
 from connector.http.actions import ACTIONS
 from connector.http.application import make_application
@@ -40,6 +40,9 @@ _REFUSAL_SECONDS: Final = 1.0
 """Seconds that the refusals of requests that wait to be sent may take."""
 _FINISH_SECONDS: Final = 2.0
 """Seconds that writing the last answers may take."""
+
+_UNSENT_BYTES: Final = 128 << 10
+"""Bytes of a connection that the system takes before they are sent."""
 
 
 class ListenError(ConnectorError):
@@ -94,6 +97,10 @@ class Server:
         listening = _listen(self._settings.listen)
         self._address = Address(self._settings.listen.host, listening.getsockname()[1])
         _divert_log()
+        for number, entry in enumerate(self._settings.tokens, 1):
+            if len(entry.token) < SHORT:
+                fields = {"token": entry.name or f"token {number}", "characters": len(entry.token)}
+                _log.warning("a token can be guessed", extra=fields)
         self._thread = threading.Thread(
             target=self._run, args=(listening,), name="connector-http", daemon=True
         )
@@ -149,18 +156,22 @@ class Server:
         description = describe_requests(
             self._definitions, tokens.needed, milliseconds(settings.max_timeout), self._use_defaults
         )
-        more = []
+        more, closes = [], [calls.close]
         if self._observer is not None:
+            health = HealthPages(self._observer, tokens)
+            closes.append(health.close)
             more = [
-                *HealthPages(self._observer, tokens).routes(),
+                *health.routes(),
                 *Control(self._observer, tokens, ACTIONS).routes(),
             ]
             if settings.console:
                 from connector.http.console.pages import Console  # which other adapters need not load
 
-                more += Console(self._observer, tokens, calls, description).routes()
+                more += Console(settings, self._observer, tokens, calls, description).routes()
         application = make_application(settings, calls, description, more)
-        connections = connection_class(most_connections(settings.max_requests), self._limits.head_seconds)
+        connections = connection_class(
+            most_connections(settings.max_requests), self._limits.head_seconds, self._limits.write_seconds
+        )
         config = uvicorn.Config(
             with_connections(application),
             http=connections,
@@ -181,7 +192,8 @@ class Server:
             await self._server.serve([listening])
         finally:
             connections.close_all()
-            calls.close()
+            for close in closes:
+                close()
 
 
 def _listen(address: Address) -> socket.socket:
@@ -196,6 +208,8 @@ def _listen(address: Address) -> socket.socket:
         ) from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What a client has not read waits in this process, where it is seen, and not in the system.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         listening.bind(place)
         listening.listen(2048)
     except OSError as error:

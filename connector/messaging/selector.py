@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import final
+from typing import Final, final
 
+from connector.errors import SelectorError
 from connector.messaging.message import Message
+
+_MOST_CHARACTERS: Final = 4096
+"""Of a selector that a caller of this process gives."""
+_MOST_SECONDS: Final = 1.0
+"""That such a selector may take for one message."""
 
 
 @final
@@ -74,3 +81,34 @@ def compile_selector(text: str) -> Selector:
 
     matches = is_true(parse(text))
     return Selector(text, identifiers(text), matches)
+
+
+def callers_selector(text: str) -> Selector:
+    """Compiles the selector of somebody who calls this process. It can neither hold nor fill the process.
+
+    Args:
+        text: as for :func:`compile_selector`.
+
+    Returns:
+        a selector whose ``matches`` raises SelectorError where a message takes too long.
+
+    Raises:
+        SelectorError: the text is no selector, or too long.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        found = f"found {len(text):,} characters, expected {_MOST_CHARACTERS:,} at most"
+        raise SelectorError(found, _MOST_CHARACTERS + 1)
+    from connector.messaging.selectors.like import patience
+
+    selector = compile_selector(text)
+
+    def matches(message: Message) -> bool:
+        before = patience.set(time.monotonic() + _MOST_SECONDS)
+        try:
+            return selector.matches(message)
+        except SelectorError as error:
+            raise SelectorError(f"{message.message_id}: {error}", error.position) from None
+        finally:
+            patience.reset(before)
+
+    return Selector(selector.text, selector.identifiers, matches)

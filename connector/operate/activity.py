@@ -147,7 +147,13 @@ class Activity:
         self.tracebacks = Tracebacks()
 
     def count_outcome(
-        self, destination: str, outcome: str, number: int, kind: str = "", reason: str | None = None
+        self,
+        destination: str,
+        outcome: str,
+        number: int,
+        kind: str = "",
+        reason: str | None = None,
+        place: str = "",
     ) -> None:
         """Counts settled events with equal outcomes."""
         with self._lock:
@@ -163,6 +169,7 @@ class Activity:
                     "time": round(self._clock(), 3),
                     "destination": destination,
                     "kind": kind,
+                    "place": place,
                     "reason": (reason or "")[:_LONGEST_REASON],
                 }
 

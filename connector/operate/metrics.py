@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client.core import (
@@ -35,8 +36,13 @@ class InstanceMetrics(Collector):
         """Returns the metrics and their media type.
 
         Args:
-            accept: the header of the caller.
+            accept: the header of the caller. What it asks for need not exist.
         """
+        with contextlib.suppress(TypeError, ValueError):  # a version that is none
+            return self._text(accept)
+        return self._text("")
+
+    def _text(self, accept: str) -> tuple[bytes, str]:
         encoder, media_type = choose_encoder(accept)
         return encoder(self._registry), media_type
 

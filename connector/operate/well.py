@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector.declare.value_types import write_duration
 from connector.operate.limits import Health
@@ -26,6 +26,7 @@ class InstanceFacts:
         workers_died: worker processes of the last 5 minutes.
         idle: seconds since the last good poll, beyond the usual pause. None = no poll is due.
         obstacle: why the instance cannot work now. Empty = it can.
+        last_kind: of the reason of the last failed event, and the line of code. Empty = unknown.
     """
 
     name: str
@@ -36,6 +37,7 @@ class InstanceFacts:
     workers_died: int = 0
     idle: float | None = None
     obstacle: str = ""
+    last_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,51 +69,73 @@ class Facts:
     stopped: Mapping[str, str] = field(default_factory=dict)
 
 
-def well(facts: Facts, limits: Health) -> list[str]:
-    """Returns why an application is not well. Empty = it is well. A paused input is no reason.
+class Reason(NamedTuple):
+    """Why an application is not well.
 
-    The texts of failures are masked, because ``/health/well`` needs no token.
+    Args:
+        short: without texts of failures, which may hold values of messages. Everybody may see it.
+        text: with these texts, in which numbers, ids and quoted values are masked.
     """
+
+    short: str
+    text: str
+
+
+def well(facts: Facts, limits: Health) -> list[Reason]:
+    """Returns why an application is not well. Empty = it is well. A paused input is no reason."""
     if facts.provider:
-        return [f"the provider cannot be used: {_short(facts.provider)}"]
-    reasons = [f"nothing is claimed: {facts.disk}"] if facts.disk else []
-    reasons += [_short(problem) for _, problem in sorted(facts.databases.items())]
+        return [_failure("the provider cannot be used", _short(facts.provider))]
+    reasons = [plain(f"nothing is claimed: {facts.disk}")] if facts.disk else []
+    reasons += [
+        Reason(f"the database {name} cannot be used", _short(problem))
+        for name, problem in sorted(facts.databases.items())
+    ]
     running = sum(one.runs for one in facts.instances)
     if facts.polls and running < limits.instances:
         found = "no instance runs" if not running else f"{_count(running, 'instance')} running"
-        reasons.append(f"{found}, expected {limits.instances} (health.instances)")
+        reasons.append(plain(f"{found}, expected {limits.instances} (health.instances)"))
     for one in facts.instances:
         reasons += _of_instance(one, limits)
     for name, age in facts.ages.items():
         if limits.oldest_waiting is not None and age > limits.oldest_waiting:
-            reasons.append(
-                f"{name}: the oldest message has waited {age:,.0f} s, more than "
-                f"{write_duration(limits.oldest_waiting)} (health.oldest_waiting)"
-            )
+            found = f"{name}: the oldest message has waited {age:,.0f} s, more than "
+            reasons.append(plain(f"{found}{write_duration(limits.oldest_waiting)} (health.oldest_waiting)"))
     for what, number, limit, key in (
         ("the error destination has", facts.error_waiting, limits.error_waiting, "error_waiting"),
         ("the error destination has gained", facts.error_growth, limits.error_growth, "error_growth"),
     ):
         if number is not None and limit is not None and number > limit:
-            reasons.append(f"{what} {_count(number, 'message')}, more than {limit:,} (health.{key})")
-    reasons += [f"{name} rests: {_short(mask(reason))}" for name, reason in sorted(facts.resting.items())]
-    reasons += [
-        f"the load of {name} has stopped: {_short(mask(reason))}"
-        for name, reason in sorted(facts.stopped.items())
-    ]
+            found = f"{what} {_count(number, 'message')}, more than {limit:,} (health.{key})"
+            reasons.append(plain(found))
+    for what, failures in (("{} rests", facts.resting), ("the load of {} has stopped", facts.stopped)):
+        reasons += [
+            _failure(what.format(name), _short(mask(text))) for name, text in sorted(failures.items())
+        ]
     return reasons
 
 
-def _of_instance(one: InstanceFacts, limits: Health) -> list[str]:
-    reasons = [f"{one.name}: {_short(mask(one.obstacle))}"] if one.runs and one.obstacle else []
+def plain(text: str) -> Reason:
+    """Returns a reason in words of our own."""
+    return Reason(text, text)
+
+
+def _failure(short: str, text: str) -> Reason:
+    return Reason(short, f"{short}: {text}")
+
+
+def _of_instance(one: InstanceFacts, limits: Health) -> Iterator[Reason]:
+    if one.runs and one.obstacle:
+        yield _failure(f"{one.name}: it cannot work now", _short(mask(one.obstacle)))
     total = one.published + one.failed
     if one.failed >= limits.failed_least and one.failed > limits.failed_share * total:
-        reasons.append(
+        found = (
             f"{one.name}: {one.failed:,} of {_count(total, 'event')} failed in 5 minutes, more than "
-            f"{limits.failed_share:.0%} (health.failed_share), the last one: {_short(mask(one.last_failure))}"
+            f"{limits.failed_share:.0%} (health.failed_share)"
         )
+        last = f", the last one: {one.last_kind}" if one.last_kind else ""
+        yield Reason(f"{found}{last}", f"{found}, the last one: {_short(mask(one.last_failure))}")
     if limits.workers_died is not None and one.workers_died > limits.workers_died:
-        reasons.append(
+        yield plain(
             f"{one.name}: {_count(one.workers_died, 'worker')} died in 5 minutes, more than "
             f"{limits.workers_died:,} (health.workers_died)"
         )
@@ -121,11 +145,10 @@ def _of_instance(one: InstanceFacts, limits: Health) -> list[str]:
         and limits.last_good_poll is not None
         and one.idle > limits.last_good_poll
     ):
-        reasons.append(
+        yield plain(
             f"{one.name}: no good poll for {one.idle:,.0f} s, more than "
             f"{write_duration(limits.last_good_poll)} (health.last_good_poll)"
         )
-    return reasons
 
 
 def _count(number: int, noun: str) -> str:

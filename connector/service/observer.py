@@ -12,6 +12,7 @@ from connector.config.loading import Configuration
 from connector.messaging.provider_kind import AdapterProvider
 from connector.operate.activity import Activity
 from connector.operate.gauges import Gauges
+from connector.operate.well import Reason, plain
 from connector.service.adapter import Adapter
 from connector.service.assembly import make_provider
 from connector.service.looks import Looks
@@ -77,7 +78,7 @@ class Observer:
         if seconds < _PATIENCE and document:
             return document  # another caller has begun to wait earlier
         failure = f"the provider has not answered for {seconds:.0f} s"
-        return {**document, "well": False, "reasons": [failure], "provider_failure": failure}
+        return {**document, "well": False, "reasons": [plain(failure)], "provider_failure": failure}
 
     def _has_looked(self, share: float) -> bool:
         """Whether the document is new. Otherwise a look goes on, and begins here if it is due.
@@ -107,8 +108,9 @@ class Observer:
             document = self._reader.read(self._adapter.failure)
         except Exception as error:
             _log.exception("the status cannot be read")
-            failure = f"the status cannot be read: {type(error).__name__}: {error}"
-            document = {"well": False, "reasons": [failure], "provider_failure": None}
+            short = "the status cannot be read"
+            reason = Reason(short, f"{short}: {type(error).__name__}: {error}")
+            document = {"well": False, "reasons": [reason], "provider_failure": None}
         finally:
             ended = time.monotonic()
             with self._lock:
@@ -125,9 +127,17 @@ class Observer:
             return ""
         return f"a step of the loop has taken {seconds:,.0f} s, more than {limit:g} s (health.longest_step)"
 
-    def not_ready(self) -> str:
-        """Returns why the adapter cannot claim and make requests now. Empty = it is ready."""
-        return self._adapter.obstacle or self.status()["provider_failure"] or ""
+    def not_ready(self, *, short: bool = False) -> str:
+        """Returns why the adapter cannot claim and make requests now. Empty = it is ready.
+
+        Args:
+            short: without the text of a failure, which may hold values of messages.
+        """
+        obstacle, failure = self._adapter.obstacle, self._adapter.failure
+        if obstacle and obstacle != failure:
+            return obstacle  # the adapter starts or stops
+        failure = obstacle or self.status()["provider_failure"] or ""
+        return "the provider or Spark cannot be used" if failure and short else failure
 
     def gauges(self) -> Gauges:
         """Returns the present values for the metrics."""

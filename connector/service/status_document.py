@@ -17,7 +17,7 @@ from connector.messaging.notes import BatchNote, ClientNote, ClientState, Waitin
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import InstanceNote, StateStore
 from connector.operate.activity import last_hour, recent
-from connector.operate.well import Facts, InstanceFacts, well
+from connector.operate.well import Facts, InstanceFacts, Reason, well
 from connector.service.assembly import make_event_settings
 from connector.service.poll_window import PollWindow
 from connector.text.iso_time import iso_time
@@ -45,7 +45,9 @@ class StatusReader:
         self._window = PollWindow(settings.poll_start_time, settings.poll_end_time)
 
     def read(self, failure: str = "") -> dict[str, Any]:
-        """Returns the status. Times are seconds since 1970 (see :func:`as_json`).
+        """Returns the status. Times are seconds since 1970, and each reason is a :class:`Reason`.
+
+        :func:`as_json` makes texts of both.
 
         Args:
             failure: why the provider cannot be used, as the caller knows it. Empty = the reader finds out.
@@ -71,12 +73,14 @@ class StatusReader:
                     note.runs,
                     counts.published,
                     counts.failed,
-                    (note.note.get("last_failure") or {}).get("reason", ""),
+                    last.get("reason", ""),
                     counts.workers_died,
                     self._idle(note.note, now) if note.runs else None,
                     note.note.get("obstacle", ""),
+                    last_kind=" at ".join(filter(None, (last.get("kind"), last.get("place")))),
                 )
                 for note, counts in zip(found.notes, recents, strict=True)
+                for last in (note.note.get("last_failure") or {},)
             ],
             error_waiting=found.error_waiting,
             error_growth=found.error_growth,
@@ -306,13 +310,15 @@ def _rows_of(notes: Sequence[InstanceNote], key: str) -> Iterable[StatusRow]:
 
 
 def as_json(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the document of a :class:`StatusReader` with times as text: ISO 8601, UTC."""
+    """Returns the document of a :class:`StatusReader` with reasons and times as text: ISO 8601, UTC."""
     return {key: _as_json(value) for key, value in document.items()}
 
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_json(one) for one in value]
+    if isinstance(value, Reason):
+        return value.text
     if not isinstance(value, dict):
         return value
     return {key: _iso(one) if key in _TIMES else one for key, one in value.items()}

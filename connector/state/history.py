@@ -13,7 +13,6 @@ offer.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import mmap
 import os
 import re
@@ -24,10 +23,14 @@ from urllib.parse import quote
 
 from connector.errors import ProviderError, remedy
 from connector.messaging.history import History, HistoryRow, pattern_of, read_row, write_row
+from connector.text.iso_time import iso_time
 
 HISTORY: Final = "history"
 """The folder of the history."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\.")
+_LEAST_BYTES: Final = 1 << 12
+_MOST_BYTES: Final = 1 << 20
+"""Of the parts in which a text is searched."""
 
 
 class HistoryFiles(History):
@@ -119,7 +122,7 @@ class HistoryFiles(History):
 
 
 def _day_of(seconds: float) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d")
+    return iso_time(seconds)[: len("2026-01-31")]
 
 
 @contextlib.contextmanager
@@ -136,7 +139,7 @@ def _content(path: str) -> Iterator[mmap.mmap | bytes]:
 def _lines(content: mmap.mmap | bytes, patterns: Sequence[bytes] | None) -> Iterator[bytes]:
     """Yields the lines in which one of the patterns is. None = all lines."""
     begin = 0
-    places = {pattern: content.find(pattern) for pattern in patterns or ()}
+    places = {pattern: _find(content, pattern, 0) for pattern in patterns or ()}
     while begin < len(content):
         if patterns is not None:
             places = {one: at for one, at in places.items() if at >= 0}
@@ -147,4 +150,20 @@ def _lines(content: mmap.mmap | bytes, patterns: Sequence[bytes] | None) -> Iter
         end = len(content) if end < 0 else end
         yield content[begin:end]
         begin = end + 1
-        places = {one: at if at >= begin else content.find(one, begin) for one, at in places.items()}
+        places = {one: at if at >= begin else _find(content, one, begin) for one, at in places.items()}
+
+
+def _find(content: mmap.mmap | bytes, pattern: bytes, begin: int) -> int:
+    """Returns the first place of a pattern. -1 = there is none.
+
+    Parts are copied, because other threads run between two of them, and because a search in bytes takes
+    linear time. A search in a mmap does not, and callers and senders decide about both texts.
+    """
+    size = _LEAST_BYTES
+    while begin < len(content):
+        place = content[begin : begin + size + len(pattern) - 1].find(pattern)
+        if place >= 0:
+            return begin + place
+        begin += size
+        size = min(2 * size, _MOST_BYTES)
+    return -1

@@ -7,6 +7,8 @@ import re
 import time
 from typing import Final
 
+from connector.text.names import shown
+
 _SPAN: Final = re.compile(r"([0-9]{1,9})(s|m|h|d)\Z")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LAST: Final = 253_402_214_400.0
@@ -14,8 +16,15 @@ _LAST: Final = 253_402_214_400.0
 
 
 def iso_time(seconds: float) -> str:
-    """Returns a time in seconds since 1970 in ISO 8601, UTC, with milliseconds."""
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    """Returns a time in seconds since 1970 in ISO 8601, UTC, with milliseconds.
+
+    Whoever sends a message decides about its times. A time that no calendar has becomes the nearest one.
+    """
+    try:
+        moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        end = datetime.datetime.min if seconds < 0 else datetime.datetime.max
+        moment = end.replace(tzinfo=datetime.UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -32,11 +41,11 @@ def read_since(text: str) -> float:
         try:
             moment = datetime.datetime.fromisoformat(text)
         except ValueError:
-            raise ValueError(f"{text!r} is no time; {expected}") from None
+            raise ValueError(f"{shown(text)} is no time; {expected}") from None
         try:
             since = moment.timestamp()
         except (ValueError, OverflowError):
             since = -1.0
     if not 0 <= since <= _LAST:
-        raise ValueError(f"{text!r} is not in the years 1970 to 9999; {expected}")
+        raise ValueError(f"{shown(text)} is not in the years 1970 to 9999; {expected}")
     return since

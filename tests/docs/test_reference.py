@@ -26,8 +26,10 @@ from connector.http import connections, throttled_log
 from connector.http.actions import ACTIONS
 from connector.http.answers import STATUS
 from connector.http.calls import ServerLimits
+from connector.http.console import pages
 from connector.http.idempotency import KeptAnswers
 from connector.http.openapi import describe_requests
+from connector.messaging import selector as selectors
 from connector.messaging.history import EVENT_ID
 from connector.messaging.settlement import HISTORY
 from connector.operate.activity import Activity
@@ -174,6 +176,12 @@ def test_the_limits_are_those_of_the_server() -> None:
     for limit in (
         *(f"and {ServerLimits().body_seconds:g} s |", f"and {ServerLimits().head_seconds:g} s |"),
         f"| idle connection | {connections.KEEP_ALIVE_SECONDS} s |",
+        f"| {connections._LEAST >> 10} KiB in {ServerLimits().write_seconds:g} s,",
+        f"of one client {connections._OTHERS} fewer",
+        f"which have {connections._HEALTH_PLACES} places",
+        f"| {selectors._MOST_CHARACTERS:,} characters, and {selectors._MOST_SECONDS:g} s for",
+        f"| {pages._SIGN_BYTES >> 10} KiB |",
+        f"| {pages._MOST_EXPLANATIONS} at a time, and {pages._MOST_WAITING} that wait |",
         f"| head | {connections.HEAD_BYTES >> 10} KiB, and",
         f"every {throttled_log.SECONDS:g} s at most",
         *(f"{kept >> 20} MiB", f"nesting beyond {MAX_DEPTH})"),

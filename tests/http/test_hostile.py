@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import resource
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
 from connector.http import connections
+from connector.http.addresses import client_of
 from connector.http.calls import ServerLimits
 from connector.http.guard import HEADERS
 from connector.http.server import Server
-from tests.http.world import TOKEN, Script, client, connect, read_all, serving, settings
+from tests.http import shop
+from tests.http.world import PATIENCE, TOKEN, Script, client, connect, read_all, serving
 from tests.tables import rows
 from tests.waiting import wait_for
 
@@ -268,22 +273,117 @@ def test_connections_beyond_the_limit_are_told_so_and_the_others_served(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "connector.http")
-    with serving(max_requests=1) as server:
-        most = connections.most_connections(settings(max_requests=1).max_requests)
-        idle = [connect(server) for _ in range(most)]
-        try:
-            with connect(server) as one_more:
-                head, _, body = read_all(one_more).partition(b"\r\n\r\n")
-            check_problem(head, body, 503)
-            assert b"\r\nretry-after: 1" in head.lower()
-            wait_for(lambda: "connections are refused" in caplog.messages, what="it is logged")
-            fields = vars(caplog.records[caplog.messages.index("connections are refused")])
-            assert (fields["number"], fields["open"]) == (1, 101)
-            idle.pop().close()
-            wait_for(lambda: is_served(server), what="there is room again")
-        finally:
-            for connection in idle:
-                connection.close()
+    with serving(max_requests=1) as server, ExitStack() as stack:
+        idle = many(server, stack)
+        head, _, body = call(server, b"/docs").partition(b"\r\n\r\n")
+        check_problem(head, body, 503)
+        assert b"\r\nretry-after: 1" in head.lower()
+        wait_for(lambda: "connections are refused" in caplog.messages, what="it is logged")
+        fields = vars(caplog.records[caplog.messages.index("connections are refused")])
+        assert (fields["number"], fields["open"]) == (1, 101)
+        assert call(server, b"/docs", "127.0.0.2").startswith(b"HTTP/1.1 200 "), "one client of many"
+        idle.pop().close()
+        wait_for(lambda: is_served(server), what="there is room again")
+
+
+def many(server: Server, stack: ExitStack) -> list[socket.socket]:
+    """All connections that one client may have. Nothing is sent."""
+    most = connections.most_connections(1) - connections._OTHERS
+    return [stack.enter_context(connect(server)) for _ in range(most)]
+
+
+def call(server: Server, path: bytes, client: str = "127.0.0.1") -> bytes:
+    """The answer to a call of a client with another address of this machine."""
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), PATIENCE, (client, 0)) as connection:
+        connection.sendall(
+            b"GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"
+            % (path, TOKEN.encode())
+        )
+        return read_all(connection)
+
+
+def test_whoever_asks_for_the_health_is_answered_beside_connections_that_are_silent(tmp_path: Path) -> None:
+    with shop.service(tmp_path, max_requests=1) as (_, _, server), ExitStack() as stack:
+        many(server, stack)
+        silent = [stack.enter_context(connect(server)) for _ in range(3 * connections._HEALTH_PLACES)]
+        for path in (b"/health/live", b"/health/ready", b"/metrics", b"/health/well"):
+            answer = call(server, path)
+            assert answer.startswith(b"HTTP/1.1 200 "), path
+            assert b"\r\nconnection: close\r\n" in answer.lower()
+        for path in (b"/docs", b"/control/status", b"/healthy"):
+            assert call(server, path).startswith(b"HTTP/1.1 503 "), path
+        head, _, body = read_all(silent[0]).partition(b"\r\n\r\n")
+        check_problem(head, body, 503)
+
+
+def test_a_client_that_does_not_read_loses_its_connection() -> None:
+    ask = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving(limits=ServerLimits(write_seconds=0.2), max_requests=1) as server, ExitStack() as stack:
+        for connection in many(server, stack):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.setblocking(False)
+            with suppress(BlockingIOError):
+                connection.sendall(ask * 1000)
+        wait_for(lambda: is_served(server), what="there is room again")
+
+
+class Reader(asyncio.Transport):
+    """What has been written to a client that reads as a test says."""
+
+    waiting, ended = 0, False
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+    def abort(self) -> None:
+        self.ended = True
+
+
+@rows(
+    "looks, ended",
+    [
+        ([(0, 0), (0, 0), (0, 0)], False),
+        ([(1_000_000, 1_000_000)], False),
+        ([(1_000_000, 1_000_000), (1_000_000, 1_000_000)], True),
+        ([(1_000_000, 1_000_000), (1_000_000, 999_000)], True),
+        ([(1_000_000, 1_000_000), (1_000_000, 980_000), (1_000_000, 960_000)], False),
+        ([(1_000_000, 1_000_000), (1_050_000, 1_000_000), (1_100_000, 1_000_000)], False),
+        ([(1_000_000, 1_000_000), (1_050_000, 1_000_000), (1_100_000, 1_050_000)], True),
+        ([(100, 100), (100, 0), (200, 100), (200, 0)], False),
+        ([(100, 100), (100, 99), (100, 98)], True),
+    ],
+)
+def test_a_client_reads_a_part_of_what_waits_or_its_connection_ends(
+    looks: list[tuple[int, int]], ended: bool
+) -> None:
+    async def look() -> bool:
+        kind = connections.connection_class(101, 1.0, 1000.0)
+        reader = Reader()
+        connection = object.__new__(kind)
+        connection._transport, connection.given = reader, 0
+        connection._read, connection._has_waited = 0, False
+        for connection.given, reader.waiting in looks:
+            connection._look_at_reader()
+        return reader.ended
+
+    assert asyncio.run(look()) is ended
+
+
+@rows(
+    "peer, client",
+    [
+        (("192.0.2.7", 80), "192.0.2.7"),
+        (("::ffff:192.0.2.7", 80, 0, 0), "192.0.2.7"),
+        (("2001:db8:1:2:3:4:5:6", 80, 0, 0), "2001:db8:1:2::/64"),
+        (("2001:db8:1:2::1", 80, 0, 0), "2001:db8:1:2::/64"),
+        (("fe80::1%eth0", 80, 0, 2), "fe80::/64"),
+        (("name", 0), "name"),
+        (None, ""),
+    ],
+)
+def test_a_client_is_known_by_its_address(peer: tuple[object, ...] | None, client: str) -> None:
+    assert client_of(peer) == client
 
 
 # -- gone ----------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from connector.cli.app import run
 from connector.config.http_model import OPERATE, READ, REQUEST
 from connector.http.actions import ACTIONS
 from connector.http.server import Server
+from connector.operate.well import plain
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.http.shop import (
@@ -159,7 +160,8 @@ def test_a_provider_that_does_not_answer_is_a_reason_and_no_call_waits_for_it(tm
         observer._reader.read = hang  # type: ignore[method-assign]
         observer._looked_at = float("-inf")
         document = observer.status()
-        assert (document["well"], document["reasons"]) == (False, ["the provider has not answered for 5 s"])
+        assert document["well"] is False
+        assert document["reasons"] == [plain("the provider has not answered for 5 s")]
         assert "the provider has not answered" in observer.not_ready()
         hangs.set()
         wait_for(lambda: observer.not_ready() == "", what="the provider answers")
@@ -173,7 +175,7 @@ def test_changed_limits_count_from_the_next_look(tmp_path: Path) -> None:
         deployment.write("adapter.yaml", ADAPTER + "health: {instances: 2}\n")
         adapter.configuration = deployment.configuration
         observer._looked_at = float("-inf")
-        assert "health.instances" in observer.status()["reasons"][0]
+        assert "health.instances" in observer.status()["reasons"][0].text
 
 
 def metrics(server: Server) -> dict[str, float]:

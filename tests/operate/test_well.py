@@ -55,14 +55,14 @@ def test_an_application_within_its_limits_is_well() -> None:
             running(ages={"queue://orders": 7200.0}),
             "queue://orders: the oldest message has waited 7,200 s, more than 1h (health.oldest_waiting)",
         ),
-        (one(obstacle="Spark is dead: 5 s"), "host-a: Spark is dead: # s"),
+        (one(obstacle="Spark is dead: 5 s"), "host-a: it cannot work now: Spark is dead: # s"),
         (running(resting={"books": "TimeoutError: 30 s"}), "books rests: TimeoutError: # s"),
         (running(databases={"shop": "the database shop: refused"}), "the database shop: refused"),
         (running(disk="1 MiB are free"), "nothing is claimed: 1 MiB are free"),
     ],
 )
 def test_each_fact_beyond_its_limit_is_a_reason(facts: Facts, reason: str) -> None:
-    assert well(facts, LIMITS) == [reason]
+    assert [one.text for one in well(facts, LIMITS)] == [reason]
 
 
 @rows(
@@ -86,7 +86,7 @@ def test_each_fact_beyond_its_limit_is_a_reason(facts: Facts, reason: str) -> No
 def test_limits_can_be_changed(facts: Facts, changes: dict[str, Any], reason: str) -> None:
     assert well(facts, LIMITS) == []
     (found,) = well(facts, limits(**changes))
-    assert reason in found
+    assert reason in found.text
 
 
 @rows(
@@ -107,12 +107,37 @@ def test_a_limit_can_be_lifted(facts: Facts, changes: dict[str, Any]) -> None:
 def test_an_ended_instance_still_tells_what_it_has_failed_but_needs_no_poll() -> None:
     found = well(one(runs=False, failed=10, idle=1e6), LIMITS)
     none_runs = "no instance runs, expected 1 (health.instances)"
-    assert [text.partition(":")[0] for text in found] == [none_runs, "host-a"]
+    assert [one.text.partition(":")[0] for one in found] == [none_runs, "host-a"]
 
 
 def test_a_long_reason_is_cut() -> None:
     (found,) = well(one(failed=10, last_failure="x" * 10_000), LIMITS)
-    assert len(found) < 400
+    assert len(found.text) < 400
+
+
+@rows(
+    "facts, reason",
+    [
+        (Facts(provider="secret"), "the provider cannot be used"),
+        (running(databases={"shop": "secret"}), "the database shop cannot be used"),
+        (running(resting={"books": "secret"}), "books rests"),
+        (running(stopped={"lake": "secret"}), "the load of lake has stopped"),
+        (one(failed=5, last_failure="secret"), "more than 50% (health.failed_share)"),
+        (
+            one(failed=5, last_failure="secret", last_kind="refused at processes.py:7"),
+            "(health.failed_share), the last one: refused at processes.py:7",
+        ),
+    ],
+)
+def test_a_reason_for_everybody_has_no_text_of_a_failure(facts: Facts, reason: str) -> None:
+    (found,) = well(facts, LIMITS)
+    assert found.short.endswith(reason)
+    assert "secret" not in found.short
+    assert (
+        found.text.startswith(found.short.partition(" cannot")[0].partition(", the last")[0])
+        or facts.databases
+    )
+    assert "secret" in found.text
 
 
 # -- counts: since the start of an instance, by minute, and durations in buckets --------------------------
@@ -121,7 +146,7 @@ def test_a_long_reason_is_cut() -> None:
 def test_counts_of_the_last_five_minutes_pass_and_totals_stay() -> None:
     now = 6_000.0
     activity = Activity(lambda: now)
-    activity.count_outcome("queue://a", OutcomeKind.FAILED, 3, "refused", "no shelf")
+    activity.count_outcome("queue://a", OutcomeKind.FAILED, 3, "refused", "no shelf", "shop.py:7")
     now = 6_120.0
     activity.count_outcome("queue://a", OutcomeKind.PUBLISHED, 5)
     activity.count_outcome("queue://a", OutcomeKind.UNSUBSCRIBED, 7, "unsubscribed", "nobody")
@@ -136,7 +161,7 @@ def test_counts_of_the_last_five_minutes_pass_and_totals_stay() -> None:
         ("queue://a", "published", ""): 5,
         ("queue://a", "unsubscribed", "unsubscribed"): 7,
     }
-    failure = {"destination": "queue://a", "kind": "refused", "reason": "no shelf"}
+    failure = {"destination": "queue://a", "kind": "refused", "place": "shop.py:7", "reason": "no shelf"}
     assert activity.last_failure == {"time": 6_000.0, **failure}
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 from urllib.parse import parse_qsl, quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,9 +17,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from connector.config.http_model import OPERATE, READ, REQUEST
+from connector.config.http_model import OPERATE, READ, REQUEST, Http
 from connector.errors import ConnectorError
 from connector.http.actions import ACTIONS
+from connector.http.addresses import client_of
 from connector.http.bodies import read_body
 from connector.http.calls import Calls
 from connector.http.console import views
@@ -28,7 +29,6 @@ from connector.http.console.session import COOKIE, SECONDS, Sessions
 from connector.http.control import Action, ControlCall, do, log_action
 from connector.http.guard import POLICY
 from connector.http.problems import HttpProblem
-from connector.http.throttled_log import ThrottledLog
 from connector.http.tokens import Caller, Tokens
 from connector.service.observer import Observer
 from connector.status import VERSION
@@ -36,10 +36,18 @@ from connector.text.iso_time import iso_time
 
 _HOME: Final = "/console"
 _MOST_BYTES: Final = 3 << 20
+_SIGN_BYTES: Final = 4 << 10
+"""Of the forms that everybody may send."""
+_MOST_NEXT: Final = 1000
+"""Characters of a page that is shown after the sign-in."""
 _LINK: Final = re.compile(r"\[([^]]+)\]\([^)]+\)")
 _BODY_SECONDS: Final = 30.0
 _MOST_LOOKS: Final = 4
 """Pages that look at the provider at the same time."""
+_MOST_EXPLANATIONS: Final = 2
+"""Messages that are explained at the same time, each in a process of its own."""
+_MOST_WAITING: Final = 4
+"""Further explanations that wait for their turn."""
 _STATIC: Final = {
     "console.css": "text/css",
     "console.js": "text/javascript",
@@ -49,6 +57,13 @@ _HEADERS: Final = {
     "Content-Security-Policy": POLICY.replace("form-action 'none'", "form-action 'self'"),
     "Referrer-Policy": "same-origin",  # with no-referrer a browser sends a form with the Origin null
 }
+
+
+class _CookieOptions(TypedDict):
+    path: str
+    httponly: bool
+    samesite: Literal["strict"]
+    secure: bool
 
 
 class _Page(NamedTuple):
@@ -99,6 +114,7 @@ class Console:
     """The pages, and the forms on them.
 
     Args:
+        settings: the section ``http``.
         observer: of the adapter.
         tokens: of the server.
         calls: make requests.
@@ -106,15 +122,23 @@ class Console:
     """
 
     def __init__(
-        self, observer: Observer, tokens: Tokens, calls: Calls, description: Mapping[str, Any]
+        self,
+        settings: Http,
+        observer: Observer,
+        tokens: Tokens,
+        calls: Calls,
+        description: Mapping[str, Any],
     ) -> None:
         self._observer = observer
         self._requests = RequestForm(calls, description)
         self._pages = (*_PAGES, _Page("/requests", "Requests", "requests.html", self._requests.view))
         self._tokens = tokens
         self._sessions = Sessions(tokens)
+        self._hosts = settings.hosts
         self._places = asyncio.Semaphore(_MOST_LOOKS)
-        self._refused = ThrottledLog("sign-ins to the console are refused", {})
+        self._explanations = asyncio.Semaphore(_MOST_EXPLANATIONS)
+        self._explained = 0
+        """Explanations that are made or wait."""
         self._actions = {one.path.rpartition("/")[2]: one for one in ACTIONS if one.method == "POST"}
         self._templates = Environment(
             loader=PackageLoader("connector.http.console"),
@@ -125,7 +149,7 @@ class Console:
         )
         self._templates.filters["url"] = lambda text: quote(str(text), safe="")
         self._templates.filters["prose"] = _prose
-        self._templates.filters["time"] = _time
+        self._templates.filters["time"] = lambda milliseconds: iso_time(milliseconds / 1000)
         self._templates.globals["VERSION"] = VERSION
 
     def routes(self) -> list[Route]:
@@ -160,11 +184,27 @@ class Console:
         return show
 
     async def _look(self, page: _Page, query: dict[str, str]) -> dict[str, Any]:
-        """Returns what a page shows. Many readers take no more of the processor than a few."""
-        if page.view is views.explain:  # waits for a process of its own
-            return await run_in_threadpool(page.view, self._observer, query)
+        """Returns what a page shows. Many readers take no more of the processor than a few.
+
+        Raises:
+            HttpProblem: 503, too many messages are explained.
+        """
+        if page.view is views.explain:
+            return await self._explain(query)
         async with self._places:
             return await run_in_threadpool(page.view, self._observer, query)
+
+    async def _explain(self, query: dict[str, str]) -> dict[str, Any]:
+        """Returns an explanation. No thread waits for its turn, because all pages share the threads."""
+        if self._explained >= _MOST_EXPLANATIONS + _MOST_WAITING:
+            text = "Other messages are explained now. Open the page again in a moment."
+            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        self._explained += 1
+        try:
+            async with self._explanations:
+                return await run_in_threadpool(views.explain, self._observer, query)
+        finally:
+            self._explained -= 1
 
     def _problem(self, request: Request, caller: Caller, status: HTTPStatus, text: str) -> Response:
         return self._render(request, caller, "problem.html", {"text": text}, title="Problem", status=status)
@@ -200,29 +240,43 @@ class Console:
         there = _inside(request.query_params.get("next", ""))
         if not self._tokens.needed:
             return _see_other(there)
-        mistake = ""
+        mistake, status = "", HTTPStatus.OK
         if request.method == "POST":
-            form = await _form(request)
-            cookie = self._sessions.open(form.get("token", "").strip())
+            form = await _form(request, _SIGN_BYTES)
             there = _inside(form.get("next", ""))
-            if cookie:
-                response = _see_other(there)
-                response.set_cookie(
-                    COOKIE, cookie, max_age=SECONDS, path=_HOME, httponly=True, samesite="strict"
-                )
-                return response
-            self._refused.add()
-            mistake = "This token is not one of this server's. The section http of adapter.yaml has them."
+            try:
+                cookie = self._sessions.open(form.get("token", "").strip(), client_of(request.client))
+                if cookie:
+                    response = _see_other(there)
+                    response.set_cookie(COOKIE, cookie, max_age=SECONDS, **self._cookie(request))
+                    return response
+                mistake = "This token is not one of this server's. The section http of adapter.yaml has them."
+                status = HTTPStatus.UNAUTHORIZED
+            except HttpProblem as problem:
+                mistake, status = f"Not signed in: {problem.detail}.", problem.status
         view = {"next": there, "mistake": mistake}
-        status = HTTPStatus.UNAUTHORIZED if mistake else HTTPStatus.OK
         return self._render(request, None, "sign-in.html", view, title="Sign in", status=status)
 
     async def _sign_out(self, request: Request) -> Response:
         response = _see_other(f"{_HOME}/sign-in")
-        form = await _form(request)
-        if self._sessions.is_form_key(request.cookies.get(COOKIE, ""), form.get("form_key", "")):
-            response.delete_cookie(COOKIE, path=_HOME, httponly=True, samesite="strict")
+        cookie = request.cookies.get(COOKIE, "")
+        form = await _form(request, _SIGN_BYTES)
+        if self._sessions.is_form_key(cookie, form.get("form_key", "")):
+            self._sessions.close(cookie)
+            response.delete_cookie(COOKIE, **self._cookie(request))
         return response
+
+    def _cookie(self, request: Request) -> _CookieOptions:
+        """Returns how a browser keeps the cookie: where TLS leads to this server, it is sent by TLS only.
+
+        A proxy ends TLS. The page of the form says so, otherwise the proxy, otherwise the name of the host.
+        """
+        headers = request.headers
+        page = headers.get("origin", "").partition(":")[0]
+        proxy = headers.get("x-forwarded-proto", "").partition(",")[0].strip()
+        host = "https" if request.url.hostname in self._hosts else "http"
+        is_secure = next(filter(("http", "https").__contains__, (page, proxy, host))) == "https"
+        return {"path": _HOME, "httponly": True, "samesite": "strict", "secure": is_secure}
 
     def _steers(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         action = self._actions[name]
@@ -322,18 +376,11 @@ def _said(name: str, document: Mapping[str, Any]) -> str:
     return f"{name}: done"
 
 
-def _time(milliseconds: int) -> str:
-    """Returns a time of a header. Empty if no calendar has it: other programs write headers, too."""
-    try:
-        return iso_time(milliseconds / 1000)
-    except (OverflowError, ValueError, OSError):
-        return ""
-
-
 def _inside(text: str) -> str:
     """Returns a path of the console. Anything else, which may lead to another server, is the overview."""
     is_ours = text == _HOME or text.startswith((f"{_HOME}/", f"{_HOME}?"))
-    return text if is_ours and "\\" not in text and text.isprintable() else _HOME
+    is_plain = len(text) <= _MOST_NEXT and "\\" not in text and text.isprintable()
+    return text if is_ours and is_plain else _HOME
 
 
 def _see_other(path: str) -> Response:

@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -20,7 +19,7 @@ from connector.errors import ConnectorError, UnknownDestination
 from connector.http.console.bodies import shown_body
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import MESSAGE_CLASSES, Message
-from connector.messaging.selector import compile_selector
+from connector.messaging.selector import callers_selector
 from connector.operate.activity import STEP
 from connector.operate.errors import error_groups, group_of
 from connector.operate.history import find_ids, read_last, read_life
@@ -44,8 +43,6 @@ _SORTED: Final[Mapping[str, Callable[[Message], int]]] = {
 _MOST_LIVES: Final = 20
 _MOST_EVENTS: Final = 200
 _EXPLAIN_SECONDS: Final = 20.0
-_explaining: Final = threading.BoundedSemaphore(2)
-"""Each explanation is a process, so readers cannot start many."""
 
 
 class NotFound(ConnectorError):
@@ -168,7 +165,7 @@ class _Search:
 
 def _fits(query: Query) -> Callable[[Message], bool]:
     group = query.get("group", "")
-    selector = compile_selector(query["selector"]) if query.get("selector") else None
+    selector = callers_selector(query["selector"]) if query.get("selector") else None
 
     def fits(one: Message) -> bool:
         return (selector is None or selector.matches(one)) and (not group or group_of(one) == group)
@@ -219,8 +216,8 @@ def _explain(observer: Observer, what: str, **options: str) -> View:
     """
     settings = observer.configuration
     words = [f"--{name}={value}" for name, value in {**options, "config": str(settings.file)}.items()]
-    if not _explaining.acquire(timeout=_EXPLAIN_SECONDS):
-        return {"found": None, "problem": "others are explained now; open the page again"}
+    if any("\0" in one for one in (what, *words)):
+        raise BadQuestion("found the character U+0000, which no id, type or destination has")
     try:
         done = subprocess.run(
             (sys.executable, "-m", "connector.cli", "explain", "--json", *words, "--", what),
@@ -232,8 +229,6 @@ def _explain(observer: Observer, what: str, **options: str) -> View:
         )
     except subprocess.TimeoutExpired:
         return {"found": None, "problem": f"the explanation took longer than {_EXPLAIN_SECONDS:.0f} s"}
-    finally:
-        _explaining.release()
     try:
         found = json.loads(done.stdout)
         for one in found["objects"]:
