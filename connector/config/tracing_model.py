@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from connector.declare.masking import mask_path
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, as_found, leaf, refuse
@@ -30,7 +31,7 @@ def _read_url(value: object) -> str:
     if has_user:
         raise refuse("a URL with a user", f"{_URL_EXPECTED}. OTEL_EXPORTER_OTLP_HEADERS holds secrets")
     if not is_right:
-        raise refuse(as_found(written), _URL_EXPECTED)
+        raise refuse("a text that is no such URL", _URL_EXPECTED)  # its path may hold a secret
     return written
 
 
@@ -41,7 +42,7 @@ def _read_share(value: object) -> float:
     return float(written)
 
 
-_COLLECTOR: Final = ValueType(_read_url, str, {"type": "string"}, "URL")
+_COLLECTOR: Final = ValueType(_read_url, mask_path, {"type": "string"}, "URL")
 _SHARE: Final = ValueType(
     _read_share,
     lambda value: value,
@@ -58,6 +59,7 @@ class Tracing(Section):
 
     endpoint: Annotated[str, _COLLECTOR] | None = Field(
         default=None,
+        repr=False,
         description="The collector, which speaks OTLP over HTTP. `/v1/traces` is added. None: "
         "`OTEL_EXPORTER_OTLP_ENDPOINT` of the environment, or `http://localhost:4318`.",
     )

@@ -1,19 +1,43 @@
-"""Recognises secrets and hides them."""
+"""Recognises the secrets of a configuration by their names and places, and hides them."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 MASK: Final = "********"
 
-_SECRET: Final = re.compile(
-    r"passw|passphrase|passwd|\bpwd|secret|token|credential|(?:private|access|account|api|auth).?key",
+_WORDS: Final = (
+    r"passw|passphrase|passcode|pass(?![a-z])|pwd|secret|token|credential|signature|pin.?code"
+    r"|(?<![a-z])(?:sig|sas|pin|jwt)(?![a-z])|(?-i:(?<=[a-z])(?:Pin|Sas|Sig)(?![a-z]))"
+    r"|(?:private|access|account|api|auth|shared|storage|signing|subscription).?key"
+    r"|(?:encryption|decryption|master).?key(?![a-z])"
+)
+"""What the name of a secret has in it."""
+_SECRET: Final = re.compile(_WORDS, re.IGNORECASE)
+_KEY: Final = rf"[\w.-]*(?:{_WORDS})[\w.-]*"
+_NAME: Final = rf"(?:(?<![\w.-]){_KEY}|(?<=[?&;])key)"
+_QUOTED: Final = r"\\?\"[^\"]*\"?|'[^']*'?|\{[^}]*\}?"
+_OPTION: Final = re.compile(
+    rf"({_NAME}\\?[\"']?\s*(?:=|%3D|(?<=[\"']):|(?<=[\"']\s):)\s*|(?<!\S)--?{_KEY}\s+)({_QUOTED}|\S+)",
     re.IGNORECASE,
 )
-_SECRET_OPTION: Final = re.compile(r"([\w.-]*(?:passw|secret|token|credential)[\w.-]*=)(\S+)", re.IGNORECASE)
-"""A secret within a text of options: ``-Djavax.net.ssl.keyStorePassword=...``."""
-_USER_PART: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@")
+"""A secret within a text of options: ``-Dx.keyStorePassword=...``, ``"token": "..."``, ``--password ...``."""
+_PART: Final = re.compile(rf"({_NAME}\s*=\s*)({_QUOTED}|[^;]*)", re.IGNORECASE)
+"""The same in a URL of JDBC or ODBC, whose values may have blanks."""
+_SCHEME: Final = r"((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)"
+_PORT: Final = r"\d{1,5}(?:[/?#,)\s]|\Z)"
+_BEFORE_PATH: Final = rf"(?=[^/?#\s@]+:(?!{_PORT}))\S*@"
+"""A user whose password has a slash, which is not valid."""
+_IN_URL: Final = re.compile(rf"{_SCHEME}(?:[^/?#]*@|{_BEFORE_PATH})|(jdbc:oracle:\w+:)(?!@).*@", re.I)
+"""User and password in a value that is a URL. A password may have blanks."""
+_IN_TEXT: Final = re.compile(rf"{_SCHEME}(?:[^/?#\s]*@|{_BEFORE_PATH})|(jdbc:oracle:\w+:)(?!@)\S*@", re.I)
+_IS_URL: Final = re.compile(r"[a-z][\w.+-]*:[^\s]", re.IGNORECASE)
+_IS_PARTED: Final = re.compile(
+    r"(?:jdbc|odbc):(?!postgresql|mysql|mariadb)|(?!-)[^=:\s]+=[^;]*;", re.IGNORECASE
+)
+"""A text whose options are parted by semicolons."""
 
 
 def is_secret(key: str) -> bool:
@@ -33,4 +57,13 @@ def mask(value: Any, key: str = "") -> Any:
         return MASK
     if not isinstance(value, str):
         return value
-    return _SECRET_OPTION.sub(rf"\g<1>{MASK}", _USER_PART.sub(rf"\g<1>{MASK}@", value))
+    users = _IN_URL if _IS_URL.match(value) else _IN_TEXT
+    text = users.sub(lambda found: f"{found[1] or found[2]}{MASK}@", value)
+    return (_PART if _IS_PARTED.match(value) else _OPTION).sub(rf"\g<1>{MASK}", text)
+
+
+def mask_path(url: str) -> str:
+    """Returns a URL without what stands behind its origin, which may hold a secret."""
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    return url if url.rstrip("/") == origin else f"{origin}/{MASK}"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
 
+from connector.declare.echoes import Secrets
+from connector.declare.masking import MASK, mask_path
 from connector.errors import ConnectorError
 from connector.operate.span import INTERNAL, Span
 from connector.status import VERSION
@@ -22,6 +26,8 @@ _log: Final = logging.getLogger("connector.traces")
 
 INSTALL: Final = "pip install 'event-connector[otel]'"
 _PATH: Final = "/v1/traces"
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_HEADERS: Final = re.compile("OTEL_EXPORTER_OTLP_(?:TRACES_)?HEADERS")
 _LOG_SECONDS: Final = 60.0
 _CLOSE_SECONDS: Final = 5.0
 """Seconds at the end for a collector that does not answer."""
@@ -148,7 +154,18 @@ class _Sdk:
 
 
 class _Losses(logging.Handler):
-    """Logs what the SDK says about spans that it cannot send: one line in a minute."""
+    """Logs what the SDK says about spans that it cannot send: one line in a minute.
+
+    Args:
+        endpoint: URL of the collector.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        super().__init__(logging.WARNING)
+        self._endpoint = endpoint
+        self._path = urlsplit(endpoint).path.removesuffix(_PATH)
+        headers = [unquote(value) for name, value in os.environ.items() if _HEADERS.fullmatch(name)]
+        self._secrets = Secrets(headers, self._path.split("/"))
 
     _number = 0
     _logged_at = float("-inf")
@@ -157,7 +174,11 @@ class _Losses(logging.Handler):
         self._number += 1
         now = time.monotonic()
         if now - self._logged_at >= _LOG_SECONDS:
-            extra = {"reason": cut(one_line(record.getMessage()), 300), "number": self._number}
+            text = record.getMessage().replace(self._endpoint, mask_path(self._endpoint))
+            if self._path.strip("/"):
+                text = text.replace(self._path, f"/{MASK}")
+            reason = cut(one_line(self._secrets.hide(text)), 300)
+            extra = {"reason": reason, "number": self._number}
             self._number, self._logged_at = 0, now
             _log.warning("the collector of traces does not take all spans", extra=extra)
 
@@ -177,8 +198,8 @@ def open_exporter(endpoint: str | None) -> SpanExporter:
         raise ConnectorError(f"tracing needs the packages of OpenTelemetry ({error}): {INSTALL}") from error
     sdk = logging.getLogger("opentelemetry")
     sdk.handlers[:] = [one for one in sdk.handlers if not isinstance(one, _Losses)]
-    sdk.addHandler(_Losses(logging.WARNING))
-    sdk.propagate = False
     if endpoint is not None and not endpoint.rstrip("/").endswith(_PATH):
         endpoint = endpoint.rstrip("/") + _PATH
+    sdk.addHandler(_Losses(endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS)), "")))
+    sdk.propagate = False
     return OTLPSpanExporter(endpoint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import pickle
@@ -20,9 +21,11 @@ from typing import Any, ClassVar
 import pytest
 
 from connector.config.resolved import as_document, as_yaml
+from connector.declare.masking import MASK, mask_path
 from connector.errors import ConnectorError, ObjectRefused, TemporaryFailure
 from connector.messaging.message import Message
 from connector.sinks.contract import Event, SinkContext
+from connector.sinks.webhook.settings import WebhookEntry
 from connector.sinks.webhook.sink import WebhookSink, WebhookSpec, WebhookUnavailable, retry_after
 from connector.sinks.webhook.url import UrlTemplate, WrongUrl
 from connector.testing.deployment import Deployment
@@ -52,6 +55,16 @@ class TestWebhook(ExternalSinkSuite):
     ) -> Deployment:  # after the server
         made: Deployment = ExternalSinkSuite.deployment.__wrapped__(self, tmp_path, monkeypatch)  # type: ignore[attr-defined]
         return made
+
+    def test_the_resolved_configuration_has_the_same_entry(self, deployment: Deployment) -> None:
+        (first,) = deployment.configuration.subscriptions
+        deployment.write("adapter.yaml", as_yaml(as_document(deployment.configuration)))
+        (entry,) = deployment.configuration.subscriptions
+        assert isinstance(entry, WebhookEntry)
+        assert isinstance(first, WebhookEntry)
+        assert entry.webhook.url == mask_path(first.webhook.url), "what stands behind the origin is a secret"
+        webhook = entry.webhook.model_copy(update={"url": first.webhook.url})
+        assert entry.model_copy(update={"webhook": webhook}) == first
 
     def arrived(self, deployment: Deployment) -> Sequence[str]:
         asked: list[Asked] = self.asked  # type: ignore[attr-defined]
@@ -340,6 +353,58 @@ def test_no_text_shows_a_secret(server: WebServer, caplog: pytest.LogCaptureFixt
         assert not any(secret in text for secret in ("s3cr3t", "k3y-of-mine", "hook-4711")), text
 
 
+KEY = "SEKRET13/ab+cd=="
+ECHOES = {
+    "as JSON of PHP": r'{"error": "bad SEKRET13\/ab+cd=="}',
+    "as JSON in Unicode": r"bad SEKRET13\u002fab\u002Bcd\u003d\u003d",
+    "as JavaScript": r"bad SEKRET13\x2fab\x2bcd==",
+    "as HTML": "bad SEKRET13&#x2F;ab&#43;cd&equals;&#61",
+    "as HTML by name": "bad SEKRET13&sol;ab&plus;cd==",
+    "in a URL": "bad SEKRET13%2Fab%2Bcd%3D%3d",
+    "in a URL, twice": "bad SEKRET13%252Fab%252Bcd%253D%253D",
+    "a URL in HTML": "bad SEKRET13%2Fab&#37;2Bcd&#x25;3D",
+    "the first characters": "bad SEKRET13/ab...",
+    "the first six": "bad SEKRET",
+    "the first ones, encoded": "bad SEKRET%31%33%2Fab",
+    "in small letters": "bad sekret13/AB+CD==",
+    "the end": "bad ...KRET13/ab+cd==",
+    "in UTF-16": "bad SEKRET13/ab+cd==".encode("utf-16").decode("latin-1"),
+    "of the path": "no hook T0AB12/SEKRET-of-a-hook here",
+    "of the path, its first characters": "no hook SEKRET-of here",
+    "of the query": "the signature SEKRET%7Esig is wrong",
+    "the user of the header": "no user shop:SEKRETpw",
+    "the password of the header": "no password SEKRETpw",
+    "a value of a cookie": "the session SEKRETcookie is over",
+}
+
+
+@rows("what", ECHOES)
+def test_no_secret_comes_back_in_whatever_form_a_server_repeats_it(server: WebServer, what: str) -> None:
+    basic = base64.b64encode(b"shop:SEKRETpw").decode()
+    headers = (
+        ("Authorization", f"Bearer {KEY}"),
+        ("Proxy-Authorization", f"Basic {basic}"),
+        ("Cookie", "theme=dark; session=SEKRETcookie"),
+        ("Accept", "application/json"),
+    )
+    url = f"{server.url}/customers/T0AB12/SEKRET-of-a-hook?sig=SEKRET~sig"
+    server.answers = [answer(422, ECHOES[what].encode("latin-1"))]
+    with pytest.raises(ObjectRefused) as failed:
+        deliver(url, headers=headers)
+    text = str(failed.value)
+    assert "the answer is 422 Unprocessable Entity: " in text
+    assert MASK in text
+    assert not re.search("sekret|ab.?cd|KRET", text, re.IGNORECASE), text
+
+
+def test_a_text_without_secrets_stays_as_it_is(server: WebServer) -> None:
+    said = r"customer 4711 has no application in C:\new\table, 100%25 &amp; more"
+    server.answers = [answer(422, said.encode())]
+    with pytest.raises(ObjectRefused) as failed:
+        deliver(f"{server.url}/customers", headers=(("Authorization", f"Bearer {KEY}"),))
+    assert str(failed.value).endswith(f": {said}")
+
+
 def test_a_worker_without_httpcore_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "connector.sinks.webhook.connection", raising=False)
     monkeypatch.setitem(sys.modules, "httpcore", None)
@@ -362,6 +427,6 @@ def test_the_resolved_configuration_shows_no_header(tmp_path: Path) -> None:
     configuration = deployment.configuration
     text = as_yaml(as_document(configuration))
     assert "Authorization: '********'" in text
-    assert "https://h.example/{Text}?token=********" in text
+    assert "url: https://h.example/********" in text
     assert configuration.subscriptions[0].name == "Note https://h.example"
     assert "s3cr3t" not in text + repr(configuration.subscriptions)

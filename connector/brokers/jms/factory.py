@@ -17,7 +17,7 @@ from connector.brokers.jms.urls import (
     without_additions,
     without_secrets,
 )
-from connector.declare.masking import is_secret
+from connector.declare.masking import is_secret, mask
 from connector.errors import ProviderMisconfigured
 
 
@@ -122,7 +122,7 @@ class Factory:
         """Returns a text of the client library without passwords, and without options of the adapter."""
         for made in (self._url(browses=False), self._url(browses=True)):
             if made is not None and self.url is not None:
-                text = without_additions(text, self.url, made)
+                text = without_additions(text, self.url, made).replace(self.url, mask(self.url))
         secrets = [value for name, value in self.properties.items() if is_secret(name)]
         text = without_secrets(text, self.password, *secrets)
         return text if self.naming is None else self.naming.safe(text)

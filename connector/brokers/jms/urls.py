@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from connector.declare.echoes import Secrets
 from connector.declare.masking import MASK, mask
 
 QPID: Final = "org.apache.qpid.jms.JmsConnectionFactory"
@@ -111,5 +112,5 @@ def without_secrets(text: str, *secrets: str | None) -> str:
     for secret in secrets:
         if secret:
             text = text.replace(secret, MASK)
-    masked: str = mask(text)
+    masked: str = mask(Secrets(filter(None, secrets)).hide(text))
     return masked

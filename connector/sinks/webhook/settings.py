@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from connector.declare.masking import MASK
+from connector.declare.masking import MASK, mask_path
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, duration, leaf, refuse
 from connector.sinks.subscription_model import CalledEntry, EntryCheck, ExternalEntry
@@ -37,7 +37,9 @@ def _read_header(value: object) -> str:
     return text
 
 
-_Url = Annotated[str, ValueType(_read_url, str, {"type": "string", "pattern": r"^https?://|\$\{"}, "URL")]
+_Url = Annotated[
+    str, ValueType(_read_url, mask_path, {"type": "string", "pattern": r"^https?://|\$\{"}, "URL")
+]
 _Header = ValueType(_read_header, lambda value: MASK, {"type": ["string", "number", "boolean"]}, "text")
 _METHODS: Final = ("POST", "PUT", "PATCH", "DELETE", "GET")
 
@@ -48,7 +50,7 @@ class Webhook(Section):
     url: _Url = Field(
         repr=False,
         description="`https://` or `http://`, a host, a path. `{Attribute}` in the path or the query stands "
-        "for the percent-encoded value of an attribute.",
+        "for the percent-encoded value of an attribute. What stands behind the host is never shown.",
     )
     method: Annotated[Literal["POST", "PUT", "PATCH", "DELETE", "GET"], choice(*_METHODS)] = Field(
         default="POST", description="`DELETE` and `GET` have no body."

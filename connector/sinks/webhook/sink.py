@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Final
 
 from connector.businessobjects.instance import BusinessObject
-from connector.declare.masking import MASK
+from connector.declare.echoes import Secrets
 from connector.errors import ConnectorError, MalformedData, ObjectRefused, TemporaryFailure
 from connector.formats.datahandler import HandlerFailed
 from connector.operate.trace_context import TRACEPARENT
@@ -26,8 +26,8 @@ WITHOUT_BODY: Final = ("GET", "DELETE")
 _TEMPORARY: Final = (408, 425, 429)
 _MAX_AFTER: Final = 86400.0
 """Seconds: the longest wait that a Retry-After can ask for."""
-_SHORTEST: Final = 6
-"""Characters of the shortest text that counts as a secret in the answer of a server."""
+_PLAIN: Final = ("accept", "accept-language", "content-type", "prefer", "user-agent")
+"""Headers that hold no secret, in lower case."""
 
 
 class WebhookUnavailable(ObjectRefused, TemporaryFailure):
@@ -79,9 +79,9 @@ class WebhookSink(ExternalSink):
         self._subscription = context.subscription
         self._to_body = None if spec.method in WITHOUT_BODY else context.writer(spec.mime_type)
         self._content_type = spec.mime_type or context.mime_type or "application/octet-stream"
-        values = [*spec.url.constants, *(value for _, value in spec.headers)]
-        words = {*values, *" ".join(values).split()}
-        self._secrets = sorted((one for one in words if len(one) >= _SHORTEST), key=len, reverse=True)
+        self._secrets = Secrets(
+            [value for name, value in spec.headers if name.lower() not in _PLAIN], spec.url.constants
+        )
         try:
             self._server = ServerConnection(spec.url.origin, spec.timeout)
         except WrongVariable as error:
@@ -100,7 +100,7 @@ class WebhookSink(ExternalSink):
         except Unsendable:  # a text of it may hold the URL and the headers
             raise self._refusal("HTTP cannot carry this request") from None
         except NoAnswer as error:
-            raise WebhookUnavailable(self._text(str(error))) from error
+            raise WebhookUnavailable(self._text(str(error))) from None  # its text may repeat a secret
         if not 200 <= status < 300:
             raise self._failure(status, given, answer)
 
@@ -134,7 +134,7 @@ class WebhookSink(ExternalSink):
         text = f"the answer is {status}{phrase}"
         if 300 <= status < 400:
             return self._refusal(f"{text}, and a webhook follows no redirect")
-        if said := one_line(answer.decode("utf-8", "replace")).strip():
+        if said := one_line(answer.replace(b"\0", b"").decode("utf-8", "replace")).strip():
             text += f": {said}"
         if status in _TEMPORARY or status >= 500:
             return WebhookUnavailable(self._text(text), after=retry_after(headers.get("retry-after", "")))
@@ -145,9 +145,7 @@ class WebhookSink(ExternalSink):
 
     def _text(self, text: str) -> str:
         """Returns the text of an error with the server, and without secrets that the server has repeated."""
-        for secret in self._secrets:
-            text = text.replace(secret, MASK)
-        return f"{self._server.route}: {cut(text, 300)}"
+        return f"{self._server.route}: {cut(self._secrets.hide(text), 300)}"
 
     def close(self) -> None:
         self._server.close()

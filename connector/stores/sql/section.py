@@ -30,8 +30,9 @@ class SqlSection(ProviderSection):
     """
 
     url: _Url = Field(
+        repr=False,
         description="Of the database. A SQLite file is relative to this file, and its directory is made. "
-        "PostgreSQL needs the extra `postgresql`. Give its password as `${NAME}` from the environment."
+        "PostgreSQL needs the extra `postgresql`. Give its password as `${NAME}` from the environment.",
     )
     schema_: Text | None = Field(
         default=None,
