@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from connector.printable import printable
 from connector.tracebacks import format_traceback
 
 _log = logging.getLogger("connector")
@@ -143,14 +144,15 @@ class _ConsoleFormatter(_JsonFormatter):
         parts = [
             self._paint(_DIM, fields.pop("timestamp")),
             f"[{self._paint(_LEVEL_COLORS.get(level, _RED) + _BRIGHT, level)}]",
-            self._paint(_BRIGHT, _escape(fields.pop("event"))),
+            self._paint(_BRIGHT, printable(fields.pop("event"))),
             f"[{self._paint(_BLUE + _BRIGHT, fields.pop('logger'))}]",
             *(
-                f"{self._paint(_CYAN, key)}={self._paint(_MAGENTA, _console_value(fields[key]))}"
+                f"{self._paint(_CYAN, printable(key))}={self._paint(_MAGENTA, _console_value(fields[key]))}"
                 for key in fields
             ),
         ]
-        return " ".join(parts) + ("" if exception is None else f"\n{_escape(exception)}")
+        lines = [] if exception is None else [f"{_INDENT}{printable(one)}" for one in exception.split("\n")]
+        return "\n".join([" ".join(parts), *lines])
 
     def _paint(self, color: str, text: str) -> str:
         return f"{color}{text}\x1b[0m" if self._colors else text
@@ -159,6 +161,8 @@ class _ConsoleFormatter(_JsonFormatter):
 _ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({})))
 """The attributes of each record. Any other attribute is a field."""
 
+_INDENT: Final = "  "
+"""Before each line of a traceback, so that a text within it never looks like a line of the log."""
 _BRIGHT, _DIM = "\x1b[1m", "\x1b[2m"
 _RED, _GREEN, _YELLOW, _BLUE, _MAGENTA, _CYAN = (f"\x1b[{number}m" for number in range(31, 37))
 _LEVEL_COLORS: Final = {"debug": _GREEN, "info": _GREEN, "warning": _YELLOW}
@@ -168,12 +172,8 @@ _QUOTED: Final = frozenset(" \t=\r\n\"'")
 
 def _console_value(value: object) -> str:
     """Returns a value as the console shows the value. The value may come from the message of a stranger."""
-    return repr(value) if not isinstance(value, str) or _QUOTED.intersection(value) else _escape(value)
-
-
-def _escape(text: str) -> str:
-    """Escapes the control characters of a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    quoted = not isinstance(value, str) or _QUOTED.intersection(value)
+    return printable(repr(value) if quoted else str(value))
 
 
 def _root() -> logging.Logger:

@@ -14,7 +14,6 @@ from connector.cli.common import (
     JsonOption,
     SelectorOption,
     note,
-    printable,
     read_destination,
     read_selector,
     whole_number,
@@ -23,6 +22,7 @@ from connector.cli.messages import show
 from connector.config.loading import load
 from connector.messaging.message import Message
 from connector.messaging.numbers import MAX_INT
+from connector.printable import printable
 from connector.service.assembly import make_provider
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, TextIO
 
 import typer
 
@@ -76,6 +77,9 @@ ClientIdOption = Annotated[
 ]
 
 DEFAULT_CONFIG = "adapter.yaml"
+
+_CONTROL: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal acts upon, without tab and line end."""
 
 _log = logging.getLogger("connector.cli")
 
@@ -155,22 +159,21 @@ def check_subscription(subscription: str, client_id: str, *, shared: bool) -> No
         )
 
 
-def printable(text: str) -> str:
-    """Escapes control characters, because messages from strangers must not control the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def answer(text: str) -> None:
-    """Writes a line of the answer to stdout. Characters that the terminal cannot show are escaped.
+    """Writes a line of the answer to stdout. What the terminal cannot show, or acts upon, is escaped.
 
     Raises:
         CannotAnswer: stdout does not take the line.
     """
-    encoding = sys.stdout.encoding or "utf-8"
     with _stdout():
-        print(text.encode(encoding, "backslashreplace").decode(encoding))
+        _print(text, sys.stdout)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    """Writes a line. Control characters are escaped as in JSON, which may be the text."""
+    escaped = _CONTROL.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
+    encoding = stream.encoding or "utf-8"
+    print(escaped.encode(encoding, "backslashreplace").decode(encoding), file=stream)
 
 
 def answer_json(value: Any) -> None:
@@ -224,7 +227,7 @@ def complain(text: str) -> None:
     if is_json():
         _log.error("the command failed", extra={"reason": text.removeprefix("connector: ")})
     else:
-        print(text, file=sys.stderr)
+        _print(text.replace("\n", "\n  "), sys.stderr)  # nobody forges a line
 
 
 def show_output(line: str) -> None:
@@ -244,5 +247,4 @@ def show_output(line: str) -> None:
 def note(text: str) -> None:
     """Writes a line that is no part of the answer to stderr, after the earlier answers."""
     flush()
-    encoding = sys.stderr.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+    _print(text.replace("\n", "\n  "), sys.stderr)

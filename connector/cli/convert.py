@@ -20,7 +20,6 @@ from connector.cli.common import (
     answer,
     answer_bytes,
     note,
-    printable,
     user_code,
 )
 from connector.config.loading import load
@@ -35,6 +34,7 @@ from connector.formats.datahandler import (
 )
 from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import Stage
+from connector.printable import printable
 from connector.service.assembly import make_handlers
 from connector.text.json_text import to_json_text
 from connector.tracebacks import message_of

@@ -16,7 +16,6 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
-    printable,
     read_destination,
 )
 from connector.cli.tables import table
@@ -26,6 +25,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.operate.errors import ErrorGroup, error_groups
+from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.status_document import stopped_loads
 

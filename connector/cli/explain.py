@@ -18,7 +18,6 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
-    printable,
     read_destination,
     user_code,
 )
@@ -29,6 +28,7 @@ from connector.errors import SelectorError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import PROPERTY_TYPES, Message
 from connector.messaging.selector import compile_selector
+from connector.printable import printable
 from connector.service.assembly import make_explainer, make_provider
 from connector.text.json_text import to_json_text
 from connector.workbench.explain import Explanation, ObjectFinding, SubscriptionFinding
@@ -185,15 +185,19 @@ def _subscription(found: SubscriptionFinding, bo: ObjectFinding) -> dict[str, An
 
 
 def _show(found: Explanation, what: str) -> None:
-    has = "no format" if found.message_format is None else f"format {printable(found.message_format)}"
-    answer(f"{printable(found.message_id or what)} from {found.destination}, {has}")
+    has = "no format" if found.message_format is None else f"format {found.message_format}"
+    answer(printable(f"{found.message_id or what} from {found.destination}, {has}"))
     for rule in found.rules:
         reasons = "; ".join(rule.reasons) or "matches"
         answer(f"  rule {rule.name}: {printable(reasons)}")
-    answer(found.why)
+    answer(printable(found.why))
     if found.data_handler:
         config = f", options of {found.config}" if found.config else ""
-        answer(f"data handler {found.data_handler} ({found.mime_type}{config}), named by {found.named_by}")
+        answer(
+            printable(
+                f"data handler {found.data_handler} ({found.mime_type}{config}), named by {found.named_by}"
+            )
+        )
     for name, value in found.options.items():
         answer(f"  {name}: {printable(json_module.dumps(value, ensure_ascii=False))}")
     for number, one in enumerate(found.objects, 1):
@@ -207,10 +211,10 @@ def _show(found: Explanation, what: str) -> None:
 
 
 def _show_object(found: ObjectFinding, place: str) -> None:
-    answer(f"{place}{found.object}.{found.verb}")
+    answer(printable(f"{place}{found.object}.{found.verb}"))
     answer(to_json_text(found.values, indent=2))
     for subscription in found.subscriptions:
-        answer(f"  subscription {subscription.name}: {_fate(subscription)}")
+        answer(printable(f"  subscription {subscription.name}: {_fate(subscription)}"))
         if subscription.sent is not None and found.has_secret:
             answer(f"    its body is not shown, because the object has a {SECRET}")
         elif subscription.sent is not None:

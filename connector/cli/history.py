@@ -19,6 +19,7 @@ from connector.cli.common import (
 from connector.cli.tables import table
 from connector.config.loading import load
 from connector.operate.history import Life, LifeEvent, find_ids, read_all, read_life
+from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.places import find_places
 from connector.text.iso_time import iso_time, read_since
@@ -81,10 +82,10 @@ def history(
 
 
 def _text(life: Life, places: Sequence[dict[str, str]]) -> Iterable[str]:
-    yield life.id
+    yield printable(life.id)
     for place in places:
         which = "" if place["id"] == life.id else f" ({place['id']})"
-        yield f"  now: {place['state']} in {place['destination']}{which}"
+        yield printable(f"  now: {place['state']} in {place['destination']}{which}")
     if not places:
         yield "  now: in no queue"
     yield from _table(life.events, life.id)

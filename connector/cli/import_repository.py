@@ -18,11 +18,11 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
-    printable,
 )
 from connector.declare.problems import Problems
 from connector.errors import ConfigurationError, Problem
 from connector.formats.datahandler import charset as check_charset
+from connector.printable import printable
 from connector.workbench.metaobject_files import Neighbours, existing, surroundings, write_files
 from connector.workbench.repository_import.conversion import (
     BUSINESS_OBJECT,

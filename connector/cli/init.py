@@ -9,8 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
-from connector.cli.common import BadArgument, JsonOption, answer, answer_json, printable
+from connector.cli.common import BadArgument, JsonOption, answer, answer_json
 from connector.cli.hints import command_line
+from connector.printable import printable
 
 _TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _COMMANDS: Final = (

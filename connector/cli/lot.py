@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, note, printable
+from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, note
 from connector.config.loading import load
+from connector.printable import printable
 from connector.service.assembly import make_provider
 
 

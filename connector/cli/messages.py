@@ -6,8 +6,9 @@ import base64
 import datetime
 from typing import Any
 
-from connector.cli.common import answer, answer_json, printable
+from connector.cli.common import answer, answer_json
 from connector.messaging.message import MESSAGE_CLASSES, Message
+from connector.printable import printable
 
 
 def show(message: Message, *, as_json: bool, received: bool = False) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from connector.businessobjects.definition import SIMPLE_TYPES
-from connector.cli.common import BadArgument, answer, answer_json, note, printable
+from connector.cli.common import BadArgument, answer, answer_json, note
 from connector.config.metaobject_model import NAME_RULE, is_name
 from connector.errors import ConfigurationError, MalformedData
+from connector.printable import printable
 from connector.workbench.metaobject_files import (
     SUFFIX,
     Neighbours,

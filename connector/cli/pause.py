@@ -13,13 +13,13 @@ from connector.cli.common import (
     JsonOption,
     answer,
     answer_json,
-    printable,
 )
 from connector.config.loading import load
 from connector.messaging.state_store import ControlRecord
 from connector.operate.control import Changes, Target, Targets, UnknownTarget, targets_of
 from connector.operate.control import pause as pause_targets
 from connector.operate.control import resume as resume_targets
+from connector.printable import printable
 from connector.service.assembly import make_provider, make_targets
 from connector.user import operator_name
 

@@ -12,13 +12,13 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
-    printable,
 )
 from connector.cli.subscriptions import info_document, title
 from connector.config.loading import load
 from connector.messaging.destination import Destination
 from connector.messaging.lot import LotInfo
 from connector.messaging.subscription import DestinationInfo
+from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.queues import find_destinations, role_of
 

@@ -21,7 +21,6 @@ from connector.cli.common import (
     check_subscription,
     flush,
     note,
-    printable,
     read_destination,
     read_selector,
     read_topic,
@@ -39,6 +38,7 @@ from connector.messaging.notes import OwnerNote, count_owners
 from connector.messaging.numbers import MAX_INT
 from connector.messaging.provider import Connection
 from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
+from connector.printable import printable
 from connector.service.assembly import make_provider, with_poll_quantity
 
 _MODES = {

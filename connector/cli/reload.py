@@ -12,12 +12,12 @@ from connector.cli.common import (
     JsonOption,
     answer,
     answer_json,
-    printable,
     whole_number,
 )
 from connector.config.loading import load
 from connector.messaging.numbers import MAX_INT
 from connector.operate.control import ReloadAnswer, await_reload, reload_document
+from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.user import operator_name
 

@@ -16,7 +16,6 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
-    printable,
     read_destination,
     read_selector,
     whole_number,
@@ -37,6 +36,7 @@ from connector.operate.replay import (
     check_target,
     make_choice,
 )
+from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.orders import run_order as carry_out_order
 from connector.user import operator_name

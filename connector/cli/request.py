@@ -21,13 +21,13 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
-    printable,
     whole_number,
 )
 from connector.config.loading import load
 from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.messaging.numbers import MAX_INT
+from connector.printable import printable
 from connector.requests.result import RequestResult
 from connector.service.assembly import make_requests
 

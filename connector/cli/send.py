@@ -16,7 +16,6 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
-    printable,
     read_destination,
     whole_number,
 )
@@ -36,6 +35,7 @@ from connector.messaging.message import (
 from connector.messaging.numbers import MAX_INT, MAX_LONG
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.selectors.identifiers import check_property_name
+from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.queues import INPUT, roles
 

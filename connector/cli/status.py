@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, printable
+from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json
 from connector.cli.tables import ago, span, table
 from connector.config.loading import load
+from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.status_document import StatusReader, as_json
 

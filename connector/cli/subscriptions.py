@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connector.cli.common import printable
 from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
+from connector.printable import printable
 
 
 def as_document(subscription: TopicSubscription) -> dict[str, Any]:

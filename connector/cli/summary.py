@@ -6,11 +6,12 @@ import shlex
 from pathlib import Path
 from typing import Any, Final
 
-from connector.cli.common import BadArgument, answer, answer_bytes, answer_json, note, printable
+from connector.cli.common import BadArgument, answer, answer_bytes, answer_json, note
 from connector.cli.hints import command_line
 from connector.config.model import Connector
 from connector.events.summary import EventCounts, Summary
 from connector.log import is_json
+from connector.printable import printable
 from connector.status import OutcomeKind, timestamp
 from connector.text.names import cut
 

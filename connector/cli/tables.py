@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connector.cli.common import printable
+from connector.printable import printable
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, indent: int = 0) -> list[str]:

@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
-from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, answer, note, printable
+from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, answer, note
 from connector.cli.tables import ago, table
 from connector.config.loading import load
 from connector.errors import ProviderError
 from connector.messaging.notes import ClientNote, ClientState
 from connector.messaging.provider_kind import AdapterProvider
+from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.text.iso_time import iso_time
 

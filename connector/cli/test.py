@@ -25,13 +25,13 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
-    printable,
     user_code,
 )
 from connector.config.loading import Configuration, load
 from connector.declare.problems import Problems
 from connector.errors import ConfigurationError
 from connector.messaging.message import Message
+from connector.printable import printable
 from connector.service.assembly import make_explainer
 from connector.text.decimals import ExactFloat, from_number
 from connector.text.json_text import from_json, to_json_text

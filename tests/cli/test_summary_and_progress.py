@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from connector.cli.common import BadArgument, printable
+from connector.cli.common import BadArgument
 from connector.cli.progress import Progress
 from connector.cli.summary import print_summary, write_summary
 from connector.events.outcome import Outcome
 from connector.events.summary import Summary
+from connector.printable import printable
 from connector.status import OutcomeKind
 
 

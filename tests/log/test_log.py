@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from connector.log import JSON_BEGIN, LogSettings, is_json_line, set_up_logging
+from tests.tables import rows
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 Log = Callable[..., str]
@@ -54,7 +55,55 @@ def test_a_line_for_people_has_time_level_text_logger_and_fields(log: Log) -> No
 def test_a_traceback_stands_below_its_line(log: Log) -> None:
     first, *others = log("console", ValueError("no")).splitlines()
     assert first.endswith("[connector.events]")
-    assert others[-1] == "ValueError: no"
+    assert others[-1] == "  ValueError: no"
+
+
+FORGED = "2026-11-27T00:00:00Z [info] forged line [connector.adapter] x=1"
+ENDS = [*"\n\r\x85\u2028\u2029\v\f\x1c\x1e", "\r\n", "\n\n", "\x1b[2K\x1b[G", "\x9b1A"]
+
+
+class _Told:
+    """An object that tells what a stranger has written."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _raise(text: str) -> Exception:
+    try:
+        raise KeyError("first") from ValueError(text)
+    except KeyError as error:
+        error.add_note(text)
+        return error
+
+
+@rows("end", ENDS)
+@rows(
+    "make",
+    [
+        lambda text: {"error": ValueError(text)},
+        lambda text: {"error": _raise(text)},
+        lambda text: {"error": ExceptionGroup(text, [ValueError(text)])},
+        lambda text: {"reason": text},
+        lambda text: {"reason": text.replace(" ", "_")},
+        lambda text: {"values": [text, {text: text}]},
+        lambda text: {"what": _Told(text)},
+        lambda text: {"what": ValueError(text)},
+        lambda text: {text: 1},
+    ],
+)
+def test_a_message_forges_no_line_of_the_log(
+    log: Log, end: str, make: Callable[[str], dict[str, Any]]
+) -> None:
+    line = log("console", **make(f"bad{end}{FORGED}{end}"))
+    first, *others = line.removesuffix("\n").split("\n")
+    assert re.match(TIME, first)
+    assert all(one.startswith("  ") for one in others)
+    assert all(one.isprintable() for one in (first, *others)), line
+    assert "forged" in line
 
 
 def test_colors_are_for_terminals_and_change_no_text(log: Log) -> None:
