@@ -19,7 +19,7 @@ from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.committer import claim_lost_error, unwritable
 from connector.stores.dropbox.delayed import due_and_name, place_of, room_for
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
-from connector.stores.dropbox.headers import keys_of
+from connector.stores.dropbox.headers import without
 from connector.stores.dropbox.prepared_files import is_whole
 from connector.stores.dropbox.transaction_log import Copies, Move
 from connector.stores.engine.changes import Change, Discarded, GivenBack, GroupMoved, Moved, Removed, Sent
@@ -169,7 +169,7 @@ class Changes:
         source = self._layout.absolute(claim.path)
         base = os.path.basename(source)
         moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=False)
-        self._headers.remove(name, keep=claim.name)  # each subscription has its own sidecar
+        self._headers.remove(without(name, claim.name))  # each subscription has its own sidecar
         # but every copy names a lost sidecar
         self._end(claim, None, self._headers.full(claim.name), moves, change.published)
 
@@ -227,7 +227,7 @@ class Changes:
         )
         moves.append(Move("received", claim.path, target, rollback, published))
         if codec.HEADER_KEY in claim.name:
-            moves += self._sidecars_removed(claim.name, keep=name)
+            moves += self._sidecars_removed(claim.name, claim.file, keep=name)
 
     def _is_gone(self, change: Moved | Removed | GivenBack | Sent | Discarded) -> bool:
         """Whether a claim with a sidecar is lost. The message has another name now, and needs the sidecar."""
@@ -296,15 +296,13 @@ class Changes:
         working, target = change.handle
         if not self.is_there(working):
             return []
-        return [Move("received", working, None), *self._sidecars_removed(target.rpartition("/")[2])]
+        file = self._layout.absolute(working)
+        return [Move("received", working, None), *self._sidecars_removed(due_and_name(target)[1], file)]
 
-    def _sidecars_removed(self, name: str, *, keep: str = "") -> list[Move]:
-        """Returns the moves of :meth:`connector.stores.dropbox.headers.HeaderStore.remove`."""
-        return [
-            Move("received", self._headers.path(key)[self._prefix :], None)
-            for key in keys_of(name)
-            if key not in keys_of(keep)
-        ]
+    def _sidecars_removed(self, name: str, file: str, *, keep: str = "") -> list[Move]:
+        """Returns the moves that remove the sidecars of a file."""
+        keys = self._headers.keys_of_file(name, file, keep)
+        return [Move("received", self._headers.path(key)[self._prefix :], None) for key in keys]
 
     def _check_same_file_system(self, folder: str, claim: DropboxClaim, destination: Destination) -> None:
         """Raises SettlementError if a rename cannot move a claim to a folder."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.stores.dropbox import codec
+from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import VIEW_LETTERS, QueueFolders, RootLayout
@@ -109,6 +109,11 @@ class DropboxClaim(LocalClaim):
         return self.path
 
     @property
+    def file(self) -> str:
+        """The absolute path."""
+        return self._layout.absolute(self.path)
+
+    @property
     def full_name(self) -> str:
         """The name with all headers, also those of a sidecar.
 
@@ -146,7 +151,7 @@ class DropboxClaim(LocalClaim):
         if own is not None:
             return key
         try:  # a bare name may be used again for another message: the file itself tells them apart
-            status = os.lstat(self._layout.absolute(self.path))
+            status = os.lstat(self.file)
         except OSError:
             return key
         return f"{key}|{status.st_ino}:{status.st_mtime_ns}"
@@ -187,7 +192,8 @@ def in_progress_origin(name: str) -> tuple[Owner | None, Destination | None]:
 
 def remove_messages(headers: HeaderStore, directory: str) -> None:
     """Removes a directory of messages, with their sidecars. Files that cannot be removed stay."""
-    for _, _, names in os.walk(directory):
+    for folder, _, names in os.walk(directory):
         for name in names:
-            headers.remove(split_tag(name)[0])
+            short = files.split_due(name)[1] if folder.endswith(f"/{files.DELAYED}") else name
+            headers.remove(headers.keys_of_file(split_tag(short)[0], f"{folder}/{name}"))
     shutil.rmtree(directory, ignore_errors=True)

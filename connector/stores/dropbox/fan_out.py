@@ -20,7 +20,7 @@ from typing import Final
 from connector import faults
 from connector.stores.dropbox import files
 from connector.stores.dropbox.delayed import place_of, room_for
-from connector.stores.dropbox.headers import HeaderStore, keys_of
+from connector.stores.dropbox.headers import HeaderStore, keys_of, without
 from connector.stores.dropbox.layout import QueueFolders, RootLayout
 from connector.stores.dropbox.transaction_log import Move
 from connector.stores.engine.channel import Channel
@@ -108,7 +108,7 @@ class FanOutFiles:
             with contextlib.suppress(FileNotFoundError):  # the file went with its subscription
                 os.rename(path, source)
         for name, source in fan_out.names:
-            self._headers.remove(name, keep=source)
+            self._headers.remove(without(name, source))
 
     def sync(self, fan_out: FanOut) -> None:
         """Makes copies durable before the commit."""
@@ -121,10 +121,8 @@ class FanOutFiles:
         A lost sidecar stays, because the links name it too.
         """
         moves = [Move("received", self._layout.relative(source), None)]
-        lost = keys_of(self._headers.full(name))
-        for key in keys_of(name):
-            if key not in lost:
-                moves.append(Move("received", self._layout.relative(self._headers.path(key)), None))
+        for key in self._headers.keys_of_file(name, source, self._headers.full(name)):
+            moves.append(Move("received", self._layout.relative(self._headers.path(key)), None))
         return moves
 
     def _link(
@@ -139,7 +137,7 @@ class FanOutFiles:
         if not self._link_file(fan_out, source, working):
             return []
         if keys_of(name):  # a sidecar goes with its file, so each file needs its own sidecar
-            own = self._headers.fit(self._headers.full(name), room_for(due))
+            own = self._headers.fit(self._headers.full(name), working, room_for(due))
             fan_out.names.append((own, name))
             name = own
         faults.point("fanout.link")

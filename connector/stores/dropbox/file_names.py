@@ -52,11 +52,12 @@ class FileNames:
         if claim.folders.copy_tag and claim.folders.copy_tag not in full:  # a replayed message has it
             # Two subscriptions may hold the same file. The copy of each has its own name.
             pairs = f"{pairs}&{claim.folders.copy_tag}" if pairs else claim.folders.copy_tag
-        return self._headers.fit(codec.add_properties(name, pairs) if pairs else name)
+        return self._headers.fit(codec.add_properties(name, pairs) if pairs else name, claim.file)
 
     def name_when_new(self, claim: DropboxClaim) -> str:
         """Returns the name of a message that is new again, and otherwise unchanged."""
-        return self._headers.fit(codec.without_properties(claim.full_name, (codec.DELIVERY_COUNT,)))
+        name = codec.without_properties(claim.full_name, (codec.DELIVERY_COUNT,))
+        return self._headers.fit(name, claim.file)
 
     def returned(self, claim: DropboxClaim, edit: Edit, *, stays: bool, room: int) -> str:
         """Returns the name of a message that is given back, or left to wait in an in-progress destination.
@@ -85,7 +86,7 @@ class FileNames:
                 returned = codec.add_properties(returned, "&".join(pairs))
         if returned == full and len(os.fsencode(name)) <= room:
             return name
-        return self._headers.fit(returned, room)
+        return self._headers.fit(returned, claim.file, room)
 
     def put_aside(self, name: str) -> str:
         """Returns the full name of a message that was delivered too often."""

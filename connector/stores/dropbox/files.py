@@ -282,7 +282,7 @@ def split_due(name: str) -> tuple[int, str]:
     return (int(due), rest) if due.isascii() and due.isdigit() and rest else (0, name)
 
 
-def rename_to_free_name(source: str, target: str, fit: Callable[[str], str]) -> str:
+def rename_to_free_name(source: str, target: str, fit: Callable[[str, str], str]) -> str:
     """Renames to ``target``, or to a similar name if another file has that name already.
 
     If both names are the same file (a link whose second half was interrupted), the old name is removed.
@@ -307,7 +307,7 @@ def rename_to_free_name(source: str, target: str, fit: Callable[[str], str]) -> 
                 due, rest = split_due(name)
                 candidate = f"{folder}/{due + number - 1}.{rest}"
                 continue
-            candidate = f"{folder}/{fit(codec.add_properties(name, f'{codec.OWN}copyI={number}'))}"
+            candidate = f"{folder}/{fit(codec.add_properties(name, f'{codec.OWN}copyI={number}'), source)}"
 
 
 def names_in(folder: str) -> list[str]:

@@ -3,6 +3,9 @@
 The sidecar holds the full name, of any length. The file gets a short name with priority, class, expiration,
 and the key of the sidecar as a property. So the sidecar is found after a plain ``mv`` into another queue. The
 key is unique to the copy, and ends with a digest of the sidecar. Keys of earlier versions have no digest.
+
+A sidecar names the inode of its file, which a rename keeps. A file of another program may have the same name,
+in any queue. It has the same headers, and its end leaves the sidecar. Earlier versions named no inode.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from connector.errors import MalformedData, ProviderError
 from connector.stores.dropbox import codec, files
 
 _PREFIX: Final = f"{codec.HEADER_KEY}S="
+_INODE: Final = f"{codec.OWN}inodeL="
 _DIGEST: Final = re.compile(r"_([0-9a-f]{10})\Z").search
 """The digest in a key. No client id has a ``_``."""
 _MOST: Final = 1 << 26
@@ -39,8 +43,13 @@ class HeaderStore:
         self._sync = sync
         self._numbers = itertools.count(1)
 
-    def fit(self, name: str, room: int = codec.NAME_MAX) -> str:
+    def fit(self, name: str, file: str, room: int = codec.NAME_MAX) -> str:
         """Returns ``name`` if it has at most ``room`` bytes, else a short name with a new sidecar.
+
+        Args:
+            name: of a message.
+            file: its path now, or that of a file which the message will be a link of.
+            room: bytes.
 
         Raises:
             OSError: the sidecar cannot be written.
@@ -54,7 +63,7 @@ class HeaderStore:
             full = codec.structure_bare(full)
             fields = codec.split(full)
             assert fields is not None
-        content = os.fsencode(full)
+        content = _content(full, _inode(file))
         key = f"{self._client_id}-{next(self._numbers)}_{_digest(content)}"
         files.write_new(self.path(key), content, sync=self._sync)
         if self._sync:
@@ -132,7 +141,7 @@ class HeaderStore:
                     f"the headers of the message cannot be read: {error.strerror}: {path}"
                 ) from None
             raise ProviderError(f"cannot read the headers {path}: {error.strerror}") from error
-        full = os.fsdecode(content)
+        full, _ = _parse(content)
         digest = _DIGEST(key)
         if digest and digest[1] != _digest(content):
             raise MalformedData(f"the headers of the message are damaged: {path} was changed")
@@ -143,17 +152,36 @@ class HeaderStore:
             )
         return full
 
-    def remove(self, name: str, *, keep: str = "", after: str = "") -> None:
-        """Removes the sidecars of a file that is removed or renamed.
+    def keys_of_file(self, name: str, file: str, keep: str = "") -> list[str]:
+        """Returns the keys of the sidecars that go with a file. Those of another file of this name stay.
+
+        Args:
+            name: that the file has had, without the tag of a claim.
+            file: its path now. If it is gone, nothing goes with it.
+            keep: another name of the file, which needs the sidecars named there.
+        """
+        keys = without(name, keep)
+        inode = _inode(file) if keys else ""
+        return [key for key in keys if inode and self._inode_of(key) in ("", inode)]
+
+    def _inode_of(self, key: str) -> str:
+        """Returns the inode that a sidecar names. Empty = none, or the sidecar cannot be read."""
+        try:
+            content, _ = files.read_regular(self.path(key), _MOST)
+        except (MalformedData, OSError):
+            return ""
+        return _parse(content)[1]
+
+    def remove(self, keys: Iterable[str], *, after: str = "") -> None:
+        """Removes sidecars.
 
         A sidecar that this user may not remove stays, because no message needs it any more.
 
         Args:
-            name: of the file.
-            keep: the other name of the file. The sidecars named there stay.
-            after: directory of the file. A loss of power must not bring the old name back without sidecars.
+            keys: of the sidecars.
+            after: directory of their file. A loss of power must not bring the old name back without sidecars.
         """
-        gone = [key for key in keys_of(name) if key not in keys_of(keep)]
+        gone = list(keys)
         if gone and after and self._sync:
             files.sync_earlier(after)
         for key in gone:
@@ -165,6 +193,33 @@ class HeaderStore:
 
     def path(self, key: str) -> str:
         return os.path.join(self._directory, key)
+
+
+def without(name: str, keep: str) -> list[str]:
+    """Returns the keys in a name that another name does not have."""
+    return [key for key in keys_of(name) if key not in keys_of(keep)]
+
+
+def _content(full: str, inode: str) -> bytes:
+    """Returns the content of a sidecar. Earlier versions pass over the reserved property."""
+    return os.fsencode(codec.add_properties(full, f"{_INODE}{inode}") if inode else full)
+
+
+def _parse(content: bytes) -> tuple[str, str]:
+    """Returns the full name in a sidecar, and the inode of its file. Empty = the sidecar names none."""
+    text = os.fsdecode(content)
+    full, _, inode = text.rpartition(_INODE)
+    if not (full and inode.isascii() and inode.isdigit()):
+        return text, ""
+    return full[:-1] if full.endswith("&") else full.rstrip("."), inode
+
+
+def _inode(file: str) -> str:
+    """Returns the inode of a file. Empty if it is gone."""
+    try:
+        return str(os.lstat(file).st_ino)
+    except FileNotFoundError:
+        return ""
 
 
 def key_of(name: str) -> str | None:

@@ -116,8 +116,9 @@ class RootPruner:
                     is_removed = False
                     try:
                         if entry.is_file(follow_symlinks=False) and is_over(entry):
+                            keys = self._headers.keys_of_file(entry.name, entry.path)
                             os.unlink(entry.path)  # fails if a client has claimed the file meanwhile
-                            self._headers.remove(entry.name, after=folder)
+                            self._headers.remove(keys, after=folder)
                             is_removed = True
                     except FileNotFoundError:
                         pass

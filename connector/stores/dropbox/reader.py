@@ -23,6 +23,7 @@ from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.delayed import DelayedFiles
 from connector.stores.dropbox.files import MANY, OpenFolders, rename_to_free_name
+from connector.stores.dropbox.headers import without
 from connector.stores.dropbox.layout import QueueFolders
 from connector.stores.dropbox.listing import Listing
 from connector.stores.engine.channel import Channel, Part
@@ -215,7 +216,7 @@ class DropboxReader(Reader):
             return self._claim(name, cycle, sequence, again=True) if is_made else None
         if error.errno == errno.ENAMETOOLONG:
             tag = f"{self._tag}{base36(cycle)}-{base36(sequence)}{self._end_of_tag}"
-            short = self._fit(name, codec.NAME_MAX - len(tag))
+            short = self._fit(name, name, codec.NAME_MAX - len(tag))
             if not self._rename_fitted(name, short, self._processing + short + tag):
                 return None
             faults.point("claim")
@@ -228,7 +229,7 @@ class DropboxReader(Reader):
         owner = self._owner, cycle, sequence
         moved = name_with_owner(name, owner_text(*owner), self._folders.destination)
         if len(os.fsencode(moved)) > codec.NAME_MAX:
-            moved = self._fit(moved, codec.NAME_MAX)
+            moved = self._fit(moved, name, codec.NAME_MAX)
         target = f"{self._in_progress.target}/{moved}"
         if not os.path.isdir(self._in_progress.target):
             self._layout.make(self._in_progress)  # the folder was removed
@@ -242,16 +243,17 @@ class DropboxReader(Reader):
         try:
             os.rename(self._target + name, target)
         except OSError as error:
-            self._headers.remove(fitted, keep=name)
+            self._headers.remove(without(fitted, name))
             if error.errno != errno.ENOENT or os.path.lexists(self._target + name):
                 self._leave(name, error)
             return False
-        self._headers.remove(name, keep=fitted, after=os.path.dirname(target))
+        self._headers.remove(self._headers.keys_of_file(name, target, fitted), after=os.path.dirname(target))
         return True
 
-    def _fit(self, name: str, room: int) -> str:
+    def _fit(self, name: str, waits_as: str, room: int) -> str:
+        """Returns a name of a message that waits under another name."""
         try:
-            return self._headers.fit(name, room)
+            return self._headers.fit(name, self._target + waits_as, room)
         except OSError as error:
             raise self._claim_error(error) from error
 
@@ -272,6 +274,7 @@ class DropboxReader(Reader):
         if self._keep:
             self.expired += self._remove_to(self._folders.expired, name, name)
             return
+        keys = self._headers.keys_of_file(name, self._target + name)
         try:
             os.unlink(self._target + name)
         except FileNotFoundError:
@@ -279,17 +282,18 @@ class DropboxReader(Reader):
         except OSError as error:
             self._leave(name, error)
             return
-        self._headers.remove(name)
+        self._headers.remove(keys)
         self.expired += 1
 
     def _put_in_error(self, name: str) -> None:
-        moved = self._fit(self._names.put_aside(self._headers.full(name)), codec.NAME_MAX)
+        moved = self._fit(self._names.put_aside(self._headers.full(name)), name, codec.NAME_MAX)
+        gone = self._headers.keys_of_file(name, self._target + name, moved)
         is_moved = False
         try:
             is_moved = self._remove_to(self._folders.error, name, moved)
         finally:
-            old, new = (name, moved) if is_moved else (moved, name)
-            self._headers.remove(old, keep=new, after=self._folders.error if is_moved else "")
+            keys = gone if is_moved else without(moved, name)
+            self._headers.remove(keys, after=self._folders.error if is_moved else "")
 
     def _remove_to(self, folder: str, name: str, moved: str) -> bool:
         """Moves a message that is not for delivery, renamed. False if another client was faster."""

@@ -38,6 +38,7 @@ from connector.stores.dropbox.claims import (
 from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.delayed import DelayedFiles, due_and_name, place_of, room_for
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
+from connector.stores.dropbox.headers import keys_of, without
 from connector.stores.dropbox.layout import QueueFolders
 from connector.stores.dropbox.listing import rank, sorts_as_text
 from connector.stores.dropbox.open_claims import (
@@ -142,8 +143,10 @@ class DropboxStore(Store):
         folders = self._folders(channel)
         for folder in (folders.target, folders.delayed):
             for name in files.names_in(folder):
-                files.remove(f"{folder}/{name}")
-                self.headers.remove(name)
+                path = f"{folder}/{name}"
+                keys = self.headers.keys_of_file(due_and_name(path)[1], path)
+                files.remove(path)
+                self.headers.remove(keys)
 
     def count(self, channel: Channel) -> Counts:
         folders = self._folders(channel)
@@ -280,20 +283,22 @@ class DropboxStore(Store):
             name = codec.without_properties(name, (codec.OWNER,))
         fitted = claim.name
         try:
-            fitted = self.headers.fit(name)
+            fitted = self.headers.fit(name, claim.file)
             path = f"{claim.path.rpartition('/')[0]}/{fitted}"
-            os.rename(self.layout.absolute(claim.path), self.layout.absolute(path))
+            os.rename(claim.file, self.layout.absolute(path))
         except FileNotFoundError:
-            self.headers.remove(fitted, keep=claim.name)
+            self.headers.remove(without(fitted, claim.name))
             return None
         except OSError as error:
-            self.headers.remove(fitted, keep=claim.name)
+            self.headers.remove(without(fitted, claim.name))
             if files.is_stuck(error, self.layout.clients):
-                extra = {"file": ascii(self.layout.absolute(claim.path)), "reason": error.strerror}
+                extra = {"file": ascii(claim.file), "reason": error.strerror}
                 _log.warning("a message cannot be taken now and stays in its directory", extra=extra)
                 return None
             raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
-        self.headers.remove(claim.name, keep=fitted, after=os.path.dirname(self.layout.absolute(path)))
+        moved = self.layout.absolute(path)
+        gone = self.headers.keys_of_file(claim.name, moved, fitted)
+        self.headers.remove(gone, after=os.path.dirname(moved))
         return DropboxClaim(
             self.layout,
             self.headers,
@@ -320,11 +325,12 @@ class DropboxStore(Store):
             try:
                 for message, _ in wanted:
                     dues.append(message.delivery_time)
-                    names.append(self.headers.fit(codec.encode(message), room_for(dues[-1])))
+                    name = codec.encode(message)
                     identity = (message.message_id or "").removeprefix("ID:")
                     working = f"{folders.working}/{identity}{self._tag}"
                     written.append(working)
                     self.layout.write(folders, working, message.body)
+                    names.append(self.headers.fit(name, working, room_for(dues[-1])))
                 if self.context.durable:
                     files.sync_files(written)
                 if destination.is_queue:
@@ -396,7 +402,7 @@ class DropboxStore(Store):
         for path in written:
             files.remove(path)
         for name in names:
-            self.headers.remove(name)
+            self.headers.remove(keys_of(name))
 
     # -- settling ----------------------------------------------------------------------------------
 

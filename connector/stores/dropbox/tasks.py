@@ -14,8 +14,8 @@ from connector.messaging.message import Message
 from connector.state.locked_file import is_held
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG, in_progress_origin, waits
-from connector.stores.dropbox.delayed import place_of, room_for
-from connector.stores.dropbox.headers import HeaderStore
+from connector.stores.dropbox.delayed import due_and_name, place_of, room_for
+from connector.stores.dropbox.headers import HeaderStore, keys_of
 from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
 from connector.stores.dropbox.prepared_files import prepared_name
 from connector.stores.engine.headers import ORIGIN
@@ -113,8 +113,9 @@ class DropboxTaskStore(TaskStore):
         working = f"{prepared_name(key, message.body)}{self._tag}"  # the same key names the same file
         due = message.delivery_time
         try:
-            name = self._headers.fit(codec.encode(message), room_for(due))
+            name = codec.encode(message)
             self._layout.write(folders, f"{folders.working}/{working}", message.body, replace=True)
+            name = self._headers.fit(name, f"{folders.working}/{working}", room_for(due))
         except OSError as error:
             raise ProviderError(
                 f"cannot write a message for {destination}: {error.strerror}"
@@ -128,7 +129,7 @@ class DropboxTaskStore(TaskStore):
     def discard(self, handle: tuple[str, str]) -> None:
         path = self._layout.absolute(handle[0])
         files.remove(path)
-        self._headers.remove(handle[1].rpartition("/")[2])
+        self._headers.remove(keys_of(due_and_name(handle[1])[1]))
         self._unsynced.pop(path, None)
 
     def write(self) -> None:

@@ -226,7 +226,7 @@ class Left(NamedTuple):
 def roll_forward(
     layout: RootLayout,
     moves: Sequence[tuple[str, str | None]],
-    fit: Callable[[str], str],
+    fit: Callable[[str, str], str],
     left: list[Left] | None = None,
 ) -> set[str]:
     """Makes every move that is not made yet. Returns the changed folders.
@@ -295,7 +295,7 @@ def _remove(layout: RootLayout, path: str) -> bool:
     return folder != layout.headers and os.path.basename(folder) != WORKING
 
 
-def _rename(layout: RootLayout, old: str, new: str, fit: Callable[[str], str]) -> bool:
+def _rename(layout: RootLayout, old: str, new: str, fit: Callable[[str, str], str]) -> bool:
     """Moves a file, also if the target name is taken.
 
     False if the target has ended and the file is removed.

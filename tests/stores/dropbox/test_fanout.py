@@ -17,6 +17,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
+from connector.stores.dropbox.headers import keys_of
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import without_privileges
@@ -141,7 +142,7 @@ def test_subscriptions_share_the_body_and_each_has_its_own_headers(connection: L
     for number, name in enumerate(NAMES):
         claim = take(connection, number, source=subscription(name))
         assert connection.access().open().load(claim.reference, 100).type == "t" * 500
-        store_of(connection).headers.remove(claim.name)  # as whoever removes the file
+        store_of(connection).headers.remove(keys_of(claim.name))  # as whoever removes the file
     assert os.listdir(layout_of(connection).headers) == []
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,14 +18,25 @@ from connector.errors import ClaimLost, MalformedData, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import GroupSettlement, Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.claims import split_tag
 from connector.stores.dropbox.headers import HeaderStore, key_of
+from connector.stores.engine.channel import Channel
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import without_privileges
 from tests.stores.conftest import Mv
-from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, connect, layout_of, store_of, take
+from tests.stores.dropbox.steps import (
+    ARCHIVE,
+    NOTES,
+    ORDERS,
+    connect,
+    give_back_all,
+    layout_of,
+    store_of,
+    take,
+)
 from tests.tables import rows
 
 LONG = "L" * 300
@@ -64,9 +77,9 @@ def test_only_a_name_above_255_bytes_needs_a_sidecar(root: Path, connection: Loc
     store = HeaderStore(layout_of(connection).headers, "client", sync=False)
     name = "4.id.T....." + "aS="
     fits = name + "x" * (255 - len(name))
-    assert store.fit(fits) == fits
+    assert store.fit(fits, "") == fits
     assert sidecars(root) == []
-    short = store.fit(fits + "x")
+    short = store.fit(fits + "x", "")
     assert len(short) <= 255
     assert store.expand(short) == fits + "x"
     assert sidecars(root) == [key_of(short)]
@@ -89,13 +102,13 @@ def test_any_name_fits_into_the_room_there_is_and_expands_to_all_it_was(
     tmp_path_factory: pytest.TempPathFactory, name: str, fields: str, room: int
 ) -> None:
     store = HeaderStore(str(tmp_path_factory.mktemp("headers")), "client", sync=False)
-    whole = fields + name
-    short = store.fit(whole, room)
+    whole, file = fields + name, str(tmp_path_factory.getbasetemp())
+    short = store.fit(whole, file, room)
     assert len(os.fsencode(short)) <= room
     expanded = store.expand(short)
     assert codec.message_id(expanded) == codec.message_id(whole)
     if codec.split(whole) is not None:
-        assert expanded == whole
+        assert expanded.rstrip(".") == whole.rstrip("."), "dots at the end mean nothing"
     before, after = codec.split(whole), codec.split(short)
     assert after is not None or before is None
     if before is not None and after is not None:
@@ -170,6 +183,121 @@ def _keep_their_headers(root: Path, connection: LocalConnection) -> None:
     assert {one.type for one in messages} == {LONG}
     assert sidecars(root) == sorted(str(key_of(name)) for name in found)
     connection.abandon()
+
+
+PARKED = parse_destination("queue://parked")
+_Ends = Callable[[LocalConnection, Path], object]
+
+
+def _settled(**settled: Any) -> _Ends:
+    return lambda connection, _: connection.settle([Settlement(take(connection), **settled)])
+
+
+def _twice(connection: LocalConnection, _: Path) -> None:
+    connection.settle([Settlement(take(connection), give_back=True, delivery_count=2)])
+    connection.settle([Settlement(take(connection))])
+
+
+def _in_progress(connection: LocalConnection, _: Path) -> None:
+    connection.settle([Settlement(take(connection.poller(ORDERS, NOTES)))])
+
+
+def _too_often(connection: LocalConnection, file: Path) -> None:
+    strict = connect(file.parents[3], "strict", redelivery_limit=1)
+    connection.settle([Settlement(take(connection), give_back=True, delivery_count=2)])
+    assert strict.poller(ORDERS).take(2, 0) is None
+    strict.close()
+
+
+def _of_the_same_queue(connection: LocalConnection, file: Path) -> None:
+    claim = take(connection, source=PARKED)
+    file.rename(file.parents[3] / "parked/incoming/target" / file.name)
+    connection.settle([Settlement(take(connection, 1, source=PARKED))])
+    connection.settle([Settlement(claim, give_back=True)])
+
+
+def _of_a_topic(connection: LocalConnection, file: Path) -> None:
+    topic = parse_destination("topic://news")
+    subscription = TopicSubscription(topic, "all", "suite", durable=True, shared=True)
+    connection.poller(subscription).close()
+    file.rename(file.parents[3] / "topic-root/news/.incoming/target" / file.name)
+    connection.settle([Settlement(take(connection, source=subscription))])
+
+
+def _of_a_dead_client(connection: LocalConnection, file: Path) -> None:
+    dead = connect(file.parents[3], "dead")
+    take(dead)
+    dead.abandon()
+    give_back_all(connection)
+    _settled()(connection, file)
+
+
+_ENDS: dict[str, _Ends] = {
+    "acknowledged": _settled(),
+    "copied": _settled(copy_to=ARCHIVE),
+    "copied, with a reason": _settled(copy_to=ARCHIVE, properties={"connector_reason": "r" * 300}),
+    "in a group": lambda connection, _: connection.settle([GroupSettlement([take(connection)], ARCHIVE)]),
+    "given back": _settled(give_back=True),
+    "given back and settled": _twice,
+    "in progress": _in_progress,
+    "delivered too often": _too_often,
+    "in the same queue": _of_the_same_queue,
+    "distributed": _of_a_topic,
+    "of a dead client": _of_a_dead_client,
+    "emptied": lambda connection, _: store_of(connection).empty(Channel(ORDERS)),
+    "removed with its queue": lambda connection, _: store_of(connection).remove(
+        Channel(ORDERS), claimed=True
+    ),
+}
+
+
+@rows("end", _ENDS)
+def test_the_end_of_a_file_takes_no_headers_of_a_message_with_the_same_name(root: Path, end: str) -> None:
+    connection = connect(root, keep_processed=0)
+    layout_of(connection).ensure(ORDERS)
+    connection.send(PARKED, [long_message(region="EU")])
+    (name,) = names(root, "parked")
+    copy = root / "orders/incoming/target" / name
+    copy.write_bytes(b"another body")
+    _ENDS[end](connection, copy)
+    (message,) = connection.browse(PARKED)
+    assert (message.type, message.properties["region"], message.body) == (LONG, "EU", b"body")
+    connection.settle([Settlement(take(connection, 9, source=PARKED))])
+    if end not in ("given back", "copied", "copied, with a reason", "in a group", "delivered too often"):
+        assert sidecars(root) == [], "the headers go with their own file"
+    connection.close()
+
+
+def test_an_expired_file_takes_no_headers_of_a_message_with_the_same_name(root: Path) -> None:
+    connection = connect(root, keep_processed=0)
+    layout_of(connection).ensure(ORDERS)
+    expired = long_message(region="EU")
+    expired.expiration = 1
+    connection.send(PARKED, [expired])
+    (name,) = names(root, "parked")
+    (root / "orders/incoming/target" / name).write_bytes(b"another body")
+    assert connection.poller(ORDERS).take(1, 0) is None
+    assert names(root, "orders") == []
+    (message,) = connection.browse(PARKED)
+    assert message.properties["region"] == "EU"
+    connection.close()
+
+
+def test_sidecars_of_earlier_versions_go_on_to_work(root: Path) -> None:
+    connection = connect(root, keep_processed=0)
+    content = f"4.id.T....{LONG}.regionS=EU".encode()
+    key = f"client-1_{hashlib.blake2b(content, digest_size=5).hexdigest()}"
+    (root / "dropboxmq/headers" / key).write_bytes(content)
+    layout_of(connection).ensure(ORDERS)
+    (root / "orders/incoming/target" / f"4.id.T.....{codec.HEADER_KEY}S={key}").write_bytes(b"body")
+    claim = take(connection)
+    assert claim.headers().properties == {"region": "EU"}
+    connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+    (message,) = connection.browse(ORDERS)
+    assert (message.type, message.properties) == (LONG, {"region": "EU"})
+    connection.settle([Settlement(take(connection, 1))])
+    assert sidecars(root) == []
+    connection.close()
 
 
 def test_a_discarded_message_leaves_no_sidecar(root: Path, connection: LocalConnection) -> None:
