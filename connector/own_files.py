@@ -20,6 +20,11 @@ def opener(path: str, flags: int) -> int:
     return os.open(path, flags, FILE)
 
 
+def make_file(path: str) -> None:
+    """Makes an empty file, for a library that would make it in its own mode. It may exist."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE))
+
+
 def make_directories(path: str | os.PathLike[str]) -> None:
     """Makes a directory, and those above it. It may exist.
 
@@ -36,12 +41,18 @@ def make_directories(path: str | os.PathLike[str]) -> None:
             raise
 
 
-def is_open_to_others(path: str | os.PathLike[str]) -> bool:
-    """Whether other users of the machine reach a file or directory, and may read or change it."""
+def open_to_others(path: str | os.PathLike[str]) -> tuple[str, str] | None:
+    """Returns what is found and expected if other users may read or change a file or directory, else None.
+
+    A directory above it that others may not enter keeps them out.
+    """
     try:
         place = Path(path).resolve()
-        return bool(place.stat().st_mode & _OTHERS) and all(
-            above.stat().st_mode & _MAY_PASS for above in place.parents
-        )
+        mode = place.stat().st_mode
+        if not mode & _OTHERS or not all(above.stat().st_mode & _MAY_PASS for above in place.parents):
+            return None
     except OSError:
-        return False
+        return None
+    found = f"every user of this machine may read or change {path} (mode {mode & 0o777:04o})"
+    what = f"{path}{'' if place.is_dir() else '*'}"
+    return found, f"nothing for others: chmod -R o-rwx {what}, and umask 007 for who writes there"

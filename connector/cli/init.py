@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from connector import own_files
 from connector.cli.common import BadArgument, JsonOption, answer, answer_json
 from connector.cli.hints import command_line
 from connector.printable import printable
@@ -43,8 +44,8 @@ def init(
     try:
         for name in names:
             path = directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "xb") as file:
+            own_files.make_directories(path.parent)
+            with open(path, "xb", opener=own_files.opener) as file:
                 file.write((_TEMPLATE / name).read_bytes())
     except OSError as error:
         raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None

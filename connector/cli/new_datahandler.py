@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from connector import own_files
 from connector.cli.common import BadArgument, answer, answer_json
 from connector.workbench.metaobject_files import surroundings
 
@@ -166,9 +167,10 @@ def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, a
         if os.path.lexists(path) and not force:
             raise BadArgument(f"{path} exists already, so nothing was written; --force replaces it")
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        own_files.make_directories(directory)
         for path, text in files.items():
-            path.write_text(text, "utf-8")
+            with open(path, "w", encoding="utf-8", opener=own_files.opener) as file:
+                file.write(text)
     except OSError as error:
         raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None
     handler, test = files

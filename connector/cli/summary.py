@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any, Final
 
+from connector import own_files
 from connector.cli.common import BadArgument, answer, answer_bytes, answer_json, note
 from connector.cli.hints import command_line
 from connector.config.model import Connector
@@ -81,7 +82,8 @@ def write_summary(summary: Summary, path: Path) -> None:
         BadArgument: the file cannot be written.
     """
     try:
-        path.write_bytes(_document(summary))
+        with open(path, "wb", opener=own_files.opener) as file:
+            file.write(_document(summary))
     except OSError as error:
         raise BadArgument(f"--summary {path}: {error.strerror}") from None
 

@@ -15,6 +15,7 @@ from connector.declare.value_types import as_found
 from connector.errors import ConnectorError
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
+from connector.own_files import open_to_others
 from connector.plugins import PlugInError
 from connector.state.file_systems import obstacle
 from connector.text.names import nearest, shown
@@ -185,6 +186,8 @@ def check_provider(
         )
     elif paths.state is not None and (reason := obstacle(paths.state)):
         reporter.add(("state", "directory"), reason, "a directory, or a place for a new one")
+    elif paths.state is not None and (open_state := open_to_others(paths.state)):
+        reporter.add(("state", "directory"), *open_state, warning=True)
     for problem in found:
         reporter.add(
             ("provider", *problem.location),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from connector import faults
+from connector import faults, own_files
 from connector.databases import outcomes
 from connector.databases.handle import EventTransaction, TransactionEndRefused, refuse_ends
 from connector.databases.outcomes import OutcomeRow
@@ -50,6 +51,7 @@ class Database:
         self.name = settings.name
         self.title = settings.title
         url = settings.parsed
+        self._file = url.database if url.get_backend_name() == "sqlite" else None
         backend = url.get_backend_name()
         options: dict[str, Any] = {}
         if backend == "sqlite":
@@ -122,8 +124,10 @@ class Database:
             DatabaseUnreachable: the database cannot be reached.
         """
         try:
+            if self._file and not os.path.exists(self._file):
+                own_files.make_file(self._file)
             return self.engine.connect()
-        except SQLAlchemyError as error:
+        except (OSError, SQLAlchemyError) as error:
             raise self.unreachable(error) from None
 
     def unreachable(self, error: BaseException) -> DatabaseUnreachable:

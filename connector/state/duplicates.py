@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from connector import own_files
 from connector.errors import ProviderError, remedy
 from connector.messaging.state_store import PublishedIds
 from connector.state import file_systems
@@ -67,8 +68,8 @@ class DuplicateWindow(PublishedIds):
         self._read: set[str] = set()
         self._changed_ns = -1
         try:
-            os.makedirs(self._directory, exist_ok=True)
-            os.makedirs(self._in_flight, exist_ok=True)
+            own_files.make_directories(self._directory)
+            own_files.make_directories(self._in_flight)
         except OSError as error:
             raise ProviderError(f"cannot make {error.filename}: {error.strerror}{remedy(error)}") from error
         self.refresh()
@@ -175,11 +176,10 @@ class DuplicateWindow(PublishedIds):
             kept = list(keys)[-self._size :]
             merged = os.path.join(self._directory, _MERGED + names[-1].removeprefix(_MERGED))
             temporary = os.path.join(self._directory, f".{self._client_id}")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-            with open(descriptor, "wb") as out:
+            with open(temporary, "wb", opener=own_files.opener) as out:
                 out.write(write_keys(kept))
                 out.flush()
-                os.fsync(descriptor)
+                os.fsync(out.fileno())
             os.utime(temporary, ns=(newest, newest))
             os.rename(temporary, merged)
             self._sync_names()
@@ -224,5 +224,5 @@ class DuplicateWindow(PublishedIds):
 
     def _write_in_flight(self, keys: Sequence[str]) -> None:
         path = os.path.join(self._in_flight, self._client_id)
-        with open(path, "wb") as file:
+        with open(path, "wb", opener=own_files.opener) as file:
             file.write(write_keys(keys))

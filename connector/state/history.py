@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from urllib.parse import quote
 
+from connector import own_files
 from connector.errors import ProviderError, remedy
 from connector.messaging.history import History, HistoryRow, pattern_of, read_row, write_row
 from connector.text.iso_time import iso_time
@@ -67,7 +68,9 @@ class HistoryFiles(History):
             self.close()
             path = os.path.join(self._directory, f"{day}.{self._name}")
             self._make()
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._descriptor = os.open(
+                path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, own_files.FILE
+            )
             self._day = day
         return self._descriptor
 
@@ -76,7 +79,7 @@ class HistoryFiles(History):
         application = os.path.dirname(self._directory)
         for path in (os.path.dirname(application), application, self._directory):
             with contextlib.suppress(FileExistsError):
-                os.mkdir(path)
+                os.mkdir(path, own_files.DIRECTORY)
 
     def close(self) -> None:
         """Closes the file of the day. The next row opens a file. Repeatable."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from connector import own_files
 from connector.errors import ProviderError, ProviderMisconfigured, remedy
 from connector.messaging.state_store import HeldInstance, InstanceNote
 from connector.state.locked_file import LockedFile, look
@@ -36,7 +37,7 @@ class InstanceLock(HeldInstance):
             self.name = host if number == 1 else f"{host}-{number}"
             path = os.path.join(directory, folder(self.name))
             try:
-                os.makedirs(path, exist_ok=True)
+                own_files.make_directories(path)
                 file = LockedFile.hold(os.path.join(path, _LOCK))
             except OSError as error:
                 raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error

@@ -37,6 +37,7 @@ from typing import Any, Final
 
 import orjson
 
+from connector import own_files
 from connector.errors import ProviderError, remedy
 from connector.messaging.state_store import (
     BrokerJournals,
@@ -199,7 +200,7 @@ class JournalDirectory(BrokerJournals):
 
     def make(self) -> None:
         try:
-            os.makedirs(self.path, exist_ok=True)
+            own_files.make_directories(self.path)
         except OSError as error:
             raise ProviderError(f"cannot make {self.path}: {error.strerror}{remedy(error)}") from error
 
@@ -236,7 +237,7 @@ class JournalDirectory(BrokerJournals):
     def _write(path: str, value: Sequence[Any]) -> None:
         """Replaces a file."""
         try:
-            with open(f"{path}.new", "wb") as file:
+            with open(f"{path}.new", "wb", opener=own_files.opener) as file:
                 file.write(orjson.dumps(value))
             os.rename(f"{path}.new", path)
         except OSError as error:
@@ -263,7 +264,9 @@ class JournalDirectory(BrokerJournals):
             return
         for path in _paths(handles):  # opened exclusively, so a file in place of a journal stops the task
             with contextlib.suppress(FileExistsError):  # a task has opened it
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+                descriptor = os.open(
+                    path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, own_files.FILE
+                )
                 try:
                     os.write(descriptor, b"S\n")
                 finally:

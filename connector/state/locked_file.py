@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from connector import own_files
 from connector.errors import ProviderMisconfigured
 
 _MOST_BYTES: Final = 1 << 20
@@ -68,7 +69,7 @@ class LockedFile:
 
     @classmethod
     def _take(cls, path: str, flags: int) -> LockedFile | None:
-        file = cls(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o666))
+        file = cls(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, own_files.FILE))
         is_taken = False
         try:
             is_taken = _try_lock(file.descriptor, path) and file.is_held()
@@ -166,7 +167,7 @@ def exclusive(path: str, *, waits: bool = True) -> Iterator[None]:
     Raises:
         OSError: the lock cannot be had. BlockingIOError: another process has the lock, without ``waits``.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, own_files.FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

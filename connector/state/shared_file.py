@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from connector import faults
+from connector import faults, own_files
 from connector.errors import ProviderError, remedy
 from connector.state.locked_file import exclusive
 
@@ -82,7 +82,7 @@ class SharedFile(Generic[_Value]):
             ProviderError: the file cannot be written, and has the earlier value.
         """
         try:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            own_files.make_directories(os.path.dirname(self._path))
             with exclusive(self._lock):
                 value = self._load()
                 before = orjson.dumps(self._dump(value))
@@ -94,7 +94,7 @@ class SharedFile(Generic[_Value]):
             raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
 
     def _write(self, data: bytes) -> None:
-        with open(f"{self._path}.new", "wb") as file:
+        with open(f"{self._path}.new", "wb", opener=own_files.opener) as file:
             file.write(data)
             if self._is_durable:
                 file.flush()

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from connector import own_files
 from connector.businessobjects.definition import Definition
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import Collected, collect
@@ -200,7 +201,7 @@ def write_files(directory: Path, texts: Mapping[str, str], *, force: bool = Fals
     Raises:
         OSError: a file exists (without ``force``) or cannot be written. Nothing was changed.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    own_files.make_directories(directory)
     kept = Path(tempfile.mkdtemp(prefix=".connector-", dir=directory))
     done: list[tuple[Path, Path | None]] = []
     try:
@@ -212,7 +213,7 @@ def write_files(directory: Path, texts: Mapping[str, str], *, force: bool = Fals
                 old = kept / name
                 os.rename(path, old)
                 done.append((path, old))
-            with open(path, "x", encoding="utf-8", newline="\n") as file:
+            with open(path, "x", encoding="utf-8", newline="\n", opener=own_files.opener) as file:
                 if old is None:
                     done.append((path, None))
                 file.write(text)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Final, NamedTuple
 
+from connector import own_files
 from connector.brokers.engine.commits import quote
 from connector.errors import LotError, ProviderError, remedy
 from connector.messaging.destination import Destination, parse_destination
@@ -169,7 +170,7 @@ class LotNames:
 
     def _take(self, name: str, path: str) -> OwnedName:
         try:
-            os.makedirs(self._directory, exist_ok=True)
+            own_files.make_directories(self._directory)
             file = LockedFile.hold(path)
         except OSError as error:
             raise ProviderError(f"cannot use {path}: {error.strerror}{remedy(error)}") from error

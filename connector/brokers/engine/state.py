@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from connector import own_files
 from connector.errors import ProviderError, remedy
 from connector.messaging.notes import OwnerNote, owning_client
 from connector.messaging.state_store import BrokerStateStore
@@ -59,7 +60,7 @@ class RemoteState(StateDirectory, BrokerStateStore):
     def identity(self) -> str:
         path = os.path.join(self.path, "id")
         try:
-            os.makedirs(self.path, exist_ok=True)
+            own_files.make_directories(self.path)
             with contextlib.suppress(FileExistsError), tempfile.NamedTemporaryFile("w", dir=self.path) as new:
                 new.write(secrets.token_hex(8))
                 new.flush()
@@ -87,8 +88,8 @@ class RemoteState(StateDirectory, BrokerStateStore):
             ProviderError: the record cannot be written.
         """
         try:
-            os.makedirs(self.published, exist_ok=True)
-            with open(self._pending(client_id, cycle), "wb") as file:
+            own_files.make_directories(self.published)
+            with open(self._pending(client_id, cycle), "wb", opener=own_files.opener) as file:
                 file.write(write_keys(keys))
         except OSError as error:
             raise ProviderError(f"cannot write {error.filename}: {error.strerror}{remedy(error)}") from error
@@ -145,8 +146,8 @@ class RemoteState(StateDirectory, BrokerStateStore):
         in_flight = os.path.join(self.in_flight, client_id)
         with contextlib.suppress(FileNotFoundError):
             if keys:
-                os.makedirs(self.in_flight, exist_ok=True)
-                with open(f"{in_flight}.new", "wb") as file:
+                own_files.make_directories(self.in_flight)
+                with open(f"{in_flight}.new", "wb", opener=own_files.opener) as file:
                     file.write(write_keys(keys))
                 os.rename(f"{in_flight}.new", in_flight)
             else:
@@ -205,7 +206,7 @@ class ClientFile:
         if self._file is not None:
             return
         try:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            own_files.make_directories(os.path.dirname(self._path))
             process = f"process {os.getpid()} on {socket.gethostname()}"
             content = f"{instance}\n{_NAMES}{self._application}\n{_NAMES}{process}"
             self._file = LockedFile.hold(self._path, content.encode())

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from connector import own_files
 from connector.errors import ProviderError, SubscriptionError
 
 _FOLDER: Final = "subscriptions"
@@ -50,9 +51,9 @@ class SubscriptionRecords:
 
     def _record(self, path: str, client_id: str, name: str, *, shared: bool) -> bool:
         """Returns whether the record is new."""
-        os.makedirs(self._directory, exist_ok=True)
+        own_files.make_directories(self._directory)
         working = f"{path}.{os.getpid()}"
-        with open(working, "w", encoding="utf-8") as file:
+        with open(working, "w", encoding="utf-8", opener=own_files.opener) as file:
             json.dump({"client_id": client_id, "subscription": name, "shared": shared}, file)
         try:
             os.link(working, path)

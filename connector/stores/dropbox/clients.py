@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
+from connector import own_files
 from connector.errors import ClaimLost, ProviderError, remedy
 from connector.messaging.notes import ClientNote, ClientState
 from connector.state.locked_file import LockedFile, Look, exclusive, is_held, list_files, look
@@ -236,7 +237,7 @@ def declare_dead(directory: str, client_id: str) -> ClientState | None:
                 os.unlink(late)
             os.link(path, late)
             substitute = os.path.join(directory, f".{client_id}.dead")
-            with open(substitute, "wb") as file:
+            with open(substitute, "wb", opener=own_files.opener) as file:
                 file.write(replace(ClientDetails.parse(found.content), declared_dead=True).to_json())
             os.rename(substitute, path)
             return state

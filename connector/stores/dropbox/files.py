@@ -10,6 +10,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Final, Self
 
+from connector import own_files
 from connector.errors import BodyTooLarge, MalformedData, ProviderError
 from connector.state import file_systems
 from connector.stores.dropbox import codec
@@ -181,7 +182,7 @@ def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> N
         FileExistsError: the file exists, and ``replace`` is false.
         OSError: the file cannot be written. After a failed sync the content counts as lost.
     """
-    descriptor = os.open(path, _REPLACE if replace else _NEW, 0o666)
+    descriptor = os.open(path, _REPLACE if replace else _NEW, own_files.FILE)
     try:
         with _add_path_to_errors(path):
             written = os.write(descriptor, data)
@@ -259,7 +260,7 @@ def make_directory(path: str) -> None:
         changed.append(path)
         path = parent
     if changed:
-        os.makedirs(changed[0], exist_ok=True)
+        own_files.make_directories(changed[0])
         for made in reversed(changed):
             sync_earlier(os.path.dirname(made))
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connector import own_files
 from connector.errors import DestinationError, ProviderError, ProviderMisconfigured, UnknownDestination
 from connector.messaging.destination import RESERVED, Destination, parse_destination
 from connector.stores.dropbox import files
@@ -132,7 +133,7 @@ class RootLayout:
             ):
                 if not os.path.isdir(path):
                     with contextlib.suppress(FileExistsError):
-                        os.mkdir(path)
+                        os.mkdir(path, own_files.DIRECTORY)
                     files.sync_earlier(os.path.dirname(path))
         except OSError as error:
             raise ProviderError(
@@ -288,7 +289,7 @@ class RootLayout:
             for folder in ("target", *FOLDERS):
                 path = os.path.join(folders.base, folder)
                 if not os.path.isdir(path):
-                    os.makedirs(path, exist_ok=True)
+                    own_files.make_directories(path)
                     is_made = True
             if is_made:
                 files.sync_earlier(folders.base)
@@ -311,7 +312,7 @@ class RootLayout:
             files.make_directory(folder)
             return True
         try:
-            os.mkdir(folder)
+            os.mkdir(folder, own_files.DIRECTORY)
             files.sync_earlier(os.path.dirname(folder))
         except FileExistsError:
             return True

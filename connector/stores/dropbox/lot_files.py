@@ -11,6 +11,7 @@ import logging
 import os
 from typing import Final
 
+from connector import own_files
 from connector.errors import ProviderError, remedy
 from connector.stores.dropbox import files
 from connector.stores.dropbox.layout import RootLayout
@@ -64,7 +65,7 @@ def write_lot(folder: str, record: Record, *, sync: bool) -> None:
     """
     path, hidden = os.path.join(folder, _LOT), os.path.join(folder, f".{_LOT}")
     try:
-        os.makedirs(folder, exist_ok=True)
+        own_files.make_directories(folder)
         is_new = not os.path.exists(path)
         files.write_new(
             hidden, json.dumps({"name": record.key, **record.data}).encode(), sync=sync, replace=True

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from connector import own_files
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.retention import Pruned, Retention
@@ -156,7 +157,7 @@ def _is_due(directory: str, keep: float) -> bool:
     except FileNotFoundError:
         pass
     try:
-        with open(mark, "wb"):
+        with open(mark, "wb", opener=own_files.opener):
             os.utime(mark)
     except OSError:
         return False

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from connector.messaging.provider_kind import AcceptedRoot, DeploymentPaths, ProviderKind, SectionProblem
+from connector.own_files import open_to_others
 from connector.state.file_systems import obstacle
 from connector.stores.dropbox import open_provider
 
@@ -39,6 +40,8 @@ def _make(section: DropboxSection, paths: DeploymentPaths) -> DropboxProvider:
 def _check(section: DropboxSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
     if (section.create or section.root.exists()) and (reason := obstacle(section.root)):
         yield SectionProblem(("root",), reason, "a directory, or a place for a new one")
+    elif found := open_to_others(section.root):
+        yield SectionProblem(("root",), *found, warning=True)
     incoming, outgoing = section.incoming_directory, section.outgoing_directory
     if outgoing is not None and (incoming == "") != (outgoing == ""):
         yield SectionProblem(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
+from connector import own_files
 from connector.errors import ProviderError, remedy
 from connector.messaging.destination import Destination
 from connector.messaging.subscription import TopicSubscription
@@ -244,9 +245,9 @@ class DropboxRegistry(Registry):
         path = os.path.join(directory, f"{self._context.client_id}-{next(self._numbers)}")
         try:
             if record.kind == LOT_OWNER:
-                os.makedirs(os.path.dirname(directory), exist_ok=True)
+                own_files.make_directories(os.path.dirname(directory))
             with contextlib.suppress(FileExistsError):
-                os.mkdir(directory)
+                os.mkdir(directory, own_files.DIRECTORY)
             file = LockedFile.hold(path, self._details.to_json())
         except OSError as error:
             raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error

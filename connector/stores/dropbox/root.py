@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 
+from connector import own_files
 from connector.errors import ProviderError, ProviderMisconfigured
 from connector.state.locked_file import exclusive
 from connector.stores.dropbox import files
@@ -159,7 +160,7 @@ class Root:
         A root is made durable before it is recorded: after a power failure every record must have its root.
         """
         try:
-            os.makedirs(self._own, exist_ok=True)
+            own_files.make_directories(self._own)
             identity = self._read_id()
             while identity is None:
                 new = secrets.token_hex(8)
@@ -214,7 +215,7 @@ class KnownRoots:
         directory = os.path.dirname(self._file)
         with contextlib.ExitStack() as stack:
             try:
-                os.makedirs(directory, exist_ok=True)
+                own_files.make_directories(directory)
                 stack.enter_context(exclusive(os.path.join(directory, "lock")))
             except OSError as error:
                 raise self._unwritable(root, error) from error

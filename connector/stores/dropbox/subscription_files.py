@@ -19,6 +19,7 @@ import shutil
 from dataclasses import replace
 from typing import Any, Final
 
+from connector import own_files
 from connector.errors import ProviderError, SelectorError
 from connector.messaging.destination import Destination
 from connector.messaging.selector import compile_selector
@@ -140,9 +141,9 @@ def _create(base: str, record: Record, unique: str, *, sync: bool) -> None:
     hidden = os.path.join(parent, f"{NEW}{unique}")
     try:
         files.make_directory(parent)
-        os.mkdir(hidden)
+        os.mkdir(hidden, own_files.DIRECTORY)
         for folder in (*FOLDERS, CONSUMERS):
-            os.mkdir(os.path.join(hidden, folder))
+            os.mkdir(os.path.join(hidden, folder), own_files.DIRECTORY)
         files.write_new(os.path.join(hidden, DETAILS), _details(record), sync=sync)
         os.rename(hidden, base)
         if sync:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from connector import own_files
 from connector.errors import CapabilityError, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message
@@ -262,8 +263,8 @@ class Memory:
         directory, name = os.path.split(path)
         hidden = os.path.join(directory, f".{name}")
         try:
-            os.makedirs(directory, exist_ok=True)
-            with open(hidden, "wb") as record:
+            own_files.make_directories(directory)
+            with open(hidden, "wb", opener=own_files.opener) as record:
                 record.write(write_keys(keys))
             os.rename(hidden, path)
         except OSError as error:

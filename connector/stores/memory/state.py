@@ -11,6 +11,7 @@ import weakref
 from pathlib import Path
 from typing import Any, Final
 
+from connector import own_files
 from connector.errors import ProviderError
 from connector.state.directory import StateDirectory, own_folder
 from connector.state.duplicates import IN_FLIGHT
@@ -61,8 +62,8 @@ class MemoryState:
 
 def _join(path: str) -> int:
     """Holds the state of an application with a shared lock. The first holder clears the state before."""
-    os.makedirs(path, exist_ok=True)
-    descriptor = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    own_files.make_directories(path)
+    descriptor = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, own_files.FILE)
     try:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

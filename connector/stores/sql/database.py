@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
+from connector import own_files
 from connector.databases.urls import at, is_mistake, network_options, reason_of, title_of
 from connector.errors import ProviderError, ProviderMisconfigured
 from connector.stores.sql import schema as tables
@@ -125,7 +126,8 @@ class MessageDatabase:
             if not make:
                 return False
             try:
-                os.makedirs(os.path.dirname(file), exist_ok=True)
+                own_files.make_directories(os.path.dirname(file))
+                own_files.make_file(file)  # SQLite gives its other files the same mode
             except OSError as error:
                 raise ProviderError(
                     f"cannot make {error.filename}: {error.strerror}; give this user the right to write there"

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, select, update
 
+from connector import own_files
 from connector.errors import ProviderError, remedy
 from connector.messaging.notes import ClientState
 from connector.state.locked_file import LockedFile, is_held
@@ -84,7 +85,7 @@ class FileLiveness(Liveness):
     def hold(self, client_id: str) -> None:
         path = os.path.join(self._directory, client_id)
         try:
-            os.makedirs(self._directory, exist_ok=True)
+            own_files.make_directories(self._directory)
             self._file = LockedFile.hold(path)
         except OSError as error:
             raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error

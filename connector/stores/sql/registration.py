@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
+from connector.own_files import open_to_others
 
 if TYPE_CHECKING:
     from connector.stores.sql.provider import SqlProvider
@@ -95,6 +96,8 @@ def _check(section: SqlSection, paths: DeploymentPaths) -> Iterator[SectionProbl
             f"{file} lies on a file system of several machines, where SQLite loses messages",
             "a file on a disk of this machine, or PostgreSQL",
         )
+    if found := open_to_others(file):
+        yield SectionProblem(("url",), *found, warning=True)
 
 
 KIND: Final = ProviderKind(section=_section, make=_make, open=_open, check=_check, one_machine=_is_sqlite)

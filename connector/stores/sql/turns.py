@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from connector import own_files
 from connector.core.fair_lock import FairLock
 
 _GATE_PAUSE: Final = 0.001
@@ -77,7 +78,9 @@ class Turns:
         if self._opened is None:
             gate = os.open(self._gate, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                turn = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+                turn = os.open(
+                    self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, own_files.FILE
+                )
                 self._opened = os.getpid(), gate, turn
             except OSError:
                 os.close(gate)
