@@ -101,7 +101,10 @@ def source_of(text: str, configuration: Configuration) -> Destination:
     """
     found = read_destination(text) if text else configuration.connector.error_destination
     if found is None:
-        raise BadArgument("DEST: expected a queue, because the configuration has no ErrorDestination")
+        raise BadArgument(
+            "DEST: expected a queue, because the configuration has no ErrorDestination. A message that fails "
+            "is settled without a copy; connector history --since 7d shows which have failed, and why"
+        )
     if not found.is_queue:
         raise BadArgument(f"{found}: a topic keeps no messages; see connector queues")
     return found

@@ -87,7 +87,7 @@ def _text(life: Life, places: Sequence[dict[str, str]]) -> Iterable[str]:
         which = "" if place["id"] == life.id else f" ({place['id']})"
         yield printable(f"  now: {place['state']} in {place['destination']}{which}")
     if not places:
-        yield "  now: in no queue"
+        yield f"  now: in no queue{life.why_gone and f': {life.why_gone}'}"
     yield from _table(life.events, life.id)
 
 

@@ -43,6 +43,8 @@ def check_destinations(
     inputs = list(zip(reading.positions(*_INPUTS), file.connector.inputs, strict=False))
     if not file.connector.inputs:
         _warn_of_none(reporter)
+    else:
+        _warn_of_no_copies(file, reporter)
     if reporter.leaf("connector", "InDoubtEvents") and not reporter.leaf(
         "connector", "InProgressDestination"
     ):
@@ -81,6 +83,22 @@ def _warn_of_none(reporter: ProblemReporter) -> None:
             position=reporter.tree.keys["connector"].position,
             warning=True,
         )
+
+
+def _warn_of_no_copies(file: AdapterFile, reporter: ProblemReporter) -> None:
+    """Warns of outcomes of events that leave no copy which an operator could find."""
+    for key, found, which in (
+        ("ErrorDestination", file.connector.error_destination, "fails"),
+        ("UnsubscribedDestination", file.connector.unsubscribed_destination, "nobody wants"),
+    ):
+        if found is None and reporter.leaf("connector", key) is None:
+            reporter.add(
+                ("connector", key),
+                f"no {key}: a message that {which} is settled without a copy, and no verb brings it back",
+                f"a queue, such as {key}: queue://{key.removesuffix('Destination').lower()}",
+                position=reporter.tree.keys["connector"].position,
+                warning=True,
+            )
 
 
 def _check_options(index: int, entry: InputEntry, reporter: ProblemReporter) -> None:

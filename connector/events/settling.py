@@ -46,6 +46,11 @@ _COPIES: Final = {
 }
 
 
+def destination_of(kind: str) -> str:
+    """Returns the key of ``adapter.yaml`` that says where copies of an outcome go."""
+    return f"{_COPIES[OutcomeKind(kind)].capitalize()}Destination"
+
+
 class SettlementRules:
     """Turns outcomes into settlements.
 
@@ -288,6 +293,8 @@ class Settler:
                 self._lines.warning("an event comes again later", extra={**fields, **due})
         elif outcome.kind not in (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE):
             fields = event_fields(claim.cycle, claim, identity, outcome)
+            if discarded:
+                fields["copy"] = f"none: there is no {destination_of(outcome.kind)}"
             self._lines.warning("an event was not published", extra=fields)
         if self._trace.level >= EVENTS:
             self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))

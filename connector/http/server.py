@@ -221,7 +221,11 @@ def _listen(address: Address) -> socket.socket:
 def _remedy(error: OSError, address: Address) -> str:
     if error.errno == errno.EADDRINUSE:
         who = f"ss -ltnp 'sport = :{address.port}' says which"
-        return f"another program listens there: end it ({who}), or choose another port"
+        port = f"listen: {address.host}:${{HTTP_PORT:{address.port}}}"
+        return (
+            f"another program listens there: end it ({who}), or choose another port. Each instance of an "
+            f"adapter on a machine needs its own, such as {port} with HTTP_PORT in its environment"
+        )
     if error.errno == errno.EADDRNOTAVAIL:
         return "no address of this machine; choose one of its own, or 0.0.0.0 for all"
     if error.errno in (errno.EACCES, errno.EPERM):

@@ -20,6 +20,8 @@ IN_PROGRESS: Final = "in progress"
 DELAYED: Final = "delayed"
 NO_STATES: Final[Mapping[Destination, str]] = {}
 
+_COPIES: Final = {"failed": "ErrorDestination", "unsubscribed": "UnsubscribedDestination"}
+"""From an outcome to the key that says where its copies go."""
 _MOST_IDS: Final = 1000
 """Most messages that one life follows."""
 _PROCESSING: Final = "PROCESSING"
@@ -88,13 +90,23 @@ class Life(NamedTuple):
         found = [parse_destination(text) for text in dict.fromkeys(texts) if text]
         return [one.base for one in found if one.is_queue]
 
+    @property
+    def why_gone(self) -> str:
+        """Why the message is in no queue although it was not published. Empty = another reason."""
+        last = next((one.row for one in reversed(self.events) if one.id == self.id), None)
+        key = _COPIES.get(last.what) if last is not None and not last.to else None
+        return f"there was no {key}, so it was settled without a copy" if key else ""
+
     def as_dict(self, now: Sequence[dict[str, str]]) -> dict[str, Any]:
         """Returns the document of ``connector history``.
 
         Args:
             now: of :func:`find_now`.
         """
-        return {"id": self.id, "now": list(now), "events": [one.as_dict() for one in self.events]}
+        found: dict[str, Any] = {"id": self.id, "now": list(now)}
+        if not now and self.why_gone:
+            found["why_gone"] = self.why_gone
+        return {**found, "events": [one.as_dict() for one in self.events]}
 
 
 def read_life(history: History, identity: str, since: float = 0.0) -> Life:

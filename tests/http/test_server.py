@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,6 +25,7 @@ from connector.http.throttled_log import SECONDS, ThrottledLog
 from connector.http.tokens import Tokens
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
+from connector.testing.deployment import Deployment
 from tests.http.world import (
     DEFINITIONS,
     OTHER_TOKEN,
@@ -41,6 +43,7 @@ from tests.requests.world import World, definitions
 from tests.waiting import beside, wait_for
 
 PATH = "/requests/Customer/Create"
+OBJECT = "business_object: Order\nverbs: {Create: }\nattributes: {Id: {type: String, key: true}}\n"
 
 
 # -- start -------------------------------------------------------------------------------------------
@@ -52,11 +55,43 @@ def test_an_address_that_cannot_be_listened_at_is_named_with_what_to_do() -> Non
         for address, words in (
             (own, f"http.listen: {own}: another program listens there: end it (ss -ltnp 'sport"),
             (own, "or choose another port"),
+            (
+                own,
+                f"needs its own, such as listen: 127.0.0.1:${{HTTP_PORT:{own.port}}} with HTTP_PORT in its env",
+            ),
             (Address("192.0.2.1", 0), "no address of this machine"),
             (Address("no-such-host.invalid", 80), "no-such-host.invalid:80: "),
         ):
             with pytest.raises(ListenError, match=re.escape(words)):
                 Server(settings(listen=address), Script(), DEFINITIONS).start()
+
+
+def test_instances_of_one_file_have_a_port_each_from_their_environment(tmp_path: Path) -> None:
+    """As the page on services and the error of a port that is taken say."""
+    text = """\
+provider: {type: dropbox, root: ./data, create: true}
+connector: {ApplicationName: shop}
+metaobjects: ./metaobjects
+http: {listen: "127.0.0.1:${HTTP_PORT:0}"}
+"""
+
+    def server(**environment: str) -> Server:
+        deployment = Deployment(tmp_path, adapter=text, metaobjects=OBJECT, environment=environment)
+        configured = deployment.configuration.http
+        assert configured is not None
+        return Server(configured, Script(), DEFINITIONS)
+
+    first, second = server(), server(HTTP_PORT="0")
+    try:
+        first.start()
+        second.start()
+        assert first.url != second.url
+        port = first.url.rpartition(":")[2]
+        with pytest.raises(ListenError, match=re.escape(f"127.0.0.1:${{HTTP_PORT:{port}}}")):
+            server(HTTP_PORT=port).start()
+    finally:
+        first.stop()
+        second.stop()
 
 
 def test_a_port_is_free_again_once_the_server_has_stopped() -> None:

@@ -38,7 +38,7 @@ moves = st.builds(
 )
 
 
-def unchanged(name: str) -> str:
+def unchanged(name: str, file: str) -> str:
     return name
 
 
