@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from typing import Final
 from connector.limits.free_space import MinFree
 
 _log = logging.getLogger("connector.events")
+_FULL: Final = "the disk is almost full, so nothing is claimed"
+_READ_ONLY: Final = "the disk is read-only, so nothing is claimed"
 _INTERVAL: Final = 1.0
 """Seconds between two looks while the disk is almost full. So a disk at the limit does not fill the log."""
 
@@ -40,14 +43,25 @@ class FreeDisk:
         self._look_at = now + _INTERVAL
         before, self._shortage = self._shortage, shortage_of(self._path, self._least)
         if self._shortage and not before:
-            _log.error("the disk is almost full, so nothing is claimed", extra={"reason": self._shortage})
+            text = _READ_ONLY if is_read_only(self._path) else _FULL
+            _log.error(text, extra={"reason": self._shortage})
         elif before and not self._shortage:
             _log.info("the disk has room again")
         return self._shortage
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing can be written on the disk, so that recovery has to wait, too."""
+        return bool(self.shortage()) and is_read_only(self._path)
+
 
 def shortage_of(path: str | None, least: MinFree) -> str:
-    """Returns how much less than ``least`` is free on the disk of a path. Empty = enough, or not known."""
+    """Returns why nothing may be claimed: the disk of a path is read-only, or less than ``least`` is free.
+
+    Empty = messages may be claimed, or it is not known.
+    """
+    if is_read_only(path):
+        return f"the file system of {path} is read-only"
     try:
         usage = None if path is None else shutil.disk_usage(path)
     except OSError:
@@ -56,6 +70,14 @@ def shortage_of(path: str | None, least: MinFree) -> str:
         return ""
     free, least_free = (_tenth(usage.free, math.floor), _tenth(wanted, math.ceil))  # never two equal numbers
     return f"{free} are free on the disk of {path}, less than min_free ({least_free})"
+
+
+def is_read_only(path: str | None) -> bool:
+    """Whether the file system of a path is read-only. False if that is not known."""
+    try:
+        return path is not None and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _tenth(number: int, rounded: Callable[[float], int]) -> str:

@@ -190,6 +190,11 @@ class Inbound:
         return self._schedule.unsettled
 
     @property
+    def closed(self) -> dict[str, str]:
+        """Why no message of an input can be taken now, by destination."""
+        return self._intake.closed
+
+    @property
     def running_since(self) -> float | None:
         """Start of the oldest running batch in monotonic seconds. None = no batch runs. For any thread."""
         return min((batch.began for batch in list(self._schedule.running)), default=None)

@@ -177,7 +177,8 @@ class Intake:
                 self._working.summary.count_expired(str(poller.destination), poller.expired - seen)
                 self._expired[id(poller)] = poller.expired
         if taken.failure is not None:
-            _log.error("claiming messages failed", extra={"cycle": self.cycle, "reason": str(taken.failure)})
+            fields = {"cycle": self.cycle, "reason": str(taken.failure)}
+            self._working.lines.error("claiming messages failed", extra=fields)
             report.fail(str(taken.failure), provider_failed=True)
         elif not taken.claims:
             self._connection.check()
@@ -220,6 +221,11 @@ class Intake:
 
     def _is_held(self, destination: Destination) -> bool:
         return any(claims[0].destination == destination for claims in self._held)
+
+    @property
+    def closed(self) -> dict[str, str]:
+        """Why no message of an input can be taken now, by destination. Without inputs that can be used."""
+        return {str(one.destination): reason for one in self._pollers if (reason := one.obstacle)}
 
     def keeps(self, one: Input) -> bool:
         """Whether messages of an input wait for this adapter alone.

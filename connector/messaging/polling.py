@@ -39,6 +39,11 @@ class Poller(Protocol):
         """
         return False
 
+    @property
+    def obstacle(self) -> str:
+        """Why no message can be taken now, although the provider works. Empty = nothing is in the way."""
+        return ""
+
     def claim(self, cycle: int, numbers: range) -> Sequence[Claim]:
         """Claims up to ``len(numbers)`` messages. Never blocks.
 

@@ -27,6 +27,7 @@ class InstanceFacts:
         idle: seconds since the last good poll, beyond the usual pause. None = no poll is due.
         obstacle: why the instance cannot work now. Empty = it can.
         last_kind: of the reason of the last failed event, and the line of code. Empty = unknown.
+        closed: why no message of an input can be taken, by destination.
     """
 
     name: str
@@ -38,6 +39,7 @@ class InstanceFacts:
     idle: float | None = None
     obstacle: str = ""
     last_kind: str = ""
+    closed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ def _failure(short: str, text: str) -> Reason:
 def _of_instance(one: InstanceFacts, limits: Health) -> Iterator[Reason]:
     if one.runs and one.obstacle:
         yield _failure(f"{one.name}: it cannot work now", _short(mask(one.obstacle)))
+    for name, why in one.closed.items():
+        yield _failure(f"{one.name}: nothing can be claimed from {name}", _short(why))
     total = one.published + one.failed
     if one.failed >= limits.failed_least and one.failed > limits.failed_share * total:
         found = (

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("connector.adapter")
 
+_POLL, _RECOVER, _LOOK, _SETTLE = "poll", "recover", "look", "settle"
+"""The steps of a service."""
+_PROOFS: Final = {_POLL: (_POLL,), _RECOVER: (_POLL, _RECOVER), _LOOK: (_LOOK,), _SETTLE: (_SETTLE,)}
+"""From a step that has failed to those whose success shows that the connection works again."""
 _EARLIER_REQUESTS: Final = 3600.0
 """Seconds that requests have which were made before a reload."""
 
@@ -116,6 +120,8 @@ class Adapter:
         )
         self._is_ready = False
         self._failure = ""
+        self._failed_step = _POLL
+        self._closed: Mapping[str, str] = {}
         self._working_since: float | None = None
         self._started = False
         self._ended = False
@@ -277,7 +283,10 @@ class Adapter:
     @property
     def _trouble(self) -> str:
         """Why an adapter that has started cannot work now. Empty = it can."""
-        return self._failure or self._connection.pipeline.obstacle
+        trouble = self._failure or self._connection.pipeline.obstacle
+        if trouble or len(self._closed) < max(1, len(self.configuration.connector.inputs)):
+            return trouble
+        return f"nothing can be claimed: {next(iter(self._closed.values()))}"
 
     @property
     def failure(self) -> str:
@@ -342,7 +351,8 @@ class Adapter:
             ProviderError: no attempt of ``RestartRetryCount`` was successful.
             PipelineError: the adapter was not started before, and Spark cannot be started.
         """
-        return self._serve(lambda inbound: self._recover_and_poll(inbound, polls=polls, ahead=ahead))
+        step = _POLL if polls else _RECOVER
+        return self._serve(step, lambda inbound: self._recover_and_poll(inbound, polls=polls, ahead=ahead))
 
     def look(self) -> CycleReport:
         """Obeys what operators have told the application. Reconnects a failed provider.
@@ -355,7 +365,7 @@ class Adapter:
         Raises:
             ProviderError, PipelineError: as in :meth:`serve`.
         """
-        return self._serve(self._look)
+        return self._serve(_LOOK, self._look)
 
     def settle_ended(self) -> CycleReport:
         """Settles the batches of a service that have ended. Reconnects a failed provider.
@@ -363,31 +373,49 @@ class Adapter:
         Raises:
             ProviderError, PipelineError: as in :meth:`serve`.
         """
-        return self._serve(lambda inbound: self._note(inbound.settle_ended(), polled=False))
+        return self._serve(_SETTLE, lambda inbound: self._note(inbound.settle_ended(), polled=False))
 
     def finish(self) -> CycleReport:
         """Ends a service: settles running batches after their end, and gives waiting claims back."""
         self.request_stop()
         return self._guard(Inbound.finish) if self._connection.inbound is not None else CycleReport()
 
-    def _serve(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
+    def _serve(self, step: str, work: Callable[[Inbound], CycleReport]) -> CycleReport:
         self._working_since = time.monotonic()
         try:
-            return self._restart(self._work(work))
+            return self._restart(step, self._work(work))
         finally:
             self._working_since = None
 
-    def _restart(self, report: CycleReport) -> CycleReport:
+    def _restart(self, step: str, report: CycleReport) -> CycleReport:
         if report.provider_failed and not self._stop.is_made:
-            self._failure = report.reason or "the provider failed"
+            self._failed_step = step
+            self._tell_failure(report.reason or "the provider failed")
             if self._connection.inbound is not None:  # the provider works, and Spark has failed
                 with contextlib.suppress(ProviderError, OSError):
                     self.notes.look(is_good=False, at_once=True)
             self._restarts.run(self._connection.reconnect, report.reason)
-            self._failure = ""
-        elif report.settled or self._is_idle():
-            self._restarts.note_good_poll()
+            if self._restarts.may_help:
+                self._tell_failure("")
+        elif self._shows_work(step, report):
+            self._restarts.note_good_work()
+            self._tell_failure("")
         return report
+
+    def _shows_work(self, step: str, report: CycleReport) -> bool:
+        """Whether a step shows that the connection works, also where it had failed before."""
+        if step == _SETTLE:
+            return step == self._failed_step and bool(report.settled)
+        is_good = report.code is ReturnCode.SUCCEED or bool(report.claimed)
+        nothing_waits = step == _POLL and not report.claimed and self._is_idle()
+        proofs = _PROOFS[self._failed_step]
+        return is_good and (step in proofs or (self._failed_step == _SETTLE and nothing_waits))
+
+    def _tell_failure(self, reason: str) -> None:
+        """Tells this process and others why nothing can be claimed. Empty = it can."""
+        if reason != self._failure:
+            self._failure = reason
+            self._connection.note({"obstacle": self._trouble})
 
     def _is_idle(self) -> bool:
         """Whether no batch runs."""
@@ -492,7 +520,7 @@ class Adapter:
             OSError,
         ) as error:  # a bare OSError comes from the provider, too: nothing else opens files here
             reason = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
-            _log.error("the provider failed", extra={"reason": reason})
+            self._connection.working.lines.error("the provider failed", extra={"reason": reason})
             self._connection.abandon()
             return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=reason, provider_failed=True)
         except BaseException:  # after any exception claims may be open, and recovery settles them
@@ -545,6 +573,10 @@ class Adapter:
         Args:
             polled: whether the step has polled. A good poll is one after which no event waits.
         """
+        inbound = self._connection.inbound
+        if polled and inbound is not None and (closed := inbound.closed) != self._closed:
+            self._closed = closed
+            self._connection.note({"closed": closed})
         is_over = report.settled or (polled and self._is_idle() and not report.claimed)
         self.notes.look(is_good=report.code is ReturnCode.SUCCEED and bool(is_over))
         return report
@@ -558,6 +590,8 @@ class Adapter:
     def _recover_if_due(self, inbound: Inbound) -> CycleReport:
         """Takes over from dead instances and removes old copies, at most once in ``recovery_interval``."""
         if time.monotonic() - self._connection.recovered_at < self.recovery_interval:
+            return CycleReport()
+        if self._connection.working.disk.is_read_only:
             return CycleReport()
         inbound.prune()
         return self._connection.recover(inbound, at_start=False)

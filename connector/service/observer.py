@@ -9,6 +9,7 @@ import time
 from typing import Any, Final
 
 from connector.config.loading import Configuration
+from connector.events.free_disk import is_read_only
 from connector.messaging.provider_kind import AdapterProvider
 from connector.operate.activity import Activity
 from connector.operate.gauges import Gauges
@@ -136,7 +137,10 @@ class Observer:
         obstacle, failure = self._adapter.obstacle, self._adapter.failure
         if obstacle and obstacle != failure:
             return obstacle  # the adapter starts or stops
-        failure = obstacle or self.status()["provider_failure"] or ""
+        document = self.status()
+        failure = obstacle or document["provider_failure"] or ""
+        if not failure and is_read_only(self._provider.disk()):  # a disk that is full takes requests
+            return f"nothing can be claimed: {document.get('disk_shortage') or 'the disk is read-only'}"
         return "the provider or Spark cannot be used" if failure and short else failure
 
     def gauges(self) -> Gauges:

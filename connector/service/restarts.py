@@ -17,6 +17,9 @@ _FAILURES: Final = (ProviderError, PipelineError, ClientIdError)
 """A broker may hold the client id of a lost connection for a while."""
 _LEAST_PAUSE: Final = 1.0
 """Seconds between two attempts at least, so that RestartRetryInterval 0 does not occupy a processor."""
+_DOUBLINGS: Final = 12
+"""Most doublings of the pause, so that the number stays small."""
+_RESTARTING: Final = "restarting the connection"
 _LASTING: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST}
 """Errors of the operating system that stay until somebody corrects them."""
 
@@ -35,7 +38,8 @@ def may_pass(error: BaseException) -> bool:
 class Restarts:
     """Reconnects up to ``RestartRetryCount`` times, ``RestartRetryInterval`` apart.
 
-    The first attempt comes at once, unless no poll was good since the last restart.
+    The first attempt comes at once. A restart that helps for a moment only, so that no work was good since,
+    is repeated after a pause that grows up to ``RestartRetryInterval``. The log says so once.
 
     Args:
         count: RestartRetryCount.
@@ -51,11 +55,19 @@ class Restarts:
         self._interval = max(interval, _LEAST_PAUSE)
         self._wait = wait
         self._stopping = stopping
-        self._is_fresh = False
+        self._restarted = 0
+        """Restarts since work was good."""
 
-    def note_good_poll(self) -> None:
+    @property
+    def may_help(self) -> bool:
+        """Whether a new connection may have been the remedy: work was good before the last restart."""
+        return self._restarted <= 1
+
+    def note_good_work(self) -> None:
         """Notes that the connection works, so that the next restart begins at once."""
-        self._is_fresh = False
+        if not self.may_help:
+            _log.info("the connection works again")
+        self._restarted = 0
 
     def start(self, connect: Callable[[], None]) -> None:
         """Connects for the first time. Tries again while a provider is away or Spark is lost.
@@ -104,10 +116,12 @@ class Restarts:
             sleep=self._wait,
             reraise=True,
         )
-        _log.warning("restarting the connection", extra={"reason": reason})
-        if self._is_fresh:
-            self._wait(self._interval)
-        self._is_fresh = True
+        before, self._restarted = self._restarted, self._restarted + 1
+        if before < 2:
+            text = "a new connection does not help, and nothing is claimed" if before else _RESTARTING
+            _log.warning(text, extra={"reason": reason})
+        if before:
+            self._wait(min(_LEAST_PAUSE * 2 ** min(before - 1, _DOUBLINGS), self._interval))
         try:
             retrying(attempt)
         except _FAILURES as error:
@@ -117,7 +131,7 @@ class Restarts:
                 f"{reason}; {self._count} restart{'s' * (self._count != 1)} of the connection failed "
                 f"(RestartRetryCount), the last one with: {error}"
             ) from error
-        if not self._stopping():
+        if not self._stopping() and not before:
             _log.info("connected again")
 
     def _log_failure(self, state: tenacity.RetryCallState) -> None:

@@ -60,6 +60,8 @@ class StatusReader:
             self._look(application, found)
         except ProviderError as error:
             failure = failure or str(error)
+        except OSError as error:  # such as too many open files
+            failure = failure or f"{error.strerror}: {error.filename}"
         databases = dict(self._check_databases())
         recents = [recent(one.note.get("minutes", ()), now) for one in found.notes]
         facts = Facts(
@@ -78,6 +80,7 @@ class StatusReader:
                     self._idle(note.note, now) if note.runs else None,
                     note.note.get("obstacle", ""),
                     last_kind=" at ".join(filter(None, (last.get("kind"), last.get("place")))),
+                    closed=note.note.get("closed", {}) if note.runs else {},
                 )
                 for note, counts in zip(found.notes, recents, strict=True)
                 for last in (note.note.get("last_failure") or {},)

@@ -317,7 +317,6 @@ WARNINGS = [
 ]  # fmt: skip
 RIGHT: dict[str, list[Edit]] = {
     "a process that replies may have a format of its own": [(A, P, f"{REPLY}\n    mime_type: text/xml\n    format: ANSWER")],
-    "late replies in error need no error destination": [(A, "  ErrorDestination: queue://error\n", "  late_replies: error\n")],
     "two processes may answer different verbs": [
         (A, P, f"{REPLY}\n  - object: Customer\n    verbs: [Update]\n    name: second\n{REPLY}"),
         (A, "[Create, Update]", "[Create]"),

@@ -80,6 +80,8 @@ connector:
   ApplicationName: demo
   InputDestination: queue://orders
   ArchiveDestination: queue://archive
+  ErrorDestination: queue://error
+  UnsubscribedDestination: queue://unsubscribed
   DataHandlerMimeType: application/json
 subscriptions:
   - object: Order

@@ -57,7 +57,7 @@ def test_an_address_that_cannot_be_listened_at_is_named_with_what_to_do() -> Non
             (own, "or choose another port"),
             (
                 own,
-                f"needs its own, such as listen: 127.0.0.1:${{HTTP_PORT:{own.port}}} with HTTP_PORT in its env",
+                f"needs its own, such as listen: 127.0.0.1:${{HTTP_PORT:{own.port}}} with HTTP_PORT",
             ),
             (Address("192.0.2.1", 0), "no address of this machine"),
             (Address("no-such-host.invalid", 80), "no-such-host.invalid:80: "),

@@ -112,9 +112,26 @@ def test_restarts_that_help_for_a_moment_only_are_apart_too() -> None:
     for _ in range(20):
         trials.restarts.run(trials.connect, "the poll failed")
     assert trials.pauses == [1.0] * 19
-    trials.restarts.note_good_poll()
+    trials.restarts.note_good_work()
     trials.restarts.run(trials.connect, "the poll failed")
-    assert len(trials.pauses) == 19, "after a good poll the first attempt comes at once"
+    assert len(trials.pauses) == 19, "after good work the first attempt comes at once"
+
+
+def test_restarts_that_do_not_help_grow_apart_and_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    trials = Trials(interval=60.0)
+    with caplog.at_level("INFO"):
+        for _ in range(10):
+            trials.restarts.run(trials.connect, "Too many open files")
+            assert trials.restarts.may_help is (trials.attempts == 1)
+        trials.restarts.note_good_work()
+        trials.restarts.note_good_work()
+    assert trials.pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert [record.getMessage() for record in caplog.records] == [
+        "restarting the connection",
+        "connected again",
+        "a new connection does not help, and nothing is claimed",
+        "the connection works again",
+    ]
 
 
 def test_a_stop_ends_the_attempts(caplog: pytest.LogCaptureFixture) -> None:

@@ -46,6 +46,7 @@ class LeftFiles:
         self._folder = folder
         self._retries: dict[str, _Retry] = {}
         self._closed: _Retry | None = None
+        self._obstacle = "", ""
 
     def add_no_message(self, entry: os.DirEntry[str]) -> None:
         """Notes an entry of the folder that is not a message."""
@@ -62,17 +63,25 @@ class LeftFiles:
         """Whether no message of the folder is to be tried now."""
         return self._closed is not None and time.monotonic() < self._closed.at
 
-    def close(self, number: int, reason: str) -> None:
+    @property
+    def obstacle(self) -> str:
+        """Why no message of the folder can be taken now. Empty = it can be, as far as known."""
+        if self._closed is None or os.access(self._obstacle[0], os.W_OK | os.X_OK, effective_ids=True):
+            return ""
+        return self._obstacle[1]
+
+    def close(self, folder: str, number: int, reason: str) -> None:
         """Notes that no message of the folder can be taken now. The next attempt waits as for one message.
 
         Args:
+            folder: that this user may not change: this one, or the one that messages are moved to.
             number: of the messages that wait there.
             reason: the text of the log line.
         """
         if self._closed is None:
             fields = {"directory": self._folder, "number": number, "reason": reason}
             _log.warning("messages cannot be taken now and stay in their directory", extra=fields)
-        self._closed = _Retry.after(self._closed)
+        self._closed, self._obstacle = _Retry.after(self._closed), (folder, reason)
 
     def open(self) -> None:
         """Notes that a message of the folder was taken."""

@@ -103,9 +103,19 @@ class Listing:
         """Hides a message that cannot be taken now, for a while, and names the message once."""
         self._left.add_stuck(name, reason)
 
-    def leave_all(self, reason: str) -> None:
-        """Returns no name for a while, because no message of the folder can be taken now."""
-        self._left.close(len(self._names) + 1, reason)
+    @property
+    def obstacle(self) -> str:
+        """Why no message of the folder can be taken now. Empty = nothing is in the way."""
+        return self._left.obstacle
+
+    def leave_all(self, folder: str, reason: str) -> None:
+        """Returns no name for a while, because no message can be taken now.
+
+        Args:
+            folder: that this user may not change.
+            reason: the text of the log line.
+        """
+        self._left.close(folder, len(self._names) + 1, reason)
         self._names = []
         self._stale_at = float("-inf")
 

@@ -156,6 +156,10 @@ class DropboxReader(Reader):
         delayed = self._delayed.folder if self._delayed is not None else ""
         return (self._folders.target, delayed) if os.path.isdir(delayed) else (self._folders.target,)
 
+    @property
+    def obstacle(self) -> str:
+        return self._listing.obstacle
+
     def has_news(self) -> bool:
         has_come = self._listing.has_news()
         if has_come and self._has_lots:  # an old listing may have changed, and each try takes a number
@@ -326,7 +330,7 @@ class DropboxReader(Reader):
         if self._in_progress is not None and closed == self._in_progress.target:
             raise self._claim_error(error) from error
         if closed in (self._folders.target, self._folders.processing):
-            self._listing.leave_all(reason)
+            self._listing.leave_all(closed, reason)
         else:
             self._listing.leave(name, reason)
 

@@ -53,6 +53,10 @@ class LocalPoller(Poller):
         self._closed = False
         self._ending = threading.RLock()  # the connection may close the poller from another thread
 
+    @property
+    def obstacle(self) -> str:
+        return self._reader.obstacle
+
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         if self._closed:
             raise ProviderError(f"the consumer of {self.destination} is closed: make another")

@@ -112,6 +112,11 @@ class Reader(Protocol):
     expired: int
     """Messages that this reader has put aside as EXPIRED."""
 
+    @property
+    def obstacle(self) -> str:
+        """Why no message can be taken now, although the store works. Empty = nothing is in the way."""
+        return ""
+
     @abstractmethod
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """Claims up to ``len(numbers)`` messages. The i-th claim has the sequence ``numbers[i]``.
