@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -61,7 +61,9 @@ def _failing(number: int, *functions: str) -> Breakage:
 
             return fail
 
-        with mock.patch.multiple(os, **{name: failing(name) for name in functions}):
+        with ExitStack() as patches:
+            for name in functions:
+                patches.enter_context(mock.patch.object(os, name, failing(name)))
             yield
 
     return broken

@@ -96,8 +96,8 @@ def _check(section: SqlSection, paths: DeploymentPaths) -> Iterator[SectionProbl
             f"{file} lies on a file system of several machines, where SQLite loses messages",
             "a file on a disk of this machine, or PostgreSQL",
         )
-    if found := open_to_others(file):
-        yield SectionProblem(("url",), *found, warning=True)
+    if open_file := open_to_others(file):
+        yield SectionProblem(("url",), *open_file, warning=True)
 
 
 KIND: Final = ProviderKind(section=_section, make=_make, open=_open, check=_check, one_machine=_is_sqlite)
