@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+from connector import own_files
 from connector.stores.dropbox import files
 from tests.crash_states.operations import ROOT, Kind, Node, Nodes, Operation, Recording, paths
 
@@ -400,14 +401,16 @@ class Recorder:
                 return number
 
         def open_file(file: Any, mode: str = "r", buffering: int = -1, *more: Any, **named: Any) -> Any:
-            if not _WRITING & set(mode) or "opener" in named:
+            opener = named.get("opener", opened)
+            if not _WRITING & set(mode) or opener not in (opened, own_files.opener):
                 return plain(file, mode, buffering, *more, **named)
             path = file if isinstance(file, int) else os.fspath(file)
             if not isinstance(path, int) and self._absolute(path) is None:
                 return plain(file, mode, buffering, *more, **named)
             assert buffering == -1, "no file of the product is opened without a buffer"
             assert "+" not in mode, "no file of the product is read and written"
-            raw = File(path, mode.replace("b", "").replace("t", ""), opener=opened)
+            named.pop("opener", None)
+            raw = File(path, mode.replace("b", "").replace("t", ""), opener=opener)
             buffered = io.BufferedWriter(raw)
             return buffered if "b" in mode else io.TextIOWrapper(buffered, *more, **named)
 
