@@ -40,7 +40,7 @@ FOUND = """
     formats/datahandler.py resolve_options   formats/handlers.py Handlers._make
     formats/handlers.py Handlers.load_all   formats/handlers.py _load_failure   formats/handlers.py _refusal
     businessobjects/name_handlers.py _load   config/loading.py load   java.py find_java
-    java.py _java_of_home   brokers/engine/connection.py RemoteConnection.poller
+    java.py _java_of_home   brokers/engine/connection.py RemoteConnection._poller
     brokers/engine/connection.py RemoteConnection._begin_progress
     stores/engine/connection.py LocalConnection._takeable   stores/engine/connection.py LocalConnection.poller
     spark/launcher.py Launcher._properties   spark/launcher.py _java_options   spark/tables.py Table.__init__

@@ -73,7 +73,7 @@ reasons = wait_for(lambda: reader.read()["reasons"], what="not well")
 send("b")
 worker = worker_of("b")
 wait_for(lambda: not observer.not_ready() and not reader.read()["reasons"], what="ready and well again")
-print(json.dumps([ready, reasons]), flush=True)
+print(json.dumps([ready, [one.text for one in reasons]]), flush=True)
 adapter._connection.pipeline._tasks._spark_watch.close()  # nobody notices now
 end_executor(worker)
 send("c")
