@@ -38,6 +38,8 @@ class EventWaits:
         self._has_waits = False
         self._until: dict[Hashable, int] = {}
         """Milliseconds since 1970, by key of ``order``, and by duplicate key."""
+        self._copies: dict[Hashable, str | None] = {}
+        """By key of ``order``: the id of a copy that waits for another one, and lets its key wait."""
         self._many = _FEW
 
     def read(self, poller: Poller) -> None:
@@ -63,20 +65,32 @@ class EventWaits:
         self._note(order_group_key(self._order, claim), outcome.due)
         self._note(claim.duplicate_key if self._has_ids else None, outcome.due)
 
-    def due_of(self, claim: Claim, identity: str | None) -> int:
+    def due_of(self, claim: Claim, identity: str | None, now: int) -> int:
         """Returns until when an event has to wait for another event. 0 = it need not wait.
 
         The other one is an earlier event of its key, or another copy of its message. An event that has waited
         itself ends the wait of the others.
+
+        Args:
+            claim: of the event.
+            identity: its duplicate key, if duplicates are eliminated.
+            now: :meth:`now`, the same for the claims of one poll.
         """
         if not self._until:
             return 0
         key = order_group_key(self._order, claim)
         if _has_waited(claim):
-            self._until.pop(key, None)
+            self._end(key)
             self._until.pop(identity, None)
             return 0
-        return max(self._due(key), self._due(identity))
+        due = self._due(identity, now)
+        is_first = identity is not None and self._copies.get(key) == identity
+        if due and key is not None and (is_first or key not in self._until):
+            self._copies[key] = identity  # what is behind this copy waits, too
+            self._note(key, due)
+        elif is_first and not due:
+            self._end(key)
+        return max(self._due(key, now), due)
 
     def sort_copies(self, claims: list[Claim]) -> None:
         """Puts messages that have waited before the others, which may be copies of them."""
@@ -85,7 +99,7 @@ class EventWaits:
 
     def has(self, destination: Destination) -> bool:
         """Whether all events of an input have to wait."""
-        return self._order == DESTINATION and self._until.get(destination, 0) > self._now()
+        return self._order == DESTINATION and self._until.get(destination, 0) > self.now()
 
     def _note(self, key: Hashable, due: int) -> None:
         self._has_waits = True
@@ -93,18 +107,24 @@ class EventWaits:
             return
         self._until[key] = max(due, self._until.get(key, 0))
         if len(self._until) > self._many:
-            oldest = self._now() - _GRACE_MS
-            self._until = {one: until for one, until in self._until.items() if until > oldest}
+            oldest = self.now() - _GRACE_MS
+            for one in [one for one, until in self._until.items() if until <= oldest]:
+                self._end(one)
             self._many = max(_FEW, 2 * len(self._until))
 
-    def _due(self, key: Hashable) -> int:
-        due, now = self._until.get(key, 0), self._now()
+    def _end(self, key: Hashable) -> None:
+        self._until.pop(key, None)
+        self._copies.pop(key, None)
+
+    def _due(self, key: Hashable, now: int) -> int:
+        due = self._until.get(key, 0)
         if due and due + _GRACE_MS <= now:
-            del self._until[key]
+            self._end(key)
             return 0
         return due and max(due, now + _AGAIN_MS)
 
-    def _now(self) -> int:
+    def now(self) -> int:
+        """Returns the time in milliseconds since 1970."""
         return int(self._clock() * 1000)
 
     def _key_of(self, destination: Destination, message: Message) -> Hashable:

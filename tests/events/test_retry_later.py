@@ -224,6 +224,20 @@ def test_a_copy_of_a_message_that_waits_is_a_duplicate_of_it(bench: Bench, copie
     assert (counts["published"], counts["duplicates"], counts["failed"]) == (1, 1, 0)
 
 
+def test_what_is_behind_a_copy_of_a_message_that_waits_waits_too(bench: Bench) -> None:
+    """The copy is in another group, whose order it keeps, too."""
+    deployment = deploy(bench, {"first": "200ms"}, order="group", DuplicateEventElimination=True)
+    names = {"o1": "a: temporary-until 1", "o2": ""}
+    with deployment.running() as adapter:
+        for identity, group in (("o1", "g"), ("o1", "h"), ("o2", "h")):
+            name = f"4.{identity}.T.....JMSXGroupIDS={group}"
+            deployment.drop("customers", customer(names[identity]), name)
+            adapter.drain()
+        assert bench.called() == ["ID:o1"]
+        drain_with(adapter, deployment)
+    assert bench.called() == ["ID:o1", "ID:o1", "ID:o2"]
+
+
 @rows("order", ["destination", "group"])
 @rows("source", ["queue://customers", {"destination": "topic://customers", "subscription": "all"}])
 @rows("first", ["1s", "1h"])
