@@ -89,7 +89,9 @@ class Inbound:
         self._working = working
         self._journals = state.journals(connection.client_id, settings.instance)
         self._transactions = (
-            Transactions(connection, state, settings.instance, working.pauses, settings.order)
+            Transactions(
+                connection, state, settings.instance, working.pauses, settings.order, task_settings.own
+            )
             if transactions and settings.in_progress is None
             else NoTransactions(self._journals)
         )
@@ -103,7 +105,10 @@ class Inbound:
             else None
         )
         self._rules = rules = SettlementRules(
-            settings.copies, remember=self._window is not None, refusals=refusals
+            settings.copies,
+            remember=self._window is not None,
+            refusals=refusals,
+            application=settings.application,
         )
         self.jobs = EventJobs(
             pipeline,
@@ -156,7 +161,7 @@ class Inbound:
         self._signal = threading.Event()
         self._has_reserved = False
         self._has_read_waits = False
-        self._waits = EventWaits(settings.order, has_ids=self._window is not None)
+        self._waits = EventWaits(settings.order, rules.own, has_ids=self._window is not None)
         self._admission = Admission(settings.order, settings.max_attempts, self._waits)
         self._intake = Intake(
             connection,

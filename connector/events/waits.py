@@ -12,6 +12,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
+from connector.operate.own_history import OwnHistory
 
 _GRACE_MS: Final = 2_000
 """Milliseconds after its time in which an event that waited should be here. Later, it has gone elsewhere."""
@@ -27,11 +28,15 @@ class EventWaits:
 
     Args:
         order: ``destination``, ``group`` or ``none``.
+        own: says whose history of a message counts.
         has_ids: whether duplicates are eliminated, so that copies wait.
         clock: returns seconds since 1970.
     """
 
-    def __init__(self, order: str, *, has_ids: bool, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, order: str, own: OwnHistory, *, has_ids: bool, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._own = own
         self._order = order
         self._has_ids = has_ids
         self._clock = clock
@@ -51,7 +56,7 @@ class EventWaits:
         if self._order == NONE and not self._has_ids:
             return
         for message, identity in poller.delayed():
-            if "connector_retries" in message.properties:
+            if self._has_waited(message, poller.destination):
                 self._note(self._key_of(poller.destination, message), message.delivery_time)
                 self._note(identity if self._has_ids else None, message.delivery_time)
 
@@ -79,7 +84,7 @@ class EventWaits:
         if not self._until:
             return 0
         key = order_group_key(self._order, claim)
-        if _has_waited(claim):
+        if self._has_waited(claim.headers(), claim.destination):
             self._end(key)
             self._until.pop(identity, None)
             return 0
@@ -95,7 +100,7 @@ class EventWaits:
     def sort_copies(self, claims: list[Claim]) -> None:
         """Puts messages that have waited before the others, which may be copies of them."""
         if self._has_waits:
-            claims.sort(key=lambda claim: not _has_waited(claim))
+            claims.sort(key=lambda claim: not self._has_waited(claim.headers(), claim.destination))
 
     def has(self, destination: Destination) -> bool:
         """Whether all events of an input have to wait."""
@@ -132,6 +137,5 @@ class EventWaits:
             return destination
         return None if message.group_id is None else (destination, message.group_id)
 
-
-def _has_waited(claim: Claim) -> bool:
-    return "connector_retries" in claim.headers().properties
+    def _has_waited(self, message: Message, destination: Destination) -> bool:
+        return "connector_retries" in message.properties and self._own.counts(message, str(destination))

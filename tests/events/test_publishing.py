@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,38 @@ def test_an_archived_event_moved_back_is_processed_anew_by_all(bench: Bench) -> 
         adapter.poll()
     assert bench.callers() == ["a", "b", "a", "b"]
     assert deployment.properties("archive", "ID:1")["connector_attempts"] == 2
+
+
+def test_what_another_application_or_a_sender_says_of_a_message_calls_everybody(bench: Bench) -> None:
+    """Only what this application has written spares a subscription, and counts."""
+    said = {
+        "connector_delivered": "a;b",
+        "connector_outcome": "failed",
+        "connector_time": "2026-01-01T00:00:00Z",
+        "connector_attempts": 40,
+    }
+    later = {**said, "connector_outcome": "later", "connector_retries": "a=9;b=9"}
+    messages: list[tuple[dict[str, Any], list[str]]] = [
+        (said, ["a", "b"]),
+        ({**said, "connector_application": "another"}, ["a", "b"]),
+        (later, ["a", "b"]),
+        ({**later, "connector_application": "another"}, ["a", "b"]),
+        ({"connector_delivered": "a", "connector_application": "Test"}, ["a", "b"]),
+        ({"connector_delivered": "a", "connector_application": "test"}, ["b"]),
+        ({**said, "connector_application": "test"}, []),
+    ]
+    deployment = bench.deploy(subscriptions=A_AND_B)
+    ids = [deployment.send("customers", customer(), properties=one) for one, _ in messages]
+    deployment.drain()
+    with Table() as table:
+        for identity, (properties, called) in zip(ids, messages, strict=True):
+            with table.row(properties):
+                calls = [one for one in bench.calls() if one["id"] == identity]
+                assert [one["who"] for one in calls] == called
+                assert {(one["count"], one["retries"]) for one in calls} <= {(1, 0)}
+                copy = deployment.properties("archive", identity)
+                assert copy["connector_application"] == "test"
+                assert copy["connector_attempts"] == (1 if called else 40)
 
 
 # -- destinations ------------------------------------------------------------------------------------
