@@ -150,8 +150,8 @@ class Inbound:
         )
         self._spans = None if working.tracer is None else EventSpans(working.tracer)
         self._rows = OutcomeRows(task_settings.databases, task_settings.application, connection.client_id)
-        self._returned: set[int] = set()
-        """Cycles with an event that went back without an outcome, and that may have rows in a database."""
+        self._returned: dict[int, set[str]] = {}
+        """By cycle, ids of messages whose events come again, and that may have rows in a database."""
         self._durations = EventDurations()
         self._schedule = Schedule(
             settings.order, settings.quantity, self._durations, lambda: self.jobs.tasks_stay
@@ -401,13 +401,15 @@ class Inbound:
         self._transactions.forget(closed)
         self._history.forget(closed)
         for one in commits:
-            self._returned.update(claim.cycle for claim, _ in one.returned)
+            for claim, _ in one.returned:
+                self._keep_rows(claim)
             for claim, outcome in one.decided:
+                if outcome.comes_again:
+                    self._keep_rows(claim)
                 if outcome.kind == OutcomeKind.LATER:
-                    self._returned.add(claim.cycle)
                     self._waits.add(claim, outcome)
-        self._rows.remove([cycle for cycle in closed if cycle not in self._returned])
-        self._returned.difference_update(closed)
+        for cycle in closed:
+            self._rows.remove(cycle, frozenset(self._returned.pop(cycle, ())))
         self._release_ids(has_returned=any(one.returned for one in commits))
         if error is not None:
             report.fail(str(error), provider_failed=True)
@@ -415,6 +417,10 @@ class Inbound:
             fields = {"cycle": self._intake.cycle, "reason": report.reason}
             self._working.lines.error("a poll ended early", extra=fields)
         return report
+
+    def _keep_rows(self, claim: Claim) -> None:
+        if self._rows.has_databases:
+            self._returned.setdefault(claim.cycle, set()).add(claim.message_id)
 
     def _release_ids(self, *, has_returned: bool) -> None:
         """Lets other instances publish the copies of events that no longer run here."""
