@@ -201,6 +201,7 @@ def event_fields(cycle: int, claim: Claim, message_id: str, outcome: Outcome) ->
         "kind": outcome.reason_kind or None,
         "subscription": outcome.subscription or None,
         "reason": outcome.reason,
+        "delivered": None if outcome.kind == OutcomeKind.PUBLISHED else join_names(outcome.delivered) or None,
         "attempts": outcome.attempts,
         "cycle": cycle,
     }

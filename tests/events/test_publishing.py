@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from connector.events.outcome import split_names
+from connector.operate.history import read_life
 from connector.status import ReturnCode
 from tests.events.conftest import A_AND_B, Bench, customer, logged, placeless
 from tests.tables import Table, rows
@@ -37,6 +38,7 @@ def test_what_the_answers_of_two_processes_come_to(bench: Bench, caplog: pytest.
     ids = [f"ID:{number}" for number in range(len(answers))]
     deployment.drop_customers(**{str(n): row[0] for n, row in enumerate(answers.values())})
     found = deployment.outcomes()
+    history = deployment.provider.existing_state("test").history()
     with Table() as table:
         for identity, (name, (_, kind, reason, delivered)) in zip(ids, answers.items(), strict=True):
             with table.row(name):
@@ -46,6 +48,17 @@ def test_what_the_answers_of_two_processes_come_to(bench: Bench, caplog: pytest.
                 properties = deployment.properties(queue, identity)
                 assert properties.get("connector_delivered") == delivered
                 assert properties.get("connector_reason", "") == said
+                if kind != "published":
+                    (line,) = [
+                        one
+                        for one in logged(caplog, "an event was not published")
+                        if one["message_id"] == identity
+                    ]
+                    (told,) = read_life(history, identity).events
+                    assert (line["delivered"], ";".join(told.as_dict().get("delivered", ())) or None) == (
+                        delivered,
+                        delivered,
+                    )
     assert bench.called("a") == bench.called("b") == ids
     lines = logged(caplog, "a business process has failed")
     assert [line["message_id"] for line in lines] == [ids[n] for n in (1, 2, 2, 5, 6, 7, 8)]
