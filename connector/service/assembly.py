@@ -331,9 +331,11 @@ def make_event_settings(configuration: Configuration, provider: Provider, instan
 
 
 def own_history(configuration: Configuration) -> OwnHistory:
-    """Returns what says whose history of a message counts."""
+    """Returns what says whose history of a message counts that an operator moves."""
     settings = configuration.connector
-    return OwnHistory(settings.application_name, _copies(settings).names)
+    in_progress = settings.in_progress_destination
+    own = _copies(settings).names | ({str(in_progress)} if in_progress is not None else set())
+    return OwnHistory(settings.application_name, own)
 
 
 def _copies(settings: Connector) -> CopyDestinations:
