@@ -122,6 +122,8 @@ def _details(event: LifeEvent, own: str) -> Iterable[str]:
         yield event.id
     if row.reason:
         yield row.reason
+    if row.delivered:
+        yield f"confirmed by {', '.join(row.delivered)}"
     if row.to:
         yield f"to {row.to}"
     if row.sent:

@@ -37,7 +37,7 @@ from connector.operate.replay import (
     make_choice,
 )
 from connector.printable import printable
-from connector.service.assembly import make_provider
+from connector.service.assembly import make_provider, own_history
 from connector.service.orders import run_order as carry_out_order
 from connector.user import operator_name
 
@@ -84,7 +84,8 @@ def replay(
     """
 
     def order(source: Destination, configuration: Configuration) -> Order:
-        return Replay(source, read_target(to, source, configuration, option="--to") if to else None)
+        target = read_target(to, source, configuration, option="--to") if to else None
+        return Replay(source, target, own_history(configuration))
 
     choice = read_choice(id, group, kind, reason, selector, limit)
     run_order(order, choice, destination, config, yes=yes, expect=expect, json=json)

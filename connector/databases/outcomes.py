@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from sqlalchemy import Column, Connection, MetaData, Table, and_, delete, insert, update
@@ -68,10 +68,21 @@ class OutcomeRow:
         connection.execute(update(outcome).where(where).values(values))
 
 
-def remove(connection: Connection, application: str, client: str, batches: Sequence[int]) -> int:
-    """Removes the rows of settled batches, and returns their number."""
+def remove(
+    connection: Connection, application: str, client: str, batches: Sequence[int], kept: Collection[str] = ()
+) -> int:
+    """Removes the rows of settled batches, and returns their number.
+
+    Args:
+        connection: with an open transaction.
+        application: ApplicationName.
+        client, batches: that have written the rows.
+        kept: ids of messages whose rows stay, because their events come again.
+    """
     c = outcome.c
     where = (c.client == client) & c.batch.in_(batches) & (c.application == application)
+    if kept:
+        where &= c.message_id.not_in({one[:255] for one in kept})
     return connection.execute(delete(outcome).where(where)).rowcount
 
 

@@ -152,6 +152,7 @@ class EventHistory:
             sent=_sent(outcome),
             by=by,
             due=outcome.due,
+            delivered=() if outcome.kind == OutcomeKind.PUBLISHED else outcome.delivered,
             sequences=[claim.sequence for claim in claims],
             notes=of_events if any(of_events) else (),
         )
@@ -172,7 +173,7 @@ def _alike(singles: Iterable[tuple[Claim, Outcome, str]]) -> list[Told]:
     """Collects events whose rows say the same."""
     found: dict[tuple[object, ...], tuple[Outcome, list[Claim], list[str]]] = {}
     for claim, outcome, identity in singles:
-        what = outcome.kind, outcome.object, outcome.verb, outcome.reason, outcome.due
+        what = outcome.kind, outcome.object, outcome.verb, outcome.reason, outcome.due, outcome.delivered
         where = outcome.reason_kind, outcome.place, outcome.subscription, _sent(outcome)
         key = claim.cycle, claim.destination, what, where
         _, claims, ids = found.setdefault(key, (outcome, [], []))

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from connector.errors import PipelineError, ProviderError
+from connector.events.admission import Admission
 from connector.events.claiming import WaitingMessages
 from connector.events.event_durations import EventDurations
 from connector.events.event_history import EventHistory
@@ -23,12 +24,11 @@ from connector.events.event_spans import EventSpans
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.no_transactions import NoTransactions
-from connector.events.outcome import Outcome
 from connector.events.outcome_rows import OutcomeRows
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
-from connector.events.schedule import DUPLICATE, Batch, EndedClaims, Schedule
+from connector.events.schedule import Batch, EndedClaims, Schedule
 from connector.events.settings import EventSettings, Input
 from connector.events.settling import SettlementRules, Settler
 from connector.events.task_settings import TaskSettings
@@ -40,7 +40,6 @@ from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import StateStore
-from connector.operate.reasons import ReasonKind
 from connector.status import OutcomeKind
 from connector.trace import step
 
@@ -90,7 +89,9 @@ class Inbound:
         self._working = working
         self._journals = state.journals(connection.client_id, settings.instance)
         self._transactions = (
-            Transactions(connection, state, settings.instance, working.pauses, settings.order)
+            Transactions(
+                connection, state, settings.instance, working.pauses, settings.order, task_settings.own
+            )
             if transactions and settings.in_progress is None
             else NoTransactions(self._journals)
         )
@@ -104,7 +105,10 @@ class Inbound:
             else None
         )
         self._rules = rules = SettlementRules(
-            settings.copies, remember=self._window is not None, refusals=refusals
+            settings.copies,
+            remember=self._window is not None,
+            refusals=refusals,
+            application=settings.application,
         )
         self.jobs = EventJobs(
             pipeline,
@@ -146,8 +150,8 @@ class Inbound:
         )
         self._spans = None if working.tracer is None else EventSpans(working.tracer)
         self._rows = OutcomeRows(task_settings.databases, task_settings.application, connection.client_id)
-        self._returned: set[int] = set()
-        """Cycles with an event that went back without an outcome, and that may have rows in a database."""
+        self._returned: dict[int, set[str]] = {}
+        """By cycle, ids of messages whose events come again, and that may have rows in a database."""
         self._durations = EventDurations()
         self._schedule = Schedule(
             settings.order, settings.quantity, self._durations, lambda: self.jobs.tasks_stay
@@ -157,7 +161,8 @@ class Inbound:
         self._signal = threading.Event()
         self._has_reserved = False
         self._has_read_waits = False
-        self._waits = EventWaits(settings.order, has_ids=self._window is not None)
+        self._waits = EventWaits(settings.order, rules.own, has_ids=self._window is not None)
+        self._admission = Admission(settings.order, settings.max_attempts, self._waits)
         self._intake = Intake(
             connection,
             settings,
@@ -256,11 +261,7 @@ class Inbound:
         report.more = report.more_in == 0
 
     def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
-        """Hands claims to the schedule. Claims that need no task are settled at once.
-
-        No task is needed for duplicates, for copies of events that another instance has in flight, and for
-        events whose delivery was begun too often.
-        """
+        """Hands claims to the schedule. Claims that need no task are settled at once."""
         if not claims:
             return CycleReport()
         ended_claims = EndedClaims()
@@ -270,31 +271,8 @@ class Inbound:
             ids = {claim.sequence: claim.duplicate_key for claim in claims}
             self._has_reserved = True
             busy = self._window.reserve(list(ids.values()), self._schedule.ids)
-        wanted: list[Claim] = []
         new, ended_claims.decided = self._transactions.begin(claims)
-        for claim in new:
-            key = ids.get(claim.sequence)
-            count = claim.delivery_count
-            if key is not None and self._window is not None and key in self._window:
-                ended_claims.decided.append((claim, DUPLICATE))
-            elif key is not None and key in busy:
-                ended_claims.returned.append((claim, 0))
-            elif due := self._waits.due_of(claim, key):
-                ended_claims.decided.append((claim, Outcome(OutcomeKind.LATER, not_read=True, due=due)))
-            elif count >= self._settings.max_attempts:
-                reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
-                outcome = Outcome(
-                    OutcomeKind.FAILED,
-                    reason=reason,
-                    attempts=count,
-                    not_read=True,
-                    reason_kind=ReasonKind.WORKER_DIED,
-                )
-                ended_claims.decided.append((claim, outcome))
-            else:
-                wanted.append(claim)
-        if ids:
-            self._waits.sort_copies(wanted)
+        wanted = self._admission.decide(new, ids, self._window, busy, ended_claims)
         self._schedule.add(claims, ids, wanted)
         report = self._close(ended_claims)
         report.busy = len(ended_claims.returned)
@@ -428,22 +406,36 @@ class Inbound:
         self._transactions.forget(closed)
         self._history.forget(closed)
         for one in commits:
-            self._returned.update(claim.cycle for claim, _ in one.returned)
+            for claim, _ in one.returned:
+                self._keep_rows(claim)
             for claim, outcome in one.decided:
+                if outcome.comes_again:
+                    self._keep_rows(claim)
                 if outcome.kind == OutcomeKind.LATER:
-                    self._returned.add(claim.cycle)
                     self._waits.add(claim, outcome)
-        self._rows.remove([cycle for cycle in closed if cycle not in self._returned])
-        self._returned.difference_update(closed)
-        if self._has_reserved and self._window is not None and not self._schedule.unsettled:
-            self._window.release()  # another instance may publish other copies
-            self._has_reserved = False
+        for cycle in closed:
+            self._rows.remove(cycle, frozenset(self._returned.pop(cycle, ())))
+        self._release_ids(has_returned=any(one.returned for one in commits))
         if error is not None:
             report.fail(str(error), provider_failed=True)
         if report.reason:
             fields = {"cycle": self._intake.cycle, "reason": report.reason}
             self._working.lines.error("a poll ended early", extra=fields)
         return report
+
+    def _keep_rows(self, claim: Claim) -> None:
+        if self._rows.has_databases:
+            self._returned.setdefault(claim.cycle, set()).add(claim.message_id)
+
+    def _release_ids(self, *, has_returned: bool) -> None:
+        """Lets other instances publish the copies of events that no longer run here."""
+        if self._window is None or not self._has_reserved:
+            return
+        if not self._schedule.unsettled:
+            self._window.release()
+            self._has_reserved = False
+        elif has_returned:
+            self._window.reserve((), self._schedule.ids)
 
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:
         """Runs all claims to their end. After a stop, claims that have not begun go back.

@@ -427,7 +427,7 @@ class EventJobs:
             return None
         name = answer.overdue
         self._rests.note({}, {name: Calls(1, 1, reason=ended)})
-        retries = retries_of(claim.headers()).get(name, 0)
+        retries = retries_of(claim.headers(), self._task_settings.own, str(claim.destination)).get(name, 0)
         if retries >= rules.attempts or total >= self._task_settings.max_attempts:
             return None
         due = self._task_settings.access.open().now() + int(rules.seconds(retries) * 1000)

@@ -12,6 +12,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
+from connector.operate.own_history import OwnHistory
 from connector.sinks.retry_later import split_retries
 from connector.status import OutcomeKind
 
@@ -101,8 +102,13 @@ _MAX_ATTEMPTS: Final = 1 << 30
 """Most attempts that a property may claim, so that JMSXDeliveryCount stays an int of 32 bits."""
 
 
-def history(message: Message) -> tuple[int, tuple[str, ...]]:
+def history(message: Message, own: OwnHistory, destination: str) -> tuple[int, tuple[str, ...]]:
     """Returns the history of a message from its properties.
+
+    Args:
+        message: with its properties.
+        own: says whether they count.
+        destination: where the message lies.
 
     Returns:
         begun deliveries of earlier stays in a queue, and names of the subscriptions that have confirmed.
@@ -111,6 +117,8 @@ def history(message: Message) -> tuple[int, tuple[str, ...]]:
     """
     properties = message.properties
     if not properties or not any(name.startswith("connector_") for name in properties):
+        return 0, ()
+    if not own.counts(message, destination):
         return 0, ()
     attempts = properties.get("connector_attempts")
     earlier = min(attempts, _MAX_ATTEMPTS) if isinstance(attempts, int) and attempts > 0 else 0
@@ -124,10 +132,14 @@ def history(message: Message) -> tuple[int, tuple[str, ...]]:
     return earlier, split_names(delivered) if isinstance(delivered, str) else ()
 
 
-def retries_of(message: Message) -> dict[str, int]:
-    """Returns the tries of each delivery of a message that comes again."""
+def retries_of(message: Message, own: OwnHistory, destination: str) -> dict[str, int]:
+    """Returns the tries of each delivery of a message that comes again. See :func:`history`."""
     text = message.properties.get("connector_retries")
-    if not isinstance(text, str) or message.properties.get("connector_outcome") != OutcomeKind.LATER:
+    if (
+        not isinstance(text, str)
+        or not own.counts(message, destination)
+        or message.properties.get("connector_outcome") != OutcomeKind.LATER
+    ):
         return {}
     return split_retries(text)
 
@@ -189,6 +201,7 @@ def event_fields(cycle: int, claim: Claim, message_id: str, outcome: Outcome) ->
         "kind": outcome.reason_kind or None,
         "subscription": outcome.subscription or None,
         "reason": outcome.reason,
+        "delivered": None if outcome.kind == OutcomeKind.PUBLISHED else join_names(outcome.delivered) or None,
         "attempts": outcome.attempts,
         "cycle": cycle,
     }

@@ -6,8 +6,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence, Set
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.databases.settings import DatabaseSettings
 
@@ -19,6 +19,14 @@ _PRUNE_SECONDS: Final = 3600.0
 _CLOSE_SECONDS: Final = 5.0
 _STOP: Final = -1
 _PRUNE: Final = -2
+_MOST_REASON: Final = 300
+
+
+class OutcomeWork(NamedTuple):
+    """A batch whose rows are removed, but those of some messages."""
+
+    batch: int
+    kept: frozenset[str] = frozenset()
 
 
 class OutcomeRows:
@@ -34,31 +42,40 @@ class OutcomeRows:
 
     def __init__(self, databases: Sequence[DatabaseSettings], application: str, client_id: str) -> None:
         self._settings = databases
+        self.has_databases = bool(databases)
+        """Whether there are rows at all."""
         self._application = application
         self._client_id = client_id
-        self._work: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[OutcomeWork] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pruned_at = float("-inf")
+        self._away: set[str] = set()
+        """Names of databases whose last removal has failed."""
 
-    def remove(self, batches: Sequence[int]) -> None:
-        """Removes the rows of settled batches, soon."""
-        for batch in batches if self._settings else ():
-            self._put(batch)
+    def remove(self, batch: int, kept: frozenset[str] = frozenset()) -> None:
+        """Removes the rows of a settled batch, soon.
+
+        Args:
+            batch: of this client.
+            kept: ids of its messages whose events come again. Such a run needs the rows.
+        """
+        if self._settings:
+            self._put(OutcomeWork(batch, kept))
 
     def prune(self) -> None:
         """Removes old rows once an hour. Called while no message waits, so that no event needs its row."""
         if self._settings and time.monotonic() - self._pruned_at >= _PRUNE_SECONDS:
             self._pruned_at = time.monotonic()
-            self._put(_PRUNE)
+            self._put(OutcomeWork(_PRUNE))
 
     def close(self) -> None:
         """Removes what is still to be removed, within some seconds. Repeatable."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._work.put(_STOP)
+            self._work.put(OutcomeWork(_STOP))
             thread.join(_CLOSE_SECONDS)
 
-    def _put(self, work: int) -> None:
+    def _put(self, work: OutcomeWork) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="outcome-rows", daemon=True)
             self._thread.start()
@@ -74,14 +91,15 @@ class OutcomeRows:
                 while not self._work.empty():
                     found.add(self._work.get())
                 for database in databases:
-                    self._work_on(database, sorted(found - {_STOP, _PRUNE}), prunes=_PRUNE in found)
-                if _STOP in found:
+                    self.work_on(database, found)
+                if OutcomeWork(_STOP) in found:
                     return
         finally:
             for database in databases:
                 database.close()
 
-    def _work_on(self, database: Database, batches: Sequence[int], *, prunes: bool) -> None:
+    def work_on(self, database: Database, found: Set[OutcomeWork]) -> None:
+        """Removes rows in one transaction. Logs once when that fails, and once when it works again."""
         from sqlalchemy.exc import SQLAlchemyError
 
         from connector.databases.outcomes import prune, remove
@@ -89,14 +107,29 @@ class OutcomeRows:
 
         try:
             with database.connect() as connection, connection.begin():
-                if batches:
-                    remove(connection, self._application, self._client_id, batches)
-                if prunes:
+                for batches, kept in _by_kept(found):
+                    remove(connection, self._application, self._client_id, batches, kept)
+                if OutcomeWork(_PRUNE) in found:
                     prune(connection, self._application)
         except (SQLAlchemyError, ConnectorError) as error:
             if isinstance(error, SQLAlchemyError):
                 error = database.unreachable(error)
-            _log.warning(
-                "rows of settled events stay in connector_outcome for now",
-                extra={"database": database.name, "reason": str(error)},
-            )
+            if database.name not in self._away:  # said once for each time that it is away
+                self._away.add(database.name)
+                reason = str(error).strip().partition("\n")[0][:_MOST_REASON]
+                _log.warning(
+                    "rows of settled events stay in connector_outcome for now",
+                    extra={"database": database.name, "reason": reason},
+                )
+        else:
+            if database.name in self._away:
+                self._away.remove(database.name)
+                _log.info("a business database can be used again", extra={"database": database.name})
+
+
+def _by_kept(found: Set[OutcomeWork]) -> Iterator[tuple[Sequence[int], frozenset[str]]]:
+    """Yields the batches of one statement each: all without rows to keep together."""
+    batches = [one for one in found if one.batch >= 0]
+    if plain := sorted(one.batch for one in batches if not one.kept):
+        yield plain, frozenset()
+    yield from (([one.batch], one.kept) for one in batches if one.kept)

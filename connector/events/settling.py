@@ -20,6 +20,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
+from connector.operate.own_history import OwnHistory
 from connector.status import OutcomeKind, timestamp
 from connector.trace import EVENTS, Trace
 
@@ -33,6 +34,11 @@ class CopyDestinations:
     archive: Destination | None
     error: Destination | None
     unsubscribed: Destination | None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of these destinations."""
+        return frozenset(str(one) for one in (self.archive, self.error, self.unsubscribed) if one is not None)
 
     def of(self, kind: OutcomeKind) -> Destination | None:
         return getattr(self, _COPIES[kind])  # type: ignore[no-any-return]  # the three above
@@ -58,11 +64,18 @@ class SettlementRules:
         copies: the destinations of copies.
         remember: whether published events get into the duplicate window.
         refusals: replies to failed messages that were not read. None = no replies.
+        application: ApplicationName. Empty = copies name none.
     """
 
     def __init__(
-        self, copies: CopyDestinations, *, remember: bool, refusals: RefusalReplies | None = None
+        self,
+        copies: CopyDestinations,
+        *,
+        remember: bool,
+        refusals: RefusalReplies | None = None,
+        application: str = "",
     ) -> None:
+        self.own = OwnHistory(application, copies.names)
         self._refusals = refusals
         self.copies: Final = {kind: copies.of(kind) for kind in _COPIES}
         """The destinations of copies by outcome."""
@@ -84,7 +97,7 @@ class SettlementRules:
         if kind == OutcomeKind.IN_DOUBT:
             return None
         if outcome.comes_again:
-            return give_back_settlement(claim, outcome)
+            return give_back_settlement(claim, outcome, self.own)
         published = None
         if self._remember and kind == OutcomeKind.PUBLISHED:
             published = key if key is not None else claim.duplicate_key
@@ -125,7 +138,9 @@ class SettlementRules:
         sends = [unpack_prepared(packed) for packed in outcome.sends]
         if outcome.not_read and outcome.kind == OutcomeKind.FAILED and self._refusals is not None:
             headers = claim.headers()
-            if not history(headers)[1]:  # subscriptions that have confirmed have replied
+            if not history(headers, self.own, str(claim.destination))[
+                1
+            ]:  # subscriptions that have confirmed have replied
                 reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
                 sends += [reply] if reply is not None else []
         return sends
@@ -134,7 +149,7 @@ class SettlementRules:
         """Returns the properties of a copy. Equal properties of a batch share a dict."""
         attempts, delivered = outcome.attempts, outcome.delivered
         if outcome.not_read:
-            earlier, confirmed = history(claim.headers())
+            earlier, confirmed = history(claim.headers(), self.own, str(claim.destination))
             attempts += earlier
             if outcome.kind == OutcomeKind.FAILED:
                 delivered = (*confirmed, *(name for name in delivered if name not in confirmed))
@@ -158,6 +173,7 @@ class SettlementRules:
                 properties |= reason_properties(outcome)
             if delivered:
                 properties["connector_delivered"] = join_names(delivered)
+            properties |= self.own.name(properties)
         return properties
 
 
@@ -340,14 +356,16 @@ def begun_settlement(claim: Claim, begun: int) -> Settlement:
     return Settlement(claim, give_back=True, delivery_count=claim.delivery_count + begun)
 
 
-def give_back_settlement(claim: Claim, outcome: Outcome) -> Settlement:
+def give_back_settlement(claim: Claim, outcome: Outcome, own: OwnHistory) -> Settlement:
     """Returns the settlement that gives a message back.
 
     A message whose process is not active stays in progress.
 
     The outcome counts the deliveries, because some may have ended workers of this cycle.
     """
-    begun = outcome.attempts if outcome.not_read else outcome.attempts - history(claim.headers())[0]
+    begun = outcome.attempts
+    if not outcome.not_read:
+        begun -= history(claim.headers(), own, str(claim.destination))[0]
     begun = max(begun, claim.delivery_count) + (
         outcome.kind == OutcomeKind.ROLLED_BACK or outcome.must_repeat
     )
@@ -364,7 +382,7 @@ def give_back_settlement(claim: Claim, outcome: Outcome) -> Settlement:
         due=outcome.due,
         stay=claim.in_progress and outcome.kind == OutcomeKind.GIVEN_BACK and not outcome.provider_failed,
         delivery_count=begun,
-        properties=properties,
+        properties=own.name(properties),
         sends=[unpack_prepared(packed) for packed in outcome.sends],
         discards=[unpack_prepared(packed) for packed in outcome.discards],
     )

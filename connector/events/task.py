@@ -101,6 +101,7 @@ class Task:
 
     def __init__(self, task_settings: TaskSettings, deployment: str, control: TaskControl) -> None:
         self._task_settings = task_settings
+        self._own = task_settings.own
         self._deployment = deployment
         self._access = task_settings.access.open()
         self._converter = Converter(task_settings, deployment)
@@ -258,7 +259,7 @@ class Task:
                 reason = f"the message vanished between claim and read: {error}; "
                 reason += "nobody else may move claimed files"
                 return _not_read(reason, attempts, ReasonKind.UNREADABLE), False
-            earlier, confirmed = history(message)
+            earlier, confirmed = history(message, self._own, destination)
             attempts += earlier
             message.delivery_count = attempts + 1  # the file does not count workers that died since
             message.destination = destination  # also if the file lies in an in-progress destination
@@ -286,7 +287,8 @@ class Task:
                 reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
                 outcome = _unsubscribed(first.type, first.verb, reason, attempts)
                 return self._with_refusal(outcome, message, reference), False
-            of_event = matched, confirmed, journal, sequence, reference, retries_of(message)
+            retries = retries_of(message, self._own, destination)
+            of_event = matched, confirmed, journal, sequence, reference, retries
             if self._trace.level >= STEPS:
                 publication = self._trace.step(
                     "publish", {"message_id": message.message_id}, partial(self._publisher.publish, *of_event)

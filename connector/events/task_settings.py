@@ -14,6 +14,7 @@ from connector.formats.handlers import HandlerSpec
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
 from connector.messaging.state_store import JournalHandle
+from connector.operate.own_history import OwnHistory
 from connector.requests.contract import RequestsSpec
 from connector.sinks.subscriptions import Subscription
 from connector.trace import OFF, Trace
@@ -58,6 +59,7 @@ class TaskSettings:
         history_keys: whether notes have the keys of objects.
         reloads: number of the last reload. Other settings get other runners, which load all modules anew.
         instance: of the adapter. Empty = not known.
+        copies: the names of the destinations of copies.
         sample: the share of the new traces whose spans are measured. None = there is no tracing.
     """
 
@@ -92,6 +94,12 @@ class TaskSettings:
     reloads: int = 0
     sample: float | None = None
     instance: str = ""
+    copies: frozenset[str] = frozenset()
+
+    @property
+    def own(self) -> OwnHistory:
+        """Says whose history of a message counts."""
+        return OwnHistory(self.application, self.copies)
 
     @property
     def answers_requests(self) -> bool:

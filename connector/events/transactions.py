@@ -32,6 +32,7 @@ from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection, TransactionalConnection
 from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import BrokerJournals, BrokerStateStore, ClaimNote, StateStore
+from connector.operate.own_history import OwnHistory
 from connector.status import OutcomeKind
 
 _log: Final = logging.getLogger("connector.recovery")
@@ -51,6 +52,7 @@ class Transactions(NoTransactions):
         instance: name of this adapter.
         pauses: of the inputs.
         order: ``destination``, ``group`` or ``none``.
+        own: says whose history of a message counts.
 
     Raises:
         CapabilityError: another instance of the application uses another state.
@@ -60,8 +62,15 @@ class Transactions(NoTransactions):
     polls_alone = True
 
     def __init__(
-        self, connection: Connection, state: StateStore, instance: str, pauses: InputPauses, order: str
+        self,
+        connection: Connection,
+        state: StateStore,
+        instance: str,
+        pauses: InputPauses,
+        order: str,
+        own: OwnHistory,
     ) -> None:
+        self._own = own
         self._pauses = pauses
         self._order = order
         self._state = cast(BrokerStateStore, state)
@@ -151,7 +160,7 @@ class Transactions(NoTransactions):
                     done.append((claim, entry.outcome))
                     continue
                 if not entry.is_new:
-                    claim.amend(entry.begun, entry.properties)
+                    claim.amend(entry.begun, self._own.name(entry.properties))
             running.append(claim)
         if running:
             self._journals.note_claims(running[0].cycle, notes)
@@ -255,7 +264,7 @@ class Transactions(NoTransactions):
         for claim, outcome in ended.decided:
             entry = self._entry(claim)
             if outcome.rolls_back:
-                begun = give_back_settlement(claim, outcome).delivery_count - entry.begun
+                begun = give_back_settlement(claim, outcome, self._own).delivery_count - entry.begun
                 entry = entry.after(outcome, 0)._replace(begun=entry.begun + max(0, begun))
                 back.decided.append((claim, outcome))
             else:

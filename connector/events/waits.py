@@ -12,6 +12,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
+from connector.operate.own_history import OwnHistory
 
 _GRACE_MS: Final = 2_000
 """Milliseconds after its time in which an event that waited should be here. Later, it has gone elsewhere."""
@@ -27,17 +28,23 @@ class EventWaits:
 
     Args:
         order: ``destination``, ``group`` or ``none``.
+        own: says whose history of a message counts.
         has_ids: whether duplicates are eliminated, so that copies wait.
         clock: returns seconds since 1970.
     """
 
-    def __init__(self, order: str, *, has_ids: bool, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, order: str, own: OwnHistory, *, has_ids: bool, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._own = own
         self._order = order
         self._has_ids = has_ids
         self._clock = clock
         self._has_waits = False
         self._until: dict[Hashable, int] = {}
         """Milliseconds since 1970, by key of ``order``, and by duplicate key."""
+        self._copies: dict[Hashable, str | None] = {}
+        """By key of ``order``: the id of a copy that waits for another one, and lets its key wait."""
         self._many = _FEW
 
     def read(self, poller: Poller) -> None:
@@ -49,7 +56,7 @@ class EventWaits:
         if self._order == NONE and not self._has_ids:
             return
         for message, identity in poller.delayed():
-            if "connector_retries" in message.properties:
+            if self._has_waited(message, poller.destination):
                 self._note(self._key_of(poller.destination, message), message.delivery_time)
                 self._note(identity if self._has_ids else None, message.delivery_time)
 
@@ -63,29 +70,41 @@ class EventWaits:
         self._note(order_group_key(self._order, claim), outcome.due)
         self._note(claim.duplicate_key if self._has_ids else None, outcome.due)
 
-    def due_of(self, claim: Claim, identity: str | None) -> int:
+    def due_of(self, claim: Claim, identity: str | None, now: int) -> int:
         """Returns until when an event has to wait for another event. 0 = it need not wait.
 
         The other one is an earlier event of its key, or another copy of its message. An event that has waited
         itself ends the wait of the others.
+
+        Args:
+            claim: of the event.
+            identity: its duplicate key, if duplicates are eliminated.
+            now: :meth:`now`, the same for the claims of one poll.
         """
         if not self._until:
             return 0
         key = order_group_key(self._order, claim)
-        if _has_waited(claim):
-            self._until.pop(key, None)
+        if self._has_waited(claim.headers(), claim.destination):
+            self._end(key)
             self._until.pop(identity, None)
             return 0
-        return max(self._due(key), self._due(identity))
+        due = self._due(identity, now)
+        is_first = identity is not None and self._copies.get(key) == identity
+        if due and key is not None and (is_first or key not in self._until):
+            self._copies[key] = identity  # what is behind this copy waits, too
+            self._note(key, due)
+        elif is_first and not due:
+            self._end(key)
+        return max(self._due(key, now), due)
 
     def sort_copies(self, claims: list[Claim]) -> None:
         """Puts messages that have waited before the others, which may be copies of them."""
         if self._has_waits:
-            claims.sort(key=lambda claim: not _has_waited(claim))
+            claims.sort(key=lambda claim: not self._has_waited(claim.headers(), claim.destination))
 
     def has(self, destination: Destination) -> bool:
         """Whether all events of an input have to wait."""
-        return self._order == DESTINATION and self._until.get(destination, 0) > self._now()
+        return self._order == DESTINATION and self._until.get(destination, 0) > self.now()
 
     def _note(self, key: Hashable, due: int) -> None:
         self._has_waits = True
@@ -93,18 +112,24 @@ class EventWaits:
             return
         self._until[key] = max(due, self._until.get(key, 0))
         if len(self._until) > self._many:
-            oldest = self._now() - _GRACE_MS
-            self._until = {one: until for one, until in self._until.items() if until > oldest}
+            oldest = self.now() - _GRACE_MS
+            for one in [one for one, until in self._until.items() if until <= oldest]:
+                self._end(one)
             self._many = max(_FEW, 2 * len(self._until))
 
-    def _due(self, key: Hashable) -> int:
-        due, now = self._until.get(key, 0), self._now()
+    def _end(self, key: Hashable) -> None:
+        self._until.pop(key, None)
+        self._copies.pop(key, None)
+
+    def _due(self, key: Hashable, now: int) -> int:
+        due = self._until.get(key, 0)
         if due and due + _GRACE_MS <= now:
-            del self._until[key]
+            self._end(key)
             return 0
         return due and max(due, now + _AGAIN_MS)
 
-    def _now(self) -> int:
+    def now(self) -> int:
+        """Returns the time in milliseconds since 1970."""
         return int(self._clock() * 1000)
 
     def _key_of(self, destination: Destination, message: Message) -> Hashable:
@@ -112,6 +137,5 @@ class EventWaits:
             return destination
         return None if message.group_id is None else (destination, message.group_id)
 
-
-def _has_waited(claim: Claim) -> bool:
-    return "connector_retries" in claim.headers().properties
+    def _has_waited(self, message: Message, destination: Destination) -> bool:
+        return "connector_retries" in message.properties and self._own.counts(message, str(destination))

@@ -18,7 +18,7 @@ from connector.operate.control import Target, await_reload, pause, reload_docume
 from connector.operate.errors import error_groups
 from connector.operate.history import read_life
 from connector.operate.replay import Discard, Move, Mover, Order, Replay, check_target, make_choice
-from connector.service.assembly import make_provider, make_targets
+from connector.service.assembly import make_provider, make_targets, own_history
 from connector.service.orders import correct_message, run_order
 from connector.service.places import find_places
 from connector.service.status_document import as_json
@@ -69,7 +69,8 @@ def _errors(call: ControlCall) -> Any:
 
 def _replay(call: ControlCall) -> Any:
     def make(body: _Body, source: Destination) -> Order:
-        return Replay(source, _target(body, source, allows_topic=False) if body.text("to") else None)
+        target = _target(body, source, allows_topic=False) if body.text("to") else None
+        return Replay(source, target, own_history(call.configuration))
 
     return _move_messages(call, ("to",), make)
 

@@ -46,6 +46,7 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         sent: destinations of messages that subscriptions have sent.
         by: who has done this. :data:`RECOVERY` = another client than that of the claims.
         due: when the messages come again, in milliseconds since 1970.
+        delivered: subscriptions that have confirmed an event that was not published, or not yet.
         sequences: of the claims, one for each id, or empty.
         notes: one for each id, or empty.
     """
@@ -67,6 +68,7 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     sent: Sequence[str] = ()
     by: str = ""
     due: int = 0
+    delivered: Sequence[str] = ()
     sequences: Sequence[int] = ()
     notes: Sequence[Note | None] = ()
 

@@ -47,6 +47,7 @@ HISTORY: Final = (
     "connector_place",
     "connector_discarded_by",
     "connector_discarded_reason",
+    "connector_application",
 )
 """The properties by which an adapter notes the outcome of a message in a copy.
 

@@ -14,6 +14,7 @@ from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.settlement import HISTORY, Settlement
+from connector.operate.own_history import OwnHistory
 from connector.operate.replay import Discard, Replay, Stays
 
 
@@ -23,7 +24,7 @@ class CannotCorrect(ConnectorError):
 
 def correct(
     provider: AdapterProvider,
-    application: str,
+    own: OwnHistory,
     source: Destination,
     identity: str,
     body: bytes,
@@ -38,7 +39,7 @@ def correct(
 
     Args:
         provider: of the adapter.
-        application: ApplicationName.
+        own: says whether the history of the message counts.
         source: the queue with the message.
         identity: JMSMessageID.
         body: new.
@@ -52,8 +53,8 @@ def correct(
     """
     if archive is None or archive == source:
         raise CannotCorrect("the old message has to be kept: there is no ArchiveDestination for it")
-    replay = Replay(source)
-    with contextlib.closing(provider.connect_operator(application)) as connection:
+    replay = Replay(source, own=own)
+    with contextlib.closing(provider.connect_operator(own.application)) as connection:
         try_take_over(connection, at_start=True)  # of an earlier call that was killed
         try:
             picker = connection.picker(source, lambda message: message.message_id == identity)

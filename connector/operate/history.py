@@ -27,6 +27,7 @@ _MOST_IDS: Final = 1000
 _PROCESSING: Final = "PROCESSING"
 _FIELDS: Final = (
     *("destination", "object", "verb", "kind", "reason", "place", "subscription", "to", "sent", "by", "due"),
+    "delivered",
 )
 
 

@@ -27,6 +27,7 @@ from connector.messaging.selector import Selector
 from connector.messaging.settlement import HISTORY, Settlement
 from connector.operate.errors import group_of, text_of
 from connector.operate.history import DISCARDED, MOVED, REPLAYED
+from connector.operate.own_history import OwnHistory
 from connector.operate.reasons import ReasonKind
 from connector.status import OutcomeKind, timestamp
 from connector.text.names import nearest
@@ -161,11 +162,15 @@ class Replay(Order):
     Args:
         source: the queue of the messages.
         to: a queue for all messages. None = each goes where it came from.
+        own: says whether the history of a message counts. None = it does.
     """
 
     what = REPLAYED
 
-    def __init__(self, source: Destination, to: Destination | None = None) -> None:
+    def __init__(
+        self, source: Destination, to: Destination | None = None, own: OwnHistory | None = None
+    ) -> None:
+        self._own = own
         self._source = source
         self._to = to
 
@@ -188,7 +193,12 @@ class Replay(Order):
     def properties(self, message: Message) -> Mapping[str, PropertyValue]:
         delivered = message.properties.get("connector_delivered")
         outcome = message.properties.get("connector_outcome", OutcomeKind.FAILED)
-        return {"connector_delivered": delivered} if delivered and outcome in _CONFIRMED else {}
+        if not delivered or outcome not in _CONFIRMED:
+            return {}
+        kept: dict[str, PropertyValue] = {"connector_delivered": delivered}
+        if self._own is None:
+            return kept
+        return self._own.name(kept) if self._own.counts(message, str(self._source.base)) else {}
 
 
 class Move(Order):

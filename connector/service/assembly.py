@@ -28,6 +28,7 @@ from connector.messaging.provider_kind import PROVIDERS, AcceptedRoot, AdapterPr
 from connector.messaging.retention import Retention
 from connector.messaging.subscription import TopicSubscription
 from connector.operate.control import Targets
+from connector.operate.own_history import OwnHistory
 from connector.operate.tracer import Tracer, open_exporter
 from connector.sinks.subscription_model import PreparedEntry
 from connector.spark.section import Spark
@@ -119,6 +120,7 @@ def make_task_settings(
         databases=configuration.databases,
         client_id=client_id,
         instance=instance or settings.instance or "",
+        copies=_copies(settings).names,
         has_history=configuration.history.keep > 0,
         history_keys=configuration.history.keys,
         sample=None if configuration.tracing is None else configuration.tracing.sample,
@@ -326,6 +328,14 @@ def make_event_settings(configuration: Configuration, provider: Provider, instan
         trace=Trace(settings.agent_trace_level),
         keep_history=configuration.history.keep,
     )
+
+
+def own_history(configuration: Configuration) -> OwnHistory:
+    """Returns what says whose history of a message counts that an operator moves."""
+    settings = configuration.connector
+    in_progress = settings.in_progress_destination
+    own = _copies(settings).names | ({str(in_progress)} if in_progress is not None else set())
+    return OwnHistory(settings.application_name, own)
 
 
 def _copies(settings: Connector) -> CopyDestinations:

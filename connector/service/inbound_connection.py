@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from connector.service.loads import Loads
 
 _log = logging.getLogger("connector.adapter")
+_CHECKS: Final = 2
+"""Looks at the workers before they count as broken."""
 
 _LOADS_SECONDS: Final = 5.0
 """Seconds in which the loads of an earlier configuration end, which have no lot at work."""
@@ -399,10 +401,12 @@ class InboundConnection:
             PipelineError: a worker cannot process events.
             ProviderError: the provider is out of reach.
         """
-        wrong = differences(self.pipeline.probe(CHECK, plan))
-        if wrong:
+        for _ in range(_CHECKS):  # a kept connection of a worker may have died with its server
+            wrong = differences(self.pipeline.probe(CHECK, plan))
+            if not wrong:
+                return
             inbound.connection.check()  # no worker can use a provider that is away
-            raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
+        raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
 
     def _log_start(self, instance: str | None) -> None:
         """Logs the parts that start, and with AgentTraceLevel 5 also their properties."""

@@ -7,7 +7,7 @@ from connector.messaging.destination import Destination
 from connector.operate.correct import correct
 from connector.operate.history import DISCARDED, note_action
 from connector.operate.replay import TRANSACTION, Movement, Mover, Result, carry_out
-from connector.service.assembly import make_provider, with_poll_quantity
+from connector.service.assembly import make_provider, own_history, with_poll_quantity
 
 
 def run_order(
@@ -69,4 +69,4 @@ def correct_message(
             note_action(history, DISCARDED, [identity], by=by, why=why, origin=str(source), to=archive)
 
     archive = settings.archive_destination
-    return correct(provider, settings.application_name, source, identity, body, archive, by, note)
+    return correct(provider, own_history(configuration), source, identity, body, archive, by, note)

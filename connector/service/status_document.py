@@ -55,7 +55,7 @@ class StatusReader:
         now = time.time()
         application = self.configuration.connector.application_name
         shortage = shortage_of(self._provider.disk(), self.configuration.min_free)
-        found = _Found(now)
+        found = StatusFound(now)
         try:
             self._look(application, found)
         except ProviderError as error:
@@ -88,7 +88,7 @@ class StatusReader:
             error_waiting=found.error_waiting,
             error_growth=found.error_growth,
             ages=found.ages(),
-            resting={row["subscription"]: row["reason"] for row in found.resting},
+            resting={row["subscription"]: row["reason"] for row in found.resting if found.may_wait},
             stopped={row["subscription"]: row["reason"] for row in found.loads if row["state"] == "stopped"},
         )
         reasons = well(facts, self.configuration.health)
@@ -118,7 +118,7 @@ class StatusReader:
             ],
         }
 
-    def _look(self, application: str, found: _Found) -> None:
+    def _look(self, application: str, found: StatusFound) -> None:
         """Fills in what the provider tells.
 
         Raises:
@@ -183,7 +183,7 @@ class StatusReader:
             yield settings.name, problem_of(settings)
 
 
-class _Found:
+class StatusFound:
     """What a look has found."""
 
     def __init__(self, now: float) -> None:
@@ -203,6 +203,12 @@ class _Found:
         """Yields what each instance has counted of an input."""
         for one in self.notes:
             yield one.note.get("steps", {}).get(destination, ())
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether an event may wait for a subscription that rests. A number that is not known may be any."""
+        numbers = [row[name] for row in self.inputs for name in ("waiting", "delayed")]
+        return bool(self.batches) or any(number != 0 for number in numbers)
 
     def ages(self) -> dict[str, float]:
         """Returns the age of the oldest message of each input that is not paused."""

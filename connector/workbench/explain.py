@@ -23,6 +23,7 @@ from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
+from connector.operate.own_history import APPLICATION
 from connector.sinks.contract import Event, PreparedSink, SinkContext
 from connector.sinks.subscriptions import Subscription
 from connector.status import OutcomeKind
@@ -179,9 +180,13 @@ class Explainer:
         A child process converts the message, under the limits of the adapter.
         """
         settings = self._task_settings
+        own, lies_in = settings.own, message.destination or destination
         message = message.copy(message.body)
+        if own.counts(message, lies_in):
+            message.set_property(APPLICATION, own.application)  # it counts where the message goes back to
         message.destination = destination
-        message.delivery_count = max(message.delivery_count, history(message)[0] + 1)
+        earlier, _ = history(message, own, destination)
+        message.delivery_count = max(message.delivery_count, earlier + 1)
         explain = partial(self._explain, message, destination)
         try:
             return call_limited(explain, settings.convert_timeout, settings.worker_memory)
@@ -261,7 +266,8 @@ class Explainer:
     def _findings(
         self, objects: Sequence[BusinessObject], message: Message, *, is_split: bool
     ) -> Iterator[ObjectFinding]:
-        confirmed = frozenset(history(message)[1])
+        own = self._task_settings.own
+        confirmed = frozenset(history(message, own, message.destination or "")[1])
         for number, bo in enumerate(objects, 1):
             event = Event(
                 bo.object_event_id or "", message.destination or "", message.delivery_count, message

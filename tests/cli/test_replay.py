@@ -135,7 +135,8 @@ def test_a_replayed_event_goes_to_those_who_had_not_confirmed_and_counts_from_ze
     assert each_world.do("replay", "--yes", "--expect", "2") == {**expected, "moved": 2}
     assert each_world.ids("error") == []
     (first, _) = each_world.messages("orders")
-    assert (first.delivery_count, first.properties) == (1, {"connector_delivered": "note"})
+    kept = {"connector_delivered": "note", "connector_application": "test"}
+    assert (first.delivery_count, first.properties) == (1, kept)
     each_world.drain()
     assert each_world.lines("noted") == ["1 1", "2 1"]
     assert each_world.lines("stored") == ["1 1", "2 1"]

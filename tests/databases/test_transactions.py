@@ -17,6 +17,7 @@ from connector.databases.handle import EventTransaction, TransactionEndRefused
 from connector.databases.outcomes import KEPT, prune, remove
 from connector.databases.settings import DatabaseSettings
 from connector.errors import ConnectorError, DatabaseProblem, ObjectRefused
+from connector.events.outcome_rows import OutcomeRows, OutcomeWork
 from tests.databases.conftest import Shop
 from tests.postgres import PostgresServer
 from tests.tables import rows
@@ -286,6 +287,42 @@ def test_rows_are_removed_by_batch_and_by_age(shop: Shop) -> None:
         connection.execute(text(f"UPDATE connector_outcome SET written = {older} WHERE batch = 2"))
         assert prune(connection, "demo") == 1
     assert shop.outcomes() == [("3", "client", 3)]
+
+
+def test_rows_of_events_that_come_again_stay(shop: Shop) -> None:
+    for number in range(4):
+        shop.database.run(shop.row(str(number)), nothing, insert(shop, number))
+    with shop.database.connect() as connection, connection.begin():
+        assert remove(connection, "demo", "client", [1], {"ID:2", "ID:9"}) == 3
+    assert shop.outcomes() == [("2", "client", 1)]
+
+
+def test_a_database_that_is_away_is_said_once_and_when_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    folder = tmp_path / "away"
+    settings = DatabaseSettings("shop", f"sqlite:///{folder}/shop.db")
+    for _ in range(2):
+        outcome_rows = OutcomeRows([settings], "demo", "client")
+        database = Database(settings)
+        for number in range(3):
+            outcome_rows.work_on(database, {OutcomeWork(number)})
+        folder.mkdir()
+        database.prepare()
+        outcome_rows.work_on(database, {OutcomeWork(3)})
+        database.close()
+        (folder / "shop.db").unlink()
+        folder.rmdir()
+    lines = [one for one in caplog.records if one.name == "connector.events"]
+    said = [
+        "rows of settled events stay in connector_outcome for now",
+        "a business database can be used again",
+    ]
+    assert [one.getMessage() for one in lines] == said * 2
+    assert all(
+        len(vars(one).get("reason", "")) <= 300 and "\n" not in vars(one).get("reason", "") for one in lines
+    )
 
 
 def test_passwords_are_in_no_text() -> None:

@@ -15,8 +15,9 @@ from connector.messaging.destination import parse_destination
 from connector.service.assembly import make_provider
 from connector.state.duplicates import DuplicateWindow
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import ORDER, Bench, EventDeployment, customer
+from tests.events.conftest import ORDER, Bench, EventDeployment, customer, serving
 from tests.tables import rows
+from tests.waiting import wait_for
 
 
 def again(identity: str, number: int) -> str:
@@ -100,7 +101,7 @@ X = "queue://customers|ID:x"
 
 
 def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(bench: Bench) -> None:
-    deployment = bench.deploy(DuplicateEventElimination=True)
+    deployment = bench.deploy(DuplicateEventElimination=True, order="none")
     for identity in ("x", "y"):
         deployment.drop("customers", customer(), again(identity, 0))
     with neighbour(deployment) as window, deployment.running() as adapter:
@@ -110,6 +111,51 @@ def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(
         window.release()
         adapter.poll()
     assert bench.called() == ["ID:y", "ID:x"]
+
+
+def in_group(identity: str, group: str) -> str:
+    return f"4.{identity}.T.....JMSXGroupIDS={group}" if group else f"4.{identity}.T"
+
+
+@rows(
+    "order, groups, meanwhile, afterwards",
+    [
+        ("destination", {"w": "", "x": "", "y": "", "z": ""}, "w", "xyz"),
+        ("destination", {"x": "g", "y": "h"}, "", "xy"),
+        ("group", {"w": "g", "x": "g", "y": "g", "z": "h"}, "wz", "xy"),
+        ("group", {"x": "g", "v": "", "y": "g", "z": "g"}, "v", "xyz"),
+        ("group", {"x": "", "y": "", "z": "h"}, "yz", "x"),
+        ("none", {"x": "g", "y": "g", "z": "h"}, "yz", "x"),
+    ],
+)
+def test_what_is_behind_a_copy_that_a_neighbour_has_in_flight_waits_for_it(
+    bench: Bench, order: str, groups: dict[str, str], meanwhile: str, afterwards: str
+) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True, order=order)
+    for identity, of in groups.items():
+        deployment.drop("customers", customer(), in_group(identity, of))
+    with neighbour(deployment) as window, deployment.running() as adapter:
+        for _ in range(2):
+            adapter.poll()
+        assert sorted(bench.called()) == [f"ID:{one}" for one in meanwhile]
+        assert deployment.deliveries("customers") == [(f"ID:{one}", 1) for one in afterwards]
+        window.release()
+        adapter.drain()
+    assert bench.called()[len(meanwhile) :] == [f"ID:{one}" for one in afterwards]
+
+
+def test_what_goes_back_is_free_for_a_neighbour(bench: Bench) -> None:
+    """Although other events still run."""
+    deployment = bench.deploy(DuplicateEventElimination=True, order="group")
+    deployment.drop("customers", customer("a: wait-for gate"), in_group("a", "h"))
+    for identity in ("x", "y"):
+        deployment.drop("customers", customer(), in_group(identity, "g"))
+    keys = [f"queue://customers|ID:{one}" for one in "ay"]
+    with neighbour(deployment) as window, deployment.running(parallelism=2) as adapter, serving(adapter):
+        wait_for((deployment.directory / "waiting").exists, what="the event that runs")
+        busy = window.reserve(keys)
+        deployment.write("gate", "")
+    assert (busy, bench.called()) == ({keys[0]}, ["ID:a"])
 
 
 def test_a_drain_takes_over_from_a_neighbour_that_dies_with_a_copy_in_flight(

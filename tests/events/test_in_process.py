@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,3 +129,22 @@ OTHER = f"has loaded the connector 0.0.1, the adapter is {VERSION}; restart the 
 def test_a_difference_is_named_with_its_remedy(facts: dict[str, Any], words: list[str]) -> None:
     (found,) = differences(of(**facts))
     assert all(word in found for word in words), found
+
+
+@rows("failures, starts", [(0, True), (1, True), (2, False)])
+def test_a_worker_that_fails_its_first_check_is_checked_once_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, failures: int, *, starts: bool
+) -> None:
+    """It may have kept a connection to a database that was restarted."""
+    probe, left = InProcessPipeline.probe, [Answer("host-1", b"", "terminating connection")] * failures
+
+    def fail(self: InProcessPipeline, function: str, plan: bytes) -> Sequence[Any]:
+        return [left.pop()] if left else probe(self, function, plan)
+
+    monkeypatch.setattr(InProcessPipeline, "probe", fail)
+    deployment = bench.deploy()
+    if starts:
+        deployment.drain()
+    else:
+        with pytest.raises(PipelineError, match="host-1: terminating connection"):
+            deployment.drain()

@@ -12,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.events.grouped_log import GroupedLog
-from connector.events.outcome import Outcome, history
+from connector.events.outcome import Outcome, history, retries_of
 from connector.events.summary import Summary
 from connector.events.task import MAX_REASON, shorten
 from connector.events.task_answer import pack_answer, unpack_answer
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.operate.own_history import OwnHistory
 from connector.operate.reasons import group_id
+from connector.operate.replay import Replay
 from connector.status import OutcomeKind
 from connector.text.alike import mask
 from tests.events.conftest import ORDER, Bench
@@ -111,7 +114,46 @@ def test_a_copy_says_how_often_it_was_tried_and_who_has_confirmed(
     message = Message(message_id="ID:1")
     for name, value in properties.items():
         message.set_property(f"connector_{name}", value)
-    assert history(message) == expected
+    assert history(message, OwnHistory("a"), "queue://in") == (0, ())
+    message.set_property("connector_application", "a")
+    assert history(message, OwnHistory("a"), "queue://in") == expected
+
+
+@rows(
+    "written_by, lies_in, counts",
+    [
+        ("a", "queue://in", True),
+        ("a", "queue://error", True),
+        (None, "queue://error", True),  # a copy of version 0.3.0
+        (None, "queue://in", False),
+        (None, "queue://error.of.b", False),
+        ("b", "queue://in", False),
+        ("b", "queue://error", False),
+        ("A", "queue://in", False),
+        ("", "queue://error", False),
+        (1, "queue://error", False),
+        (True, "queue://in", False),
+    ],
+)
+def test_a_history_counts_for_the_application_that_wrote_it(
+    written_by: str | int | None, lies_in: str, *, counts: bool
+) -> None:
+    own = OwnHistory("a", frozenset({"queue://error", "queue://archive"}))
+    message = Message(message_id="ID:1")
+    told: dict[str, Any] = {
+        "attempts": 3,
+        "outcome": "later",
+        "delivered": "x",
+        "retries": "y=2",
+        "application": written_by,
+    }
+    for name, value in told.items():
+        if value is not None:
+            message.set_property(f"connector_{name}", value)
+    assert history(message, own, lies_in) == ((3, ("x",)) if counts else (0, ()))
+    assert retries_of(message, own, lies_in) == ({"y": 2} if counts else {})
+    replayed = Replay(Destination("queue", lies_in.removeprefix("queue://")), own=own).properties(message)
+    assert replayed == ({"connector_delivered": "x", "connector_application": "a"} if counts else {})
 
 
 # -- the numbers of a run ------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connector.events.outcome import split_names
+from connector.operate.history import read_life
 from connector.status import ReturnCode
 from tests.events.conftest import A_AND_B, Bench, customer, logged, placeless
 from tests.tables import Table, rows
@@ -36,6 +38,7 @@ def test_what_the_answers_of_two_processes_come_to(bench: Bench, caplog: pytest.
     ids = [f"ID:{number}" for number in range(len(answers))]
     deployment.drop_customers(**{str(n): row[0] for n, row in enumerate(answers.values())})
     found = deployment.outcomes()
+    history = deployment.provider.existing_state("test").history()
     with Table() as table:
         for identity, (name, (_, kind, reason, delivered)) in zip(ids, answers.items(), strict=True):
             with table.row(name):
@@ -45,6 +48,17 @@ def test_what_the_answers_of_two_processes_come_to(bench: Bench, caplog: pytest.
                 properties = deployment.properties(queue, identity)
                 assert properties.get("connector_delivered") == delivered
                 assert properties.get("connector_reason", "") == said
+                if kind != "published":
+                    (line,) = [
+                        one
+                        for one in logged(caplog, "an event was not published")
+                        if one["message_id"] == identity
+                    ]
+                    (told,) = read_life(history, identity).events
+                    assert (line["delivered"], ";".join(told.as_dict().get("delivered", ())) or None) == (
+                        delivered,
+                        delivered,
+                    )
     assert bench.called("a") == bench.called("b") == ids
     lines = logged(caplog, "a business process has failed")
     assert [line["message_id"] for line in lines] == [ids[n] for n in (1, 2, 2, 5, 6, 7, 8)]
@@ -90,6 +104,38 @@ def test_an_archived_event_moved_back_is_processed_anew_by_all(bench: Bench) -> 
         adapter.poll()
     assert bench.callers() == ["a", "b", "a", "b"]
     assert deployment.properties("archive", "ID:1")["connector_attempts"] == 2
+
+
+def test_what_another_application_or_a_sender_says_of_a_message_calls_everybody(bench: Bench) -> None:
+    """Only what this application has written spares a subscription, and counts."""
+    said = {
+        "connector_delivered": "a;b",
+        "connector_outcome": "failed",
+        "connector_time": "2026-01-01T00:00:00Z",
+        "connector_attempts": 40,
+    }
+    later = {**said, "connector_outcome": "later", "connector_retries": "a=9;b=9"}
+    messages: list[tuple[dict[str, Any], list[str]]] = [
+        (said, ["a", "b"]),
+        ({**said, "connector_application": "another"}, ["a", "b"]),
+        (later, ["a", "b"]),
+        ({**later, "connector_application": "another"}, ["a", "b"]),
+        ({"connector_delivered": "a", "connector_application": "Test"}, ["a", "b"]),
+        ({"connector_delivered": "a", "connector_application": "test"}, ["b"]),
+        ({**said, "connector_application": "test"}, []),
+    ]
+    deployment = bench.deploy(subscriptions=A_AND_B)
+    ids = [deployment.send("customers", customer(), properties=one) for one, _ in messages]
+    deployment.drain()
+    with Table() as table:
+        for identity, (properties, called) in zip(ids, messages, strict=True):
+            with table.row(properties):
+                calls = [one for one in bench.calls() if one["id"] == identity]
+                assert [one["who"] for one in calls] == called
+                assert {(one["count"], one["retries"]) for one in calls} <= {(1, 0)}
+                copy = deployment.properties("archive", identity)
+                assert copy["connector_application"] == "test"
+                assert copy["connector_attempts"] == (1 if called else 40)
 
 
 # -- destinations ------------------------------------------------------------------------------------

@@ -373,6 +373,7 @@ def test_a_request_that_ends_its_worker_too_often_is_answered_fail(bench: Bench)
     identity = ask(deployment)
     # whoever asked this has been answered before
     before = {"connector_outcome": "failed", "connector_delivered": "another", "connector_attempts": 1}
+    before["connector_application"] = "test"
     confirmed = ask(deployment, properties=before)
     reason = "its worker ended with status 3; it was tried 2 times (max_attempts)"
     assert deployment.outcomes(isolated=True) == dict.fromkeys([identity, confirmed], ("failed", reason))

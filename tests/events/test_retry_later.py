@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import pickle
+import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -224,6 +225,20 @@ def test_a_copy_of_a_message_that_waits_is_a_duplicate_of_it(bench: Bench, copie
     assert (counts["published"], counts["duplicates"], counts["failed"]) == (1, 1, 0)
 
 
+def test_what_is_behind_a_copy_of_a_message_that_waits_waits_too(bench: Bench) -> None:
+    """The copy is in another group, whose order it keeps, too."""
+    deployment = deploy(bench, {"first": "200ms"}, order="group", DuplicateEventElimination=True)
+    names = {"o1": "a: temporary-until 1", "o2": ""}
+    with deployment.running() as adapter:
+        for identity, group in (("o1", "g"), ("o1", "h"), ("o2", "h")):
+            name = f"4.{identity}.T.....JMSXGroupIDS={group}"
+            deployment.drop("customers", customer(names[identity]), name)
+            adapter.drain()
+        assert bench.called() == ["ID:o1"]
+        drain_with(adapter, deployment)
+    assert bench.called() == ["ID:o1", "ID:o1", "ID:o2"]
+
+
 @rows("order", ["destination", "group"])
 @rows("source", ["queue://customers", {"destination": "topic://customers", "subscription": "all"}])
 @rows("first", ["1s", "1h"])
@@ -240,6 +255,28 @@ def test_the_order_holds_at_a_restart(
         if first == "1s":
             wait_for(lambda: adapter.drain() and len(bench.calls()) >= 3, what="the events that wait")
     assert bench.called() == ([asleep, asleep, behind] if first == "1s" else [asleep])
+
+
+@rows("name", ["a: temporary-until 1", "a: busy 1", "b: temporary-until 1"])
+def test_rows_of_what_is_published_go_although_another_event_comes_again(bench: Bench, name: str) -> None:
+    of_database = {**B, "transaction": "shop", "retry_later": {"first": "1s"}}
+    url = f"sqlite:///{bench.directory}/shop.db"
+    deployment = deploy(bench, {"first": "1s"}, of_database, more={"databases": {"shop": {"url": url}}})
+    send(deployment, "", "", name, "")
+
+    def has_rows(*, but: str) -> bool:
+        with closing(sqlite3.connect(f"{bench.directory}/shop.db")) as shop:
+            (found,) = shop.execute("SELECT count(*) FROM connector_outcome WHERE message_id <> ?", [but])
+        return bool(found[0])
+
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert len(deployment.messages("archive")) == 3
+        waiting = next(call["id"] for call in bench.calls() if call["values"]["Name"])
+        wait_for(lambda: not has_rows(but=waiting), what="the rows to be removed")
+        drain_with(adapter, deployment)
+    assert len(deployment.messages("archive")) == 4
+    assert sum(call["who"] == "b" for call in bench.calls()) == (5 if name.startswith("b") else 4)
 
 
 @rows("order, calls", [("destination", [0, 1, 1, 1, 2, 3]), ("none", [0, 1, 2, 3, 1, 1])])

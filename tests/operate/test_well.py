@@ -8,6 +8,7 @@ from typing import Any
 from connector.operate.activity import BOUNDS, Activity, Durations, cumulative, recent
 from connector.operate.limits import Health
 from connector.operate.well import Facts, InstanceFacts, well
+from connector.service.status_document import StatusFound
 from connector.status import OutcomeKind
 from tests.tables import rows
 
@@ -226,3 +227,23 @@ def test_threads_lose_no_count() -> None:
         thread.join()
     assert activity.jobs == 20_000
     assert sum(activity.requests.rows()["Customer SUCCEED"][1:]) == 20_000
+
+
+@rows(
+    "waiting, delayed, works, may_wait",
+    [
+        (0, 0, False, False),
+        (1, 0, False, True),
+        (0, 1, False, True),
+        (0, 0, True, True),
+        (None, 0, False, True),  # a broker may not tell
+        (0, None, False, True),
+    ],
+)
+def test_a_rest_is_a_reason_while_something_may_wait_for_it(
+    waiting: int | None, delayed: int | None, *, works: bool, may_wait: bool
+) -> None:
+    found = StatusFound(0.0)
+    found.inputs = [{"waiting": 0, "delayed": 0}, {"waiting": waiting, "delayed": delayed}]
+    found.batches = [{}] * works
+    assert found.may_wait is may_wait

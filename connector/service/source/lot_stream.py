@@ -224,7 +224,7 @@ class _Lots:
         state = provider.state(settings.application)
         self._journals = state.journals(_CLIENT, instance)
         copies: CopyDestinations = settings.copies
-        self._rules = SettlementRules(copies, remember=False)
+        self._rules = SettlementRules(copies, remember=False, application=settings.application)
         self._history = EventHistory(
             state.history(instance) if settings.keep_history else None,
             instance,

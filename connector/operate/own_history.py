@@ -1,0 +1,43 @@
+"""Says which messages carry a history of this application.
+
+Anybody can send a message with the properties of a copy. Only what this application has written decides who
+is called, and how often a message was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from connector.messaging.message import Message, PropertyValue
+
+APPLICATION: Final = "connector_application"
+
+
+class OwnHistory(NamedTuple):
+    """The history that counts for one application.
+
+    Args:
+        application: ApplicationName.
+        destinations: of copies of this application. Copies of version 0.3.0 name no application, and count
+            there.
+    """
+
+    application: str = ""
+    destinations: frozenset[str] = frozenset()
+
+    def counts(self, message: Message, destination: str) -> bool:
+        """Whether the history of a message is of this application.
+
+        Args:
+            message: with its properties.
+            destination: where the message lies.
+        """
+        name = message.properties.get(APPLICATION)
+        return destination in self.destinations if name is None else name == self.application
+
+    def name(self, properties: Mapping[str, PropertyValue]) -> dict[str, PropertyValue]:
+        """Returns properties of a history with the name of the application. Nothing if there are none."""
+        if not (properties and self.application):
+            return dict(properties)
+        return {**properties, APPLICATION: self.application}
