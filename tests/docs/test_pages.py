@@ -88,7 +88,8 @@ def environment(tmp_path: Path, memory: Path, forks: Forks) -> dict[str, str]:
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY),
         "TMPDIR": str(memory),
-        "PYTEST_ADDOPTS": "-p no:schemathesis -p no:anyio",  # slow plug-ins that no reader has
+        "PYTEST_ADDOPTS": "-p no:schemathesis -p no:anyio "  # slow plug-ins that no reader has
+        "-W ignore::pytest.PytestAssertRewriteWarning",  # the process that forks pytest has imported anyio
     }
 
 

@@ -277,7 +277,7 @@ def test_a_lot_that_failed_for_a_while_is_loaded_again_as_it_was(bench: Bench) -
     with bench.adapter() as adapter:
         adapter.start()
         wait_for(lambda: len(bench.calls()) > 2)
-        (row,) = adapter.loads
+        (row,) = wait_for(lambda: adapter.loads)  # there is none for a moment at each try
         assert (row["subscription"], row["state"], row["lot"]) == ("calls", "repeats", 1)
         bench.fill(3)
         adapter.poll()
