@@ -11,7 +11,7 @@ from typing import Final
 
 from connector.config.capability_lint import check_capabilities, check_delays
 from connector.config.destination_lint import check_selectors
-from connector.config.handler_lint import check_made
+from connector.config.handler_lint import check_handler_imports, check_made
 from connector.config.hidden_modules import check_hidden_modules
 from connector.config.homes import home_of
 from connector.config.http_model import Http
@@ -291,6 +291,8 @@ def _read(
     check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
+    if read.spark.runs_here:
+        check_handler_imports(collected, catalogue, directory, reporter)
     if thorough:
         check_made(collected, catalogue, metaobjects.definitions, directory)
     if java and read.connector.inputs:

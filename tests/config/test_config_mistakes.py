@@ -472,6 +472,38 @@ def test_a_module_that_a_process_imports_and_is_not_there_is_a_warning(deploymen
     assert deployment.check() == []
 
 
+NAMED = "DataHandlerClassName: handlers:Csv"
+HELPED = "import shutil\nfrom nowhere import deep\n"
+
+
+@rows(
+    "file, old, new, path",
+    [
+        (A, "DataHandlerMimeType: application/json", NAMED, "connector.DataHandlerClassName"),
+        (R, "InputFormat: CUST_IN", f"InputFormat: CUST_IN, {NAMED}", "MO_Config.rules.Customer_Create.DataHandlerClassName"),
+        (R, "DataHandlerMimeType: application/json", NAMED, "MO_Config.Default.DataHandlerClassName"),
+        (R, 'BOPrefix: ""', 'NameHandlerClass: "handlers:name"', "MO_DataHandler_Default.handlers.text/xml.NameHandlerClass"),
+        (A, "spark:", "datahandlers: ./plugins/handlers.py\nspark:", "datahandlers"),
+        (A, "spark:", "datahandlers: ./plugins\nspark:", "datahandlers"),
+        (A, "process: processes:store_customer", "load: handlers:load", "subscriptions[0].load"),
+    ],
+)  # fmt: skip
+def test_a_module_that_any_code_imports_and_is_not_there_is_a_warning(
+    deployment: Sample, file: str, old: str, new: str, path: str
+) -> None:
+    rest = "def name(body): ...\ndef load(dataframe, lot): ...\n"
+    for place in "handlers.py", "plugins/handlers.py":
+        declared = HANDLERS.replace("print", 'print\n    mime_types = ("text/x",)\n    options = ()')
+        deployment.write(place, HELPED + declared + rest)
+    deployment.replace(file, old, new)
+    (problem,) = [one for one in deployment.check() if "handlers.py imports" in one.found]
+    assert (problem.path, problem.warning) == (path, True)
+    assert "handlers.py imports 'nowhere' in line 2, which is not installed here" in problem.found
+    assert problem.line
+    deployment.write("nowhere.py", "")
+    assert not [one for one in deployment.check() if "imports" in one.found]
+
+
 @rows("without", ["connector", "http", "metaobjects", "subscriptions", "spark", "databases"])
 def test_a_missing_section_is_not_looked_up_in_another(deployment: Sample, without: str) -> None:
     """Keys of the missing section at the top are keys of the top, not of that section."""
