@@ -91,8 +91,8 @@ def check_handler_imports(
     for name, handlers in collected.handler_options.items():
         for mime_type, given in handlers.items():
             function = str(given.get("NameHandlerClass", ""))
-            location = ("handlers", mime_type, "NameHandlerClass")
-            named.append((collected.documents[name], location, function if _is_function(function) else None))
+            at = ("handlers", mime_type, "NameHandlerClass")
+            named.append((collected.documents[name], at, function if _is_function(function) else None))
     for where, location, reference in named:
         for found, expected in missing_imports(reference, directory) if reference else ():
             where.add(location, found, expected, warning=True)

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from connector.config.http_model import READ
+from connector.http.problems import HttpProblem
 from connector.http.tokens import Tokens
 from connector.service.observer import Observer
 from connector.text.json_text import to_json
@@ -53,8 +54,11 @@ class HealthPages:
 
 
 def _metrics(observer: Observer, accept: str) -> tuple[bytes, str]:
-    from connector.operate.metrics import InstanceMetrics  # prometheus_client, which a start need not load
-
+    try:
+        from connector.operate.metrics import InstanceMetrics  # the package is an extra, slow to load
+    except ModuleNotFoundError as error:
+        text = "/metrics needs the package prometheus-client: pip install 'event-connector[metrics]'"
+        raise HttpProblem(HTTPStatus.NOT_IMPLEMENTED, text) from error
     return InstanceMetrics(observer.activity, observer.gauges).text(accept)
 
 
