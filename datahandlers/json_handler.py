@@ -90,7 +90,12 @@ class JsonHandler(DataHandler):
         self._schema: JsonSchema | None = None
         self._at_schema = stages.Stage("schema", Path(options.get("schema") or "").name)
         if options.get("schema"):
-            from connector.formats.json_schema import JsonSchema
+            try:
+                from connector.formats.json_schema import JsonSchema
+            except ModuleNotFoundError as error:
+                raise ValueError(
+                    "schema needs the package jsonschema-rs: pip install 'event-connector[json-schema]'"
+                ) from error
 
             self._schema = JsonSchema(Path(options["schema"]))
 

@@ -12,7 +12,7 @@ from connector.cli.common import (
     answer,
     answer_json,
 )
-from connector.config.loading import load
+from connector.cli.deployment import load_for
 from connector.service.assembly import accept_root as accept
 
 _DONE: Final = {
@@ -28,7 +28,7 @@ def accept_root(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False)
 
     For a provider with create: true, after the root was replaced or removed on purpose.
     """
-    accepted = accept(load(config))
+    accepted = accept(load_for(config))
     if accepted is None:
         raise BadArgument("there is nothing to accept: the root is recorded only with create: true")
     if json:

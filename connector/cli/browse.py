@@ -18,8 +18,8 @@ from connector.cli.common import (
     read_selector,
     whole_number,
 )
+from connector.cli.deployment import load_for
 from connector.cli.messages import show
-from connector.config.loading import load
 from connector.messaging.message import Message
 from connector.messaging.numbers import MAX_INT
 from connector.printable import printable
@@ -51,7 +51,7 @@ def browse(
         raise BadArgument(f"{target}: a topic keeps no messages, its subscriptions do; see connector queues")
     if delayed and target.view:
         raise BadArgument(f"{target}: --delayed is for the whole queue {target.base}")
-    provider = make_provider(load(config))
+    provider = make_provider(load_for(config))
     if delayed and not (provider.capabilities.delays and provider.capabilities.shows_all):
         raise BadArgument("--delayed: a broker does not show the messages that it delays")
     connection = provider.existing()

@@ -14,6 +14,7 @@ from connector.config.loading import check as find_problems
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider, Finding, Surveyor
 from connector.service.assembly import check_databases, make_provider, needs_delays
+from connector.service.import_check import check_imports
 from connector.service.queues import roles
 
 _DELAY: Final = "delivery delay"
@@ -50,12 +51,12 @@ def check(
 ) -> None:
     """Finds the mistakes that run would refuse without connecting: FILE:LINE:COLUMN: path: found, expected.
 
-    Runs no code of the deployment and makes no file. With --json each mistake is an object on a
-    separate line. With --connect and without a mistake, connects to the provider and the databases, and says
-    what they can and cannot do. A line begins with yes, with no for what the configuration needs, or with -
-    for what the provider cannot do and nobody needs. Exit status 2 when there is a mistake, 1 when the
-    provider cannot be reached or cannot do what is needed, or when a database cannot be used, 0 when there
-    are only warnings or nothing.
+    Runs no code of the deployment and makes no file. With --json each mistake is an object on a separate
+    line. With --connect and without a mistake, loads the code of the deployment in child processes, connects
+    to the provider and the databases, and says what they can and cannot do. A line begins with yes, with no
+    for what the configuration needs, or with - for what the provider cannot do and nobody needs. Exit status
+    2 when there is a mistake, 1 when the provider cannot be reached or cannot do what is needed, or when a
+    database or code cannot be used, 0 when there are only warnings or nothing.
     """
     problems = find_problems(config)
     for problem in problems:
@@ -75,7 +76,8 @@ def check(
 def _connect(config: str, *, as_json: bool) -> None:
     configuration = load(config)
     provider = make_provider(configuration)
-    findings = _findings(provider, configuration)
+    missing = list(check_imports(configuration, provider))  # before threads of a client run here
+    findings = [*missing, *_findings(provider, configuration)]
     databases = [
         Finding(one.name, not one.problem, one.problem or one.text)
         for one in check_databases(configuration, makes=False)

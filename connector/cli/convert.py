@@ -22,7 +22,8 @@ from connector.cli.common import (
     note,
     user_code,
 )
-from connector.config.loading import load
+from connector.cli.deployment import load_for
+from connector.config.loading import CONVERSION
 from connector.config.model import Connector
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import (
@@ -83,7 +84,7 @@ def convert(
         raise BadArgument("--verb needs --object")
     if json and to is not None:
         raise BadArgument("--json and --to: the answer is a body of that format")
-    configuration = load(config, in_process=True, thorough=True)
+    configuration = load_for(config, CONVERSION, in_process=True, thorough=True)
     handlers, default = make_handlers(configuration)
     reader = from_ or default
     with user_code(configuration.directory):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
+from connector.cli.deployment import note_mistakes
 from connector.config.loading import Configuration, load_valid_parts
 from connector.errors import ConfigurationError
 from connector.formats.catalogue import Catalogue, HandlerInfo, discover, spec_for_class
@@ -57,8 +58,7 @@ def _load(config: str) -> Configuration | None:
     if configuration is None:
         raise ConfigurationError(problems)
     if problems:
-        mistakes = f"{len(problems)} mistake{'s' * (len(problems) != 1)}"
-        note(f"{config} has {mistakes}, which connector check shows: read as far as possible")
+        note_mistakes(config, len(problems), "read as far as possible")
     return configuration
 
 

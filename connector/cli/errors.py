@@ -18,8 +18,9 @@ from connector.cli.common import (
     note,
     read_destination,
 )
+from connector.cli.deployment import load_for
 from connector.cli.tables import table
-from connector.config.loading import Configuration, load
+from connector.config.loading import Configuration
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -44,7 +45,7 @@ def errors(
     move and discard. With --json each group is an object on a separate line. Exit status 1 when a message
     cannot be read.
     """
-    configuration = load(config)
+    configuration = load_for(config)
     source = source_of(destination, configuration)
     unreadable = Unreadable(source)
     provider = make_provider(configuration)

@@ -21,9 +21,10 @@ from connector.cli.common import (
     read_destination,
     user_code,
 )
+from connector.cli.deployment import load_for
 from connector.cli.messages import as_document
 from connector.cli.send import add_property
-from connector.config.loading import Configuration, load
+from connector.config.loading import CONVERSION, Configuration
 from connector.errors import SelectorError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import PROPERTY_TYPES, Message
@@ -35,6 +36,8 @@ from connector.workbench.explain import Explanation, ObjectFinding, Subscription
 
 _SENT: Final = ("JMSType", "properties", "property_types", "body", "body_encoding")
 _MAX_SHOWN: Final = 2000
+
+_NEEDED: Final = CONVERSION | {"subscriptions", "databases"}
 
 
 def explain(
@@ -64,7 +67,7 @@ def explain(
     --destination. A copy is explained as a message of the input that it came from.
     Exit status 1 when the message would fail.
     """
-    configuration = load(config, in_process=True, thorough=True)
+    configuration = load_for(config, _NEEDED, in_process=True, thorough=True)
     target = None if destination is None else read_destination(destination)
     path = Path(what)
     if path.is_file():

@@ -16,8 +16,8 @@ from connector.cli.common import (
     answer_json,
     note,
 )
+from connector.cli.deployment import load_for
 from connector.cli.tables import table
-from connector.config.loading import load
 from connector.operate.history import Life, LifeEvent, find_ids, read_all, read_life
 from connector.printable import printable
 from connector.service.assembly import make_provider
@@ -55,7 +55,7 @@ def history(
         begin = 0.0 if since is None else read_since(since)
     except ValueError as error:
         raise BadArgument(f"--since: {error}") from None
-    configuration = load(config)
+    configuration = load_for(config)
     provider = make_provider(configuration)
     known = provider.existing_state(configuration.connector.application_name).history()
     if all(one is None for one in wanted):

@@ -8,7 +8,7 @@ import typer
 
 from connector.brokers.jars.locked import Jars
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
-from connector.config.loading import load
+from connector.cli.deployment import load_for
 from connector.messaging.provider_kind import PROVIDERS
 
 
@@ -29,7 +29,7 @@ def jars(
     sums to connector-jars.lock beside adapter.yaml. No other command downloads. Exit status 1 when a jar is
     missing or changed.
     """
-    configuration = load(config)
+    configuration = load_for(config, {"provider"})
     section = configuration.provider
     packages = PROVIDERS.load(section.type).packages(section)
     found = Jars(packages, configuration.directory)

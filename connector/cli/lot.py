@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, note
-from connector.config.loading import load
+from connector.cli.deployment import load_for
 from connector.printable import printable
 from connector.service.assembly import make_provider
 
@@ -27,7 +27,7 @@ def lot(
     """
     if not give_back:
         raise BadArgument("expected --give-back: its messages wait again in their queue")
-    with contextlib.closing(make_provider(load(config)).connect()) as connection:
+    with contextlib.closing(make_provider(load_for(config)).connect()) as connection:
         info = connection.give_back_lot(name)
     messages = f"{info.messages:,} message{'s' * (info.messages != 1)}"
     note(f"the lot {info.number} of {printable(name)} is given back: {messages} to {info.destination}")

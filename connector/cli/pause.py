@@ -14,7 +14,7 @@ from connector.cli.common import (
     answer,
     answer_json,
 )
-from connector.config.loading import load
+from connector.cli.deployment import load_for
 from connector.messaging.state_store import ControlRecord
 from connector.operate.control import Changes, Target, Targets, UnknownTarget, targets_of
 from connector.operate.control import pause as pause_targets
@@ -66,7 +66,7 @@ def resume(
 def _open(config: str, what: list[str] | None, *, every: bool) -> tuple[ControlRecord, Targets]:
     if bool(what) == every:
         raise BadArgument("expected WHAT, an input or the name of a subscription, or --all")
-    configuration = load(config)
+    configuration = load_for(config)
     state = make_provider(configuration).state(configuration.connector.application_name)
     return state.control(), make_targets(configuration)
 

@@ -13,8 +13,8 @@ from connector.cli.common import (
     answer_json,
     note,
 )
+from connector.cli.deployment import load_for
 from connector.cli.subscriptions import info_document, title
-from connector.config.loading import load
 from connector.messaging.destination import Destination
 from connector.messaging.lot import LotInfo
 from connector.messaging.subscription import DestinationInfo
@@ -37,7 +37,7 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
     of lots, and the topics of its inputs with their subscriptions. Only waiting messages of queues are
     counted there.
     """
-    configuration = load(config)
+    configuration = load_for(config)
     provider = make_provider(configuration)
     known = _NUMBERS if provider.capabilities.shows_all else ("waiting",)
     infos = find_destinations(configuration, provider)

@@ -26,9 +26,9 @@ from connector.cli.common import (
     read_topic,
     whole_number,
 )
+from connector.cli.deployment import load_for
 from connector.cli.destinations import warn_of_new_queue
 from connector.cli.messages import show
-from connector.config.loading import load
 from connector.core.session import sole_session
 from connector.core.takeover import try_take_over
 from connector.errors import MalformedData, ProviderError, SubscriptionError
@@ -86,7 +86,7 @@ def receive(
         check_subscription(subscription, client_id, shared=shared)
     elif shared:
         raise BadArgument("--shared: say which subscription with --subscription")
-    configuration = load(config)
+    configuration = load_for(config)
     provider = make_provider(with_poll_quantity(configuration, count))
     is_lent = provider.capabilities.transactions
     if not is_lent:  # a selector at a broker is the broker's

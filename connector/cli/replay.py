@@ -20,9 +20,10 @@ from connector.cli.common import (
     read_selector,
     whole_number,
 )
+from connector.cli.deployment import load_for
 from connector.cli.destinations import warn_of_new_queue
 from connector.cli.errors import source_of
-from connector.config.loading import Configuration, load
+from connector.config.loading import MESSAGES, Configuration
 from connector.errors import DestinationError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.numbers import MAX_INT
@@ -139,7 +140,7 @@ def run_order(
         make: makes the order from the queue and the configuration.
         why: the reason, for the history.
     """
-    configuration = load(config)
+    configuration = load_for(config, MESSAGES | {"history"})
     source = source_of(destination, configuration)
     mover = Mover(source, choice, make(source, configuration))
     try:

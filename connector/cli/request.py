@@ -23,7 +23,8 @@ from connector.cli.common import (
     note,
     whole_number,
 )
-from connector.config.loading import load
+from connector.cli.deployment import load_for
+from connector.config.loading import CONVERSION
 from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.messaging.numbers import MAX_INT
@@ -56,7 +57,7 @@ def request(
     meta-object is part of the object, in the attribute that holds it.
     Exit status 0 for SUCCEED, VALCHANGE and MULTIPLE_HITS, 1 for any other answer, 2 for a wrong call.
     """
-    configuration = load(config, thorough=True)
+    configuration = load_for(config, CONVERSION | {"history"}, thorough=True)
     try:
         configuration.metaobjects.definitions.find(name)
     except UnknownBusinessObject as error:  # checked before the command waits for a body

@@ -19,9 +19,10 @@ from connector.cli.common import (
     read_destination,
     whole_number,
 )
+from connector.cli.deployment import load_for
 from connector.cli.destinations import warn_of_new_queue
 from connector.cli.hints import command_line
-from connector.config.loading import Configuration, load
+from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
 from connector.messaging.message import (
     HIGHEST_PRIORITY,
@@ -111,7 +112,7 @@ def send(
         template.check()
     except ValueError as error:
         raise BadArgument(str(error)) from None
-    configuration = load(config)
+    configuration = load_for(config)
     provider = make_provider(configuration)
     if delay and not provider.capabilities.delays:
         raise BadArgument("--delay: the provider cannot delay a message")

@@ -8,9 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_json,
+)
+from connector.cli.deployment import load_for
 from connector.cli.tables import ago, span, table
-from connector.config.loading import load
+from connector.config.loading import MESSAGES
 from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.status_document import StatusReader, as_json
@@ -29,7 +36,7 @@ def status(
 
     Exit status: 0. 1 if the provider cannot be used, or with --check if the application is not well.
     """
-    configuration = load(config)
+    configuration = load_for(config, MESSAGES | {"health", "min_free"})
     document = StatusReader(configuration, make_provider(configuration)).read()
     if json:
         answer_json(as_json(document))

@@ -21,8 +21,8 @@ from connector.cli.common import (
     read_selector,
     read_topic,
 )
+from connector.cli.deployment import load_for
 from connector.cli.subscriptions import as_document
-from connector.config.loading import load
 from connector.core.takeover import try_take_over
 from connector.messaging.subscription import TopicSubscription
 from connector.service.assembly import make_provider
@@ -60,7 +60,7 @@ def subscribe(
         raise BadArgument(
             "--no-local and --shared exclude each other: a shared subscription has no connection of its own"
         )
-    provider = make_provider(load(config))
+    provider = make_provider(load_for(config))
     if not provider.capabilities.transactions:  # a selector at a broker is the broker's
         read_selector(selector)
     with contextlib.closing(provider.connect(client_id=client_id)) as connection:

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, answer, note
+from connector.cli.deployment import load_for
 from connector.cli.tables import ago, table
-from connector.config.loading import load
 from connector.errors import ProviderError
 from connector.messaging.notes import ClientNote, ClientState
 from connector.messaging.provider_kind import AdapterProvider
@@ -36,7 +36,7 @@ def takeover(
     If the client goes on after all, it settles no claim that others have taken over. An event in delivery is
     in doubt.
     """
-    provider = make_provider(load(config))
+    provider = make_provider(load_for(config))
     provider.check()
     clients = provider.clients()
     if not client:

@@ -16,8 +16,8 @@ from connector.cli.common import (
     check_name,
     note,
 )
+from connector.cli.deployment import load_for
 from connector.cli.subscriptions import info_document
-from connector.config.loading import load
 from connector.core.takeover import try_take_over
 from connector.service.assembly import make_provider
 
@@ -34,7 +34,7 @@ def unsubscribe(
     message of the subscription is taken and not yet acknowledged.
     """
     check_name(subscription)
-    provider = make_provider(load(config))
+    provider = make_provider(load_for(config))
     # The client id is not held, because a running adapter without this input may have the same client id. A
     # broker removes a subscription only for its client id.
     held = client_id if provider.capabilities.transactions else ""

@@ -14,7 +14,9 @@ from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position
 from connector.declare.reading import Location, Reading
 from connector.declare.tree import Leaf, Table
+from connector.errors import SelectorError
 from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.selector import compile_selector
 from connector.sinks.subscription_model import CalledEntry, PreparedEntry, SinkEntry
 
 _INPUTS = ("connector", "InputDestination")
@@ -152,23 +154,45 @@ def check_selectors(
 
 def _check_twice(inputs: list[tuple[int, InputEntry]], reporter: ProblemReporter) -> None:
     """Reports equal inputs. Inputs of one queue need different selectors. A subscription is one input."""
-    seen: dict[tuple[Destination, str | None], Position] = {}
-    names: dict[str, Position] = {}
+    seen: dict[object, tuple[int, InputEntry]] = {}
+    names: dict[str, int] = {}
     for index, entry in inputs:
         location = (*_INPUTS, index)
-        position = reporter.position(*location)
+        what = (entry.destination, _form(entry.selector), entry.shared, entry.no_local)
+        earlier, other = seen.setdefault(what, (index, entry))
+        line = reporter.position(*_INPUTS, earlier).line
         if entry.subscription is None:
-            first = seen.setdefault((entry.destination, entry.selector), position)
-            if first is not position:
-                reporter.add(location, f"{entry} stands twice, first in line {first.line}", "it once")
+            if earlier != index:
+                reporter.add(location, f"{entry} stands twice, first in line {line}", "it once")
             continue
-        first = names.setdefault(entry.subscription, position)
-        if first is not position:
+        first = names.setdefault(entry.subscription, index)
+        if first != index:
             reporter.add(
                 (*location, "subscription"),
-                f"a second input with the subscription {entry.subscription!r}, first in line {first.line}",
+                f"a second input with the subscription {entry.subscription!r}, first in line "
+                f"{reporter.position(*_INPUTS, first).line}",
                 "a name of its own: an adapter has one subscription of a name",
             )
+        elif earlier != index:
+            reporter.add(
+                (*location, "subscription"),
+                f"{entry} gets each message of {other}, in line {line}, too: each is an event twice",
+                "one of the two, or selectors that differ",
+                warning=True,
+            )
+
+
+def _form(selector: str | None) -> str:
+    """Returns a text that equal selectors share, in whatever spelling."""
+    if not selector:
+        return ""
+    try:
+        compile_selector(selector)
+    except SelectorError:  # a mistake, or the broker's own language
+        return selector
+    from connector.messaging.selectors.syntax import form_of  # lark is slow to import
+
+    return form_of(selector)
 
 
 def _check_roles(

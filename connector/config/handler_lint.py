@@ -9,7 +9,14 @@ from pathlib import Path
 from connector.businessobjects.definition import Definitions
 from connector.config.metaobjects import Collected, Document
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.python_names import LookupProblem, check_class, check_function, missing_methods
+from connector.declare.python_names import (
+    LookupProblem,
+    check_class,
+    check_function,
+    missing_imports,
+    missing_imports_of,
+    missing_methods,
+)
 from connector.declare.reading import Location
 from connector.errors import ConfigurationError
 from connector.formats.catalogue import SHIPPED, Catalogue
@@ -63,6 +70,35 @@ def _check_handler_class(
     if missing:
         class_name = reference.partition(":")[2]
         reporter.add(location, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
+
+
+def check_handler_imports(
+    collected: Collected, catalogue: Catalogue | None, directory: Path, reporter: ProblemReporter
+) -> None:
+    """Warns of modules that the code of data handlers and name handlers imports and that are not there.
+
+    Args:
+        reporter: of ``adapter.yaml``.
+    """
+    key = "DataHandlerClassName"
+    named: list[tuple[ProblemReporter, Location, str | None]] = [
+        (reporter, ("connector", key), reporter.leaf("connector", key))
+    ]
+    for name, (defaults, rules) in collected.rules.items():
+        document = collected.documents[name]
+        named.append((document, ("Default", key), defaults.get(key)))
+        named += [(document, ("rules", rule, key), texts.get(key)) for rule, texts in rules.items()]
+    for name, handlers in collected.handler_options.items():
+        for mime_type, given in handlers.items():
+            function = str(given.get("NameHandlerClass", ""))
+            at = ("handlers", mime_type, "NameHandlerClass")
+            named.append((collected.documents[name], at, function if _is_function(function) else None))
+    for where, location, reference in named:
+        for found, expected in missing_imports(reference, directory) if reference else ():
+            where.add(location, found, expected, warning=True)
+    for info in catalogue.handlers if catalogue is not None else ():
+        for found, expected in missing_imports_of(directory / info.path, directory) if info.path else ():
+            reporter.add(("datahandlers",), found, expected, warning=True)
 
 
 def check_made(

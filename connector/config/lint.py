@@ -18,8 +18,8 @@ from connector.config.tracing_model import check_tracing
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Reading, find, is_misspelt, node_at
 from connector.declare.tree import Items, Table
-from connector.formats.catalogue import Catalogue
-from connector.formats.checks import check_single_attribute
+from connector.formats.catalogue import SHIPPED, Catalogue
+from connector.formats.checks import NEVER_JSON, check_single_attribute
 from connector.formats.handlers import OPTIONS_KEY, choose_handler, normal_mime_type
 from connector.sinks.subscription_model import CommonEntry, EntryCheck, PreparedEntry, SinkEntry
 from connector.text.names import nearest, shown
@@ -77,6 +77,13 @@ class Lint:
             self.reporter.add(
                 ("connector", "PollEndTime"), "an empty window: it ends when it starts", "another time"
             )
+        elif given and connector.poll_frequency is None:
+            self.reporter.add(
+                ("connector", given[0]),
+                f"{given[0]} with PollFrequency: no, which never polls by itself",
+                "a PollFrequency in milliseconds, or no window",
+                warning=True,
+            )
 
     def _keeping(self, connector: Connector) -> None:
         for key, role, destination in (
@@ -124,6 +131,7 @@ class Lint:
         if static is not None:
             self._unread_options(static, connector)
             self._single_attributes(static, connector)
+            self._unfit_expressions(static, connector)
         polled = {entry.destination for entry in connector.inputs}
         for rule in static.rules if static is not None and polled else ():
             if rule.input_destination is not None and rule.input_destination not in polled:
@@ -171,6 +179,23 @@ class Lint:
                 self.catalogue,
                 self.collected.documents[static.name],
             )
+
+    def _unfit_expressions(self, static: StaticMetaObject, connector: Connector) -> None:
+        """Reports rules whose expression asks for JSON in the body of another format."""
+        default = connector.data_handler_class_name or connector.data_handler_mime_type
+        for rule in static.rules:
+            mime_type = normal_mime_type(choose_handler((rule.properties,), default)[0])
+            handler = self.catalogue.find(mime_type) if self.catalogue is not None else None
+            if rule.jmespath is None or mime_type not in NEVER_JSON or handler is None:
+                continue
+            if handler.origin == SHIPPED:
+                self.collected.documents[static.name].add(
+                    ("rules", rule.name, "jmespath"),
+                    f"the bodies of this rule are {mime_type}, and the expression is for JSON: this rule "
+                    "never matches",
+                    "a selector or another match key, or a data handler for JSON",
+                    warning=True,
+                )
 
     def _default_verb(self, connector: Connector) -> None:
         verbs = {verb for definition in self.metaobjects.definitions.values() for verb in definition.verbs}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from connector.config.capability_lint import check_capabilities, check_delays
 from connector.config.destination_lint import check_selectors
-from connector.config.handler_lint import check_made
+from connector.config.handler_lint import check_handler_imports, check_made
 from connector.config.hidden_modules import check_hidden_modules
 from connector.config.homes import home_of
 from connector.config.http_model import Http
@@ -26,7 +27,16 @@ from connector.declare.environment import fill_in
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position, Problems
-from connector.declare.reading import Location, SectionReader, field_names, find, is_misspelt, report_missing
+from connector.declare.reading import (
+    UNKNOWN_KEY,
+    Location,
+    SectionReader,
+    field_names,
+    fields_by_key,
+    find,
+    is_misspelt,
+    report_missing,
+)
 from connector.declare.section import ProviderSection
 from connector.declare.tree import Items, Leaf, Table, is_absent, kind_of, read_file
 from connector.declare.value_types import resolve
@@ -40,6 +50,19 @@ from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
 
 _HISTORY: Final = HistorySection()
+
+MESSAGES: Final = frozenset(
+    {"provider", "state"}
+    | {
+        f"connector.{key}"
+        for key in fields_by_key(Connector)
+        if key.endswith("Destination") or key in ("ApplicationName", "PollQuantity", "max_body")
+    }
+)
+"""The parts without which nobody finds the messages of a deployment (see :func:`load_parts`)."""
+
+CONVERSION: Final = frozenset({"provider", "state", "connector", "metaobjects", "datahandlers"})
+"""The parts of who converts bodies or makes requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +137,62 @@ def load(
     return configuration
 
 
-def load_valid_parts(path: str | Path) -> tuple[Configuration | None, list[Problem]]:
+def load_valid_parts(
+    path: str | Path, *, in_process: bool = True, thorough: bool = False
+) -> tuple[Configuration | None, list[Problem]]:
     """Reads a deployment as far as that is possible.
 
     Args:
         path: of ``adapter.yaml``.
+        in_process, thorough: as of :func:`load`.
 
     Returns:
         the deployment without the wrong parts, and the mistakes. None = not even the sections can be read.
     """
     problems = Problems()
-    configuration = _read(path, None, problems, in_process=True)
+    configuration = _read(path, None, problems, in_process=in_process, thorough=thorough)
     return configuration, [one for one in problems.sorted() if not one.warning]
+
+
+def load_parts(
+    path: str | Path,
+    parts: Collection[str] = MESSAGES,
+    *,
+    in_process: bool = False,
+    thorough: bool = False,
+) -> tuple[Configuration, list[Problem]]:
+    """Reads a deployment for who needs some of its parts. Mistakes in other parts do not raise.
+
+    Args:
+        path: of ``adapter.yaml``.
+        parts: sections of the file, and ``connector.KEY`` for a key of the section connector.
+        in_process, thorough: as of :func:`load`.
+
+    Returns:
+        the deployment without the wrong parts, and the mistakes in parts that are not needed.
+
+    Raises:
+        ConfigurationError: with every mistake in ``parts``, or that concerns the file as a whole.
+    """
+    configuration, found = load_valid_parts(path, in_process=in_process, thorough=thorough)
+    needed = [one for one in found if _concerns(one, str(path), parts)]
+    if configuration is None or needed:
+        raise ConfigurationError(needed or found)
+    return configuration, found
+
+
+def _concerns(problem: Problem, file: str, parts: Collection[str]) -> bool:
+    """Tells whether a mistake spoils one of the parts."""
+    if problem.file != file:
+        return "metaobjects" in parts
+    steps = [step for step in re.split(r"[.\[\]]+", problem.path) if step]
+    if problem.found == UNKNOWN_KEY and problem.nearest is not None:
+        steps[-1] = problem.nearest  # the key that is meant is absent
+    if not steps or steps[0] in parts:
+        return True
+    if len(steps) == 1:
+        return any(part.startswith(f"{steps[0]}.") for part in parts)
+    return f"{steps[0]}.{steps[1]}" in parts
 
 
 def place_of(file: Path, location: Location) -> str:
@@ -224,6 +291,8 @@ def _read(
     check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
+    if read.spark.runs_here:
+        check_handler_imports(collected, catalogue, directory, reporter)
     if thorough:
         check_made(collected, catalogue, metaobjects.definitions, directory)
     if java and read.connector.inputs:

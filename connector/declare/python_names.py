@@ -123,21 +123,31 @@ def missing_methods(definition: ast.ClassDef | None, methods: Iterable[str]) -> 
     return [] if is_open else [method for method in methods if method not in names]
 
 
-def missing_imports(reference: str, directory: Path) -> Iterator[tuple[str, int, str]]:
-    """Yields modules that do not exist but that the module of a reference imports.
+def missing_imports(reference: str, directory: Path) -> Iterator[tuple[str, str]]:
+    """Yields a warning for each module that does not exist but that the module of a reference imports.
 
-    :func:`check_process` must have accepted the reference. Only a module beside ``adapter.yaml`` is read, and
-    only unconditional imports count.
+    Only a module beside ``adapter.yaml`` is read, and only unconditional imports count.
 
     Returns:
-        the name of the file, the line, and the missing module.
+        the found and the expected text.
     """
     found = find_module(reference.partition(":")[0], directory)
-    if found is None or found.source is None or not found.is_beside:
+    if found is not None and found.source is not None and found.is_beside:
+        yield from missing_imports_of(found.source, directory)
+
+
+def missing_imports_of(source: Path, directory: Path) -> Iterator[tuple[str, str]]:
+    """Works like :func:`missing_imports`, for a file. A file that is no Python is reported elsewhere."""
+    try:
+        imports = read_names(source).imports
+    except LookupProblem:
         return
-    for module, line in read_names(found.source).imports:
+    for module, line in imports:
         if find_module(module, directory) is None and not (directory / module).is_dir():
-            yield found.source.name, line, module
+            yield (
+                f"{source.name} imports {module!r} in line {line}, which is not installed here",
+                f"an installed module, or {module}.py beside the configuration file",
+            )
 
 
 def read_names(path: Path) -> ModuleNames:

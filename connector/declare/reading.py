@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from typing import Any, Final, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -22,6 +22,7 @@ from connector.text.names import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 Location = tuple[int | str, ...]
+UNKNOWN_KEY: Final = "unknown key"
 
 
 @dataclass(slots=True)
@@ -135,7 +136,7 @@ class SectionReader:
             self.problems.add(position, where, *reason)
             return
         expected, near = expected_key(key, field_names(model, location[:-1]), self.home_of)
-        self.problems.add(position, where, "unknown key", expected, near)
+        self.problems.add(position, where, UNKNOWN_KEY, expected, near)
 
 
 def report_missing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from connector.businessobjects.definition import Definition
 from connector.declare.problem_reporter import ProblemReporter
@@ -11,6 +12,20 @@ from connector.formats.catalogue import SHIPPED, Catalogue
 from connector.formats.handlers import normal_mime_type
 from connector.formats.single_attribute import ATTRIBUTE, holds_one_attribute, unfit
 from connector.text.names import nearest, shown
+
+NEVER_JSON: Final = frozenset(
+    [
+        "application/soap+xml",
+        "application/xml",
+        "text/csv",
+        "text/delimited",
+        "text/fixedwidth",
+        "text/namevalue",
+        "text/xml",
+        "xml/soap",
+    ]
+)
+"""The shipped formats whose bodies are no JSON document."""
 
 
 def check_mime_type(

@@ -55,6 +55,11 @@ class HandlerSpec:
         return f"{self.path or self.module}:{self.class_name}"
 
 
+def is_harmless(spec: HandlerSpec) -> bool:
+    """Whether making a handler cannot fail: it is shipped, and has no options."""
+    return spec.module.startswith(_SHIPPED) and not spec.options
+
+
 class Handlers:
     """The handlers of one worker. Each handler is made at the first use.
 
@@ -125,7 +130,7 @@ class Handlers:
         """
         problems: list[Problem] = []
         for (mime_type, config), spec in self._specs.items():
-            if spec.module.startswith(_SHIPPED) and not spec.options:
+            if is_harmless(spec):
                 continue
             try:
                 self.get(mime_type, config)

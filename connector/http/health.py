@@ -81,8 +81,11 @@ class HealthPages:
 
 
 def _metrics(observer: Observer, accept: str) -> tuple[bytes, str]:
-    from connector.operate.metrics import InstanceMetrics  # prometheus_client, which a start need not load
-
+    try:
+        from connector.operate.metrics import InstanceMetrics  # the package is an extra, slow to load
+    except ModuleNotFoundError as error:
+        text = "/metrics needs the package prometheus-client: pip install 'event-connector[metrics]'"
+        raise HttpProblem(HTTPStatus.NOT_IMPLEMENTED, text) from error
     return InstanceMetrics(observer.activity, observer.gauges).text(accept)
 
 

@@ -44,6 +44,7 @@ def call_limited(
     memory: int | None,
     *,
     property_name: str = "convert_timeout",
+    subject: str = "",
     shared: Sequence[object] = (),
 ) -> T:
     """Returns the result of a function that converts a body.
@@ -53,7 +54,8 @@ def call_limited(
     Args:
         function: returns a value that can be pickled.
         timeout: seconds.
-        property_name: the property that limits the time, for the text of the error.
+        property_name: the property that limits the time, for the text of the error. Empty = none does.
+        subject: what runs, for the text of the error. Empty = a conversion.
         memory: bytes beyond the memory of this process (``worker_memory``). None = no limit.
         shared: objects that the result refers to, and that are not copied.
 
@@ -78,15 +80,16 @@ def call_limited(
     try:
         data = _read(reader, control, ended)
         if data is None:
-            stage = control.read().text or "choice of the data handler"
-            raise ConversionEnded(f"{stage}: did not end within {timeout:g} s ({property_name})")
+            stage = subject or control.read().text or "choice of the data handler"
+            of = f" ({property_name})" if property_name else ""
+            raise ConversionEnded(f"{stage}: did not end within {timeout:g} s{of}")
     finally:
         os.kill(pid, signal.SIGKILL)  # it may have children or threads that keep it
         _, status = os.waitpid(pid, 0)
         os.close(reader)
         os.close(ended)
     if len(data) < _LENGTH.size or _LENGTH.unpack_from(data)[0] != len(data) - _LENGTH.size:
-        raise ConversionEnded(f"the conversion {how_it_ended(status)}")
+        raise ConversionEnded(f"{subject or 'the conversion'} {how_it_ended(status)}")
     unpickler = pickle.Unpickler(io.BytesIO(data[_LENGTH.size :]))  # from our own child
     unpickler.persistent_load = shared.__getitem__  # type: ignore[method-assign]
     succeeded, value = unpickler.load()

@@ -33,7 +33,7 @@ connector:
     - {destination: queue://notes, selector: "urgent = TRUE"}
     - {destination: topic://prices, subscription: prices, shared: true}
     - {destination: topic://prices, subscription: others, no_local: true}
-  PollFrequency: no
+  PollFrequency: 5000
   wake: false
   PollQuantity: 25
   PollStartTime: 22:00

@@ -145,6 +145,10 @@ CASES = [
     case("no-local of a shared subscription", A, "- queue://orders", "- {destination: topic://t, subscription: s, shared: true, §no_local: true}", "connector.InputDestination[0].no_local", "one of the two"),
     case("client id of an input", A, "- queue://orders", "- {destination: topic://t, subscription: s, §client_id: c}", "connector.InputDestination[0].client_id", "ApplicationName"),
     case("selector twice", A, "- queue://orders", "- {destination: customers, selector: a = 1}\n    - §{destination: customers, selector: a = 1}", "connector.InputDestination[1]", "stands twice, first in line 8"),
+    case("selector twice in other white space", A, "- queue://orders", "- {destination: customers, selector: a = 1}\n    - §{destination: customers, selector: a=1}", "connector.InputDestination[1]", "stands twice, first in line 8"),
+    case("selector twice in another order", A, "- queue://orders", "- {destination: customers, selector: a = 1 AND NOT b IN ('x')}\n    - §{destination: customers, selector: ((not b in ('x')) and (a=1))}", "connector.InputDestination[1]", "stands twice, first in line 8"),
+    case("input twice in one text", A, "InputDestination:\n    - queue://orders\n    - queue://customers\n", "InputDestination: §orders; customers;queue://orders\n", "connector.InputDestination[2]", "queue://orders stands twice, first in line 7"),
+    case("input twice with options", A, "- queue://customers", "- queue://customers\n    - §{destination: orders, rate: 5/s}", "connector.InputDestination[2]", "queue://orders stands twice, first in line 8"),
     case("subscription twice", A, "- queue://orders", "- {destination: topic://t, subscription: s}\n    - {destination: topic://t, subscription: §s, selector: a = 1}", "connector.InputDestination[1].subscription", "'s'", "first in line 8"),
     case("subscription of two topics", A, "- queue://orders", "- {destination: topic://t, subscription: s}\n    - {destination: topic://u, subscription: §s}", "connector.InputDestination[1].subscription", "a name of its own"),
     case("input that takes back what it gives", A, "- queue://orders", "- §orders~RECOVER-ERROR", "connector.InputDestination[0]", "goes back to its queue", "~REJECT-ERROR"),
@@ -310,6 +314,12 @@ WARNINGS = [
     case("no input", A, "  InputDestination:\n    - queue://orders\n    - queue://customers\n", "", "connector.InputDestination", "requests only", warning=True),
     case("destination of a rule that is not polled", A, "    - queue://orders\n", "", "MO_Config.rules.Order_Create.InputDestination", "this rule never matches", nearest="queue://customers", warning=True),
     case("equal match keys", R, "InputFormat: CUST_IN,", "InputDestination: orders,", "MO_Config.rules.Order_Create", "Customer_Create", warning=True),
+    case("topic in two subscriptions", A, "- queue://orders", "- queue://orders\n    - {destination: topic://p, subscription: a, selector: x IS NULL}\n    - {destination: topic://p, subscription: §b, selector: x is null}", "connector.InputDestination[2].subscription", "of topic://p (subscription 'a'), in line 9, too", "selectors that differ", warning=True),
+    case("window without polls", A, "PollFrequency: 1000", "PollFrequency: no\n  PollStartTime: §06:00\n  PollEndTime: 22:00", "connector.PollStartTime", "PollFrequency: no", "or no window", warning=True),
+    case("window over midnight without polls", A, "PollFrequency: 1000", 'PollFrequency: "no"\n  PollEndTime: 06:00\n  PollStartTime: §22:00', "connector.PollStartTime", "PollFrequency: no", warning=True),
+    case("expression in a rule for XML", R, "{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", "{InputDestination: queue://orders, DataHandlerMimeType: text/xml, jmespath: §kind}", "MO_Config.rules.Order_Create.jmespath", "the bodies of this rule are text/xml", "never matches", warning=True),
+    case("expression in a rule with a format of Default", R, "  DataHandlerMimeType: application/json\nrules:\n  Customer_Create: {", "  DataHandlerMimeType: Text/CSV; charset=utf-8\nrules:\n  Customer_Create: {jmespath: §\"a == 'b'\", ", "MO_Config.rules.Customer_Create.jmespath", "the bodies of this rule are text/csv", warning=True),
+    case("expression in a rule with the format of the connector", A, "DataHandlerMimeType: application/json", "DataHandlerMimeType: application/soap+xml", "MO_Config.rules.Customer_Create.jmespath", "the bodies of this rule are application/soap+xml", warning=True, more=((R, "Default:\n  DataHandlerMimeType: application/json\n", ""), (R, "Customer_Create: {", "Customer_Create: {jmespath: §a, "))),
     *(
         case(f"property of MQ adapters, {key}", R, "{InputFormat: CUST_IN,", f"{{InputFormat: CUST_IN, {key}: §x,", f"MO_Config.rules.Customer_Create.{key}", warning=True)
         for key in ("CollaborationName", "DataEncoding")
@@ -459,6 +469,38 @@ def test_a_module_that_a_process_imports_and_is_not_there_is_a_warning(deploymen
         assert f"processes.py imports {where}, which is not installed here" in problem.found
     deployment.replace(A, "  master: local[*]", "  python: /usr/bin/env")
     assert deployment.check() == []
+
+
+NAMED = "DataHandlerClassName: handlers:Csv"
+HELPED = "import shutil\nfrom nowhere import deep\n"
+
+
+@rows(
+    "file, old, new, path",
+    [
+        (A, "DataHandlerMimeType: application/json", NAMED, "connector.DataHandlerClassName"),
+        (R, "InputFormat: CUST_IN", f"InputFormat: CUST_IN, {NAMED}", "MO_Config.rules.Customer_Create.DataHandlerClassName"),
+        (R, "DataHandlerMimeType: application/json", NAMED, "MO_Config.Default.DataHandlerClassName"),
+        (R, 'BOPrefix: ""', 'NameHandlerClass: "handlers:name"', "MO_DataHandler_Default.handlers.text/xml.NameHandlerClass"),
+        (A, "spark:", "datahandlers: ./plugins/handlers.py\nspark:", "datahandlers"),
+        (A, "spark:", "datahandlers: ./plugins\nspark:", "datahandlers"),
+        (A, "process: processes:store_customer", "load: handlers:load", "subscriptions[0].load"),
+    ],
+)  # fmt: skip
+def test_a_module_that_any_code_imports_and_is_not_there_is_a_warning(
+    deployment: Sample, file: str, old: str, new: str, path: str
+) -> None:
+    rest = "def name(body): ...\ndef load(dataframe, lot): ...\n"
+    for place in "handlers.py", "plugins/handlers.py":
+        declared = HANDLERS.replace("print", 'print\n    mime_types = ("text/x",)\n    options = ()')
+        deployment.write(place, HELPED + declared + rest)
+    deployment.replace(file, old, new)
+    (problem,) = [one for one in deployment.check() if "handlers.py imports" in one.found]
+    assert (problem.path, problem.warning) == (path, True)
+    assert "handlers.py imports 'nowhere' in line 2, which is not installed here" in problem.found
+    assert problem.line
+    deployment.write("nowhere.py", "")
+    assert not [one for one in deployment.check() if "imports" in one.found]
 
 
 @rows("without", ["connector", "http", "metaobjects", "subscriptions", "spark", "databases"])

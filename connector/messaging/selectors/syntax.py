@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, NoReturn
 
-from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
+from lark import Lark, Token, Transformer, Tree, UnexpectedCharacters, UnexpectedToken, v_args
 from lark.lark import PostLex
 
 from connector.errors import SelectorError
@@ -95,6 +95,24 @@ def parse(text: str) -> Node:
 def identifiers(text: str) -> frozenset[str]:
     """Returns the identifiers of a valid selector."""
     return frozenset(str(token) for token in _parser().lex(text) if token.type == "NAME")
+
+
+def form_of(text: str) -> str:
+    """Returns a text that a valid selector shares with the same selector in another spelling.
+
+    White space, the case of keywords, parentheses without effect, and the order of operands of AND and OR do
+    not count.
+    """
+    return _form(_parser(builds=False).parse(text))
+
+
+def _form(node: Tree[Token] | Token) -> str:
+    if isinstance(node, Token):
+        return node.type if node.type in KEYWORDS else str(node)
+    name, parts = str(node.data), [_form(child) for child in node.children]
+    if name in ("conjunction", "disjunction"):
+        parts.sort()
+    return f"{name}({' '.join(parts)})"
 
 
 def _terminals_at(error: UnexpectedToken | UnexpectedCharacters) -> set[str]:
@@ -359,12 +377,12 @@ def _conditions(what: str, *operands: Node) -> list[Function]:
 
 
 @cache
-def _parser() -> Lark:
+def _parser(*, builds: bool = True) -> Lark:
     return Lark(
         _GRAMMAR,
         parser="lalr",
         lexer="basic",
-        transformer=_Builder(),
+        transformer=_Builder() if builds else None,
         postlex=_NestingGuard(),
         lexer_callbacks={"NAME": _name, "NUMBER": _number, "STRING": _string},
     )

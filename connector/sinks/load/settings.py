@@ -87,13 +87,8 @@ class LoadEntry(LotsEntry):
         except LookupProblem as error:
             check.add("load", error.found, error.expected, error.near)
             return
-        for file, line, module in missing_imports(self.load, check.directory):
-            check.add(
-                "load",
-                f"{file} imports {module!r} in line {line}, which is not installed here",
-                f"an installed module, or {module}.py beside the configuration file",
-                warning=True,
-            )
+        for found, expected in missing_imports(self.load, check.directory):
+            check.add("load", found, expected, warning=True)
 
     def check_columns(self, schema: Schema, check: EntryCheck) -> None:
         """Reports nothing: the function chooses its columns."""

@@ -39,15 +39,8 @@ class ProcessEntry(ExternalEntry):
         except LookupProblem as error:
             check.add("process", error.found, error.expected, error.near)
         else:
-            for file, line, module in (
-                missing_imports(self.process, check.directory) if check.runs_here else ()
-            ):
-                check.add(
-                    "process",
-                    f"{file} imports {module!r} in line {line}, which is not installed here",
-                    f"an installed module, or {module}.py beside the configuration file",
-                    warning=True,
-                )
+            for found, expected in missing_imports(self.process, check.directory) if check.runs_here else ():
+                check.add("process", found, expected, warning=True)
         if self.transaction is not None and self.reply:
             check.add(
                 "reply",

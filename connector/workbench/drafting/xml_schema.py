@@ -62,10 +62,12 @@ class _Schema:
         if kind_of(root) == ELEMENT:
             complex_type = self._files.type_of(root)
             self._draft.root_element(root.get("name", "").strip(), self._files.namespace_of(root))
+        in_place = self._in_place_of(root)
         if complex_type is None or kind_of(complex_type) != COMPLEX or self._content(complex_type).is_simple:
-            raise MalformedData(
-                f"{root.get('name')} holds a single value, expected elements: {line_of(root)}"
-            )
+            reason = in_place or "holds a single value, expected elements"
+            raise MalformedData(f"{root.get('name')} {reason}: {line_of(root)}")
+        if in_place:
+            self._draft.leave_out(top, f"root element {root.get('name')}", f"it {in_place}")
         if QualifiedName("", _VERB) not in self._content(complex_type).attributes:
             top.tags.append("verb=false")
         self._children[complex_type] = top.name
@@ -77,6 +79,15 @@ class _Schema:
         self._draft.name_prefixes(self._files.prefixes)
         for location in self._files.not_read:
             self._draft.left_out.append(f"{location}: only local schema files are read")
+
+    def _in_place_of(self, root: etree._Element) -> str:
+        """Says which elements a body has in the place of an abstract root. Empty = another root."""
+        if kind_of(root) != ELEMENT or not is_true(root.get("abstract")):
+            return ""
+        names = [str(one.get("name")).strip() for one in self._files.substitutes(root)]
+        if not names:
+            return "is abstract, and no element substitutes it: no body has it"
+        return f"is abstract, and a body has {' or '.join(names)} in its place: name the object like that one"
 
     def _root(self) -> etree._Element:
         name = self._draft.top.name

@@ -261,6 +261,32 @@ def test_what_a_draft_cannot_keep_is_named(tmp_path: Path) -> None:
     definitions(made, tmp_path)
 
 
+BASE = '<xs:complexType name="B"><xs:sequence><xs:element name="i" type="xs:int"/></xs:sequence></xs:complexType>'
+CARD = '<xs:element name="Card" substitutionGroup="Order" type="B"/>'
+
+
+@rows(
+    "elements, told",
+    [
+        (CARD, "Card in its place"),
+        (CARD + CARD.replace("Card", "Cash"), "Card or Cash in its place"),
+        (CARD.replace(" type", ' abstract="1" type') + CARD.replace("Order", "Card").replace('"Card"', '"Visa"', 1), "has Visa in its place"),
+        ("", "no element substitutes it"),
+        (CARD.replace(" type", ' abstract="true" type'), "no element substitutes it"),
+    ],
+)  # fmt: skip
+def test_an_abstract_root_names_the_elements_in_its_place(tmp_path: Path, elements: str, told: str) -> None:
+    (tmp_path / "more.xsd").write_text(f"{QUALIFIED}{BASE}{elements}</xs:schema>")
+    root = '<xs:include schemaLocation="more.xsd"/><xs:element name="Order" abstract="true" type="B"/>'
+    made = drafted(files(tmp_path, main=root))
+    (reason,) = made.left_out
+    assert reason.startswith("Order.root element Order: it is abstract, and ")
+    assert told in reason
+    untyped = files(tmp_path, main=root.replace(' type="B"', ""))
+    with pytest.raises(MalformedData, match=told):
+        drafted(untyped)
+
+
 def test_a_choice_of_very_many_elements_is_kept_as_xml(tmp_path: Path) -> None:
     many = "".join(f'<xs:element name="e{n}" type="xs:int"/>' for n in range(101))
     schema = order(sequence('<xs:element name="Any" type="Any" maxOccurs="2"/>'))
