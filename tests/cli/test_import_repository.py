@@ -20,6 +20,8 @@ provider: {type: dropbox, root: ./data, create: true}
 connector:
   ApplicationName: crm
   InputDestination: queue://customers
+  ErrorDestination: queue://error
+  UnsubscribedDestination: queue://unsubscribed
 metaobjects: ./metaobjects
 """
 

@@ -132,6 +132,8 @@ provider: {type: dropbox, root: ./data, create: true}
 connector:
   ApplicationName: shop
   InputDestination: queue://orders
+  ErrorDestination: queue://error
+  UnsubscribedDestination: queue://unsubscribed
 metaobjects: ./objects
 """
 ORDER = '{"OrderId": "O-1", "Total": 12.5, "Line": [{"Article": "Bolt"}]}'

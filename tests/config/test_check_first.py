@@ -39,7 +39,7 @@ FOUND = """
     formats/catalogue.py Catalogue.spec   formats/catalogue.py _bad_class   formats/catalogue.py discover
     formats/datahandler.py resolve_options   formats/handlers.py Handlers._make
     formats/handlers.py Handlers.load_all   formats/handlers.py _load_failure   formats/handlers.py _refusal
-    businessobjects/name_handlers.py _load   config/loading.py load   java.py find_java
+    businessobjects/name_handlers.py _load   config/loading.py load   config/loading.py load_parts   java.py find_java
     java.py _java_of_home   brokers/engine/connection.py RemoteConnection._poller
     brokers/engine/connection.py RemoteConnection._begin_progress
     stores/engine/connection.py LocalConnection._takeable   stores/engine/connection.py LocalConnection.poller
