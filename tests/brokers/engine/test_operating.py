@@ -43,7 +43,7 @@ def test_receive_settles_what_it_was_asked_for(
     got: list[str],
     left: list[str],
 ) -> None:
-    monkeypatch.setattr("connector.cli.receive.load", lambda _: deployment.configuration)
+    monkeypatch.setattr("connector.cli.receive.load_for", lambda *_: deployment.configuration)
     monkeypatch.setattr("connector.cli.receive.make_provider", lambda _: provider)
     connection = provider.connect()
     connection.send(Destination("queue", "customers"), [Message(body) for body in (b"1", b"2", b"3")])
