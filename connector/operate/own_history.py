@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from connector.messaging.message import Message, PropertyValue
+from connector.status import OutcomeKind
 
 APPLICATION: Final = "connector_application"
 
@@ -37,7 +38,12 @@ class OwnHistory(NamedTuple):
         return destination in self.destinations if name is None else name == self.application
 
     def name(self, properties: Mapping[str, PropertyValue]) -> dict[str, PropertyValue]:
-        """Returns properties of a history with the name of the application. Nothing if there are none."""
-        if not (properties and self.application):
+        """Returns properties of a history with the name of the application. Nothing if there are none.
+
+        A copy of a published message needs no name: it starts anew wherever it is moved to. The name would
+        make most names of files too long, and their headers would need files of their own.
+        """
+        is_published = properties.get("connector_outcome") == OutcomeKind.PUBLISHED
+        if is_published or not (properties and self.application):
             return dict(properties)
         return {**properties, APPLICATION: self.application}
