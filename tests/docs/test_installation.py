@@ -125,7 +125,7 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(reader: Termina
     for name in ("py.typed", "datahandlers/xml_handler.py", "template/adapter.yaml", "http/static/docs.html"):
         assert f"connector/{name}" in found
     assert (metadata["Name"], metadata["Version"]) == ("event-connector", VERSION)
-    extras = "delta dev jms otel postgresql spark-tables webhook"
+    extras = "delta dev jms json-schema metrics otel postgresql spark-tables webhook"
     assert set(metadata.get_all("Provides-Extra", ())) == set(extras.split())
 
 
