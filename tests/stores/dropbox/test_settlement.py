@@ -7,10 +7,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from connector import own_files
 from connector.errors import MalformedData, ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
@@ -169,15 +169,15 @@ def test_a_queue_whose_client_died_while_making_it_is_a_queue(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise nobody finds what the next client leaves in its folders."""
-    connection, made = connect(root), os.makedirs
+    connection, made = connect(root), own_files.make_directories
 
-    def make_one(path: str, **options: Any) -> None:
-        made(path, **options)
+    def make_one(path: str) -> None:
+        made(path)
         if "incoming/" in path:
             die()
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "makedirs", make_one)
+        patch.setattr(own_files, "make_directories", make_one)
         with pytest.raises(Died):
             connection.send(NOTES, [Message(b"1")])
     connection.abandon()
