@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ __all__ = ["database", "own_postgres", "postgres"]
 for _name in ("fork", "_exit"):
     # slipcover lets each forked process report what it has run, which takes longer than most tests
     setattr(os, _name, getattr(getattr(os, _name), "__wrapped__", getattr(os, _name)))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so. The processes of tests would never see Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("busy", deadline=None)  # a busy machine takes longer for one example
 settings.load_profile("busy")
