@@ -77,7 +77,9 @@ def replay(
     ] = "",
     body: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Another body for the message of --id. -: stdin.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Another body for the message of --id. -: stdin.", show_default=False
+        ),
     ] = None,
     yes: YesOption = False,
     expect: ExpectOption = None,

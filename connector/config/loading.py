@@ -263,9 +263,7 @@ def _check_databases(read: AdapterFile, directory: Path, reporter: ProblemReport
             reporter.add(("databases", name, "url"), reason, expected)
 
 
-def _read_root(
-    path: str | Path, environment: Mapping[str, str] | None, problems: Problems
-) -> Table | None:
+def _read_root(path: str | Path, environment: Mapping[str, str] | None, problems: Problems) -> Table | None:
     """Returns the tree of the file with all variables filled in. None = the file has no such tree."""
     display = str(path)
     documents = read_file(Path(path), display, problems)

@@ -33,9 +33,7 @@ _OTHER_NAMES: Final = {
 _SUBSTITUTE: Final = "unknown"
 
 
-def read_provider(
-    root: Table, reader: SectionReader, *, substitute: bool = False
-) -> ProviderSection | None:
+def read_provider(root: Table, reader: SectionReader, *, substitute: bool = False) -> ProviderSection | None:
     """Reads the section.
 
     Args:

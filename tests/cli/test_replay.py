@@ -240,7 +240,10 @@ def test_what_cannot_be_corrected_stays(world: World) -> None:
         "replay --id '' --body adapter.yaml",
         "replay --id 1 --id 2 --body adapter.yaml",
         "replay --id 1 --body nowhere",
-        *(f"replay --id 1 --body adapter.yaml {one}" for one in ("--kind refused", "--to orders", "--limit 1")),
+        *(
+            f"replay --id 1 --body adapter.yaml {one}"
+            for one in ("--kind refused", "--to orders", "--limit 1")
+        ),
         "replay --id 1 --body adapter.yaml --expect 2 --yes",
     )
     del world.document["connector"]["ArchiveDestination"]

@@ -277,9 +277,7 @@ def test_a_body_in_error_is_corrected(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.fill(2, name="raise:no account")
     deployment.work()
-    (bad,) = (
-        one for one in deployment.lines("browse", deployment.error) if '"0"' in one["body"]
-    )
+    (bad,) = (one for one in deployment.lines("browse", deployment.error) if '"0"' in one["body"])
     given = ("replay", "--id", bad["JMSMessageID"], "--body", "-")
     expected = {"matched": 1, "moved": 0, "to": {f"queue://{deployment.input}": 1}}
     body = json.dumps(customer(7))

@@ -20,8 +20,8 @@ from connector.businessobjects.types import text_of
 from connector.messaging.destination import Destination
 from connector.messaging.history import EVENT_ID
 from connector.messaging.message import (
-    OF_SENDERS,
     NON_PERSISTENT,
+    OF_SENDERS,
     PERSISTENT,
     STANDARD_TYPES,
     Message,

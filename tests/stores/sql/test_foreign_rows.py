@@ -328,6 +328,7 @@ OF_PROVIDERS = (
 
 def test_what_only_a_provider_sets_is_taken_from_no_row(url: str) -> None:
     connection = connect(url)
+    connection.poller(ORDERS)  # makes the queue
     insert(url, properties=f"""'{{{OF_PROVIDERS}, "JMSXGroupID": "g"}}'""")
     (seen,) = connection.browse(ORDERS)
     assert connection.poller(ORDERS, selector="JMSXUserID = 'root'").claim(1, range(1)) == []
