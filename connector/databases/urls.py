@@ -138,7 +138,8 @@ _MISTAKES: Final = re.compile(
 )
 """Errors that stay until somebody corrects the configuration or the server."""
 _OF_VARIABLES: Final = re.compile(
-    "SSL|certificate|GSSAPI|channel binding|service file|definition of service|requirement|session is |hot standby mode",
+    "SSL|certificate|GSSAPI|channel binding|service file|definition of service|requirement|session is "
+    "|hot standby mode",
     re.IGNORECASE,
 )
 """Errors that a variable of the environment may cause, such as PGSSLMODE or PGSERVICE."""
