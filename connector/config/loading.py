@@ -44,6 +44,7 @@ from connector.errors import ConfigurationError, PipelineError, Problem
 from connector.formats.catalogue import Catalogue, discover
 from connector.java import find_java
 from connector.limits.free_space import MinFree
+from connector.local_time import unknown_zone
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
 from connector.operate.limits import Health
 from connector.sinks.subscription_model import SinkEntry
@@ -334,6 +335,9 @@ def _read(
             reporter.add(("connector", "InputDestination"), f"Spark cannot be started: {error}", "")
     if java:
         _check_databases(read, directory, reporter)
+        if zone := unknown_zone():
+            found = f"TZ is {zone}, which is no zone of this machine: local time is that of UTC"
+            problems.add(Position(display), "", found, "a zone of the package tzdata", warning=True)
     own_selectors = provider is not None and PROVIDERS.load(provider.type).own_selectors
     check_selectors(read, reading, reporter, own_selectors=own_selectors)
     if provider is None:
