@@ -410,6 +410,7 @@ def test_no_variable_changes_a_value(
     known = Definitions({"O": Definition("O", attributes={one: Attribute(one, types[one]) for one in kinds})})
     columns = ", ".join(f'"{one}" {kind}' for one, kind in kinds.items())
     with closing(Database(DatabaseSettings("shop", database))) as clean, clean.connect() as beside:
+        beside.exec_driver_sql("DROP TABLE IF EXISTS t")
         beside.exec_driver_sql(f"CREATE TABLE t ({columns})")
         beside.commit()
         monkeypatch.setenv(name, value)
@@ -421,6 +422,4 @@ def test_no_variable_changes_a_value(
             connection.commit()
         (row,) = beside.exec_driver_sql("""SELECT "String", to_char("Day", 'YYYY-MM-DD'),
             to_char("Local", 'HH24:MI:SS.MS'), extract(epoch FROM "Instant")::bigint, "Float" FROM t""").all()
-        beside.exec_driver_sql("DROP TABLE t")
-        beside.commit()
     assert tuple(row) == ("€ \\ '", "2024-05-06", "07:08:09.500", 1714972089, 0.1 + 0.2)
