@@ -170,14 +170,27 @@ HARMLESS = [
     ("PGPASSWORD", "wrong"),
     ("PGDATABASE", "nowhere"),
     ("PGSYSCONFDIR", "/nowhere"),
+    ("PGSERVICE", "other"),
     ("PGAPPNAME", "other"),
 ]
+
+OTHER = """\
+[other]
+host=nowhere
+hostaddr=127.0.0.9
+port=1
+user=nobody
+client_encoding=LATIN1
+options=-csearch_path=elsewhere
+"""
 
 
 @rows("name, value", HARMLESS)
 def test_no_variable_leads_to_another_database_or_changes_a_message(
-    database: str, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
+    (tmp_path / "services").write_text(OTHER)
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
     for text, is_set in (("€ before", False), ("€ with", True), ("€ after", False)):
         monkeypatch.setenv(name, value) if is_set else monkeypatch.delenv(name, raising=False)
         with closing(SqlProvider(Settings(database)).connect("suite", "one")) as connection:
