@@ -192,7 +192,7 @@ def test_the_environment_of_python_changes_nothing_or_is_named(call: Commands, t
             (1, f"in {tmp_path}/yaml.py", {"PYTHONPATH": hidden}),
         ):
             with table.row(variables):
-                done = call.process("check", **variables)
+                done = call.process("check", data=b"", **variables)
                 told = (done.stdout + done.stderr).decode()
                 assert (done.returncode, said in told) == (status, True), told
 
