@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import os
+import re
 import time
 from typing import Final
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _SECOND: Final = datetime.timedelta(seconds=1)
+_NAME: Final = re.compile(r"[A-Za-z]+(?![A-Za-z+\d-])")
+_OF_UTC: Final = ("UTC", "GMT", "UCT", "WET")
 
 
 class LocalTime(datetime.tzinfo):
@@ -57,3 +61,15 @@ def _of(moment: datetime.datetime) -> time.struct_time:
 
 
 LOCAL: Final = LocalTime()
+
+
+def unknown_zone() -> str | None:
+    """Returns the value of TZ if the C library does not know that zone. Local time is then that of UTC."""
+    zone = os.environ.get("TZ", "")
+    if zone.startswith("/"):
+        return None if os.path.exists(zone) else zone
+    name = _NAME.match(zone.removeprefix(":"))  # a rule such as CET-1CEST is none
+    is_utc = time.timezone == 0 and not time.daylight
+    if name is None or name[0] in _OF_UTC or not is_utc or time.tzname[0] != name[0]:
+        return None
+    return zone

@@ -95,8 +95,8 @@ HEADERS: Final[Mapping[str, Header]] = {
     "DeliveryCount": Header(
         "JMSXDeliveryCount", _NUMBER, lambda message: message.delivery_count, "1 at the first delivery."
     ),
-    "UserID": Header("JMSXUserID", _TEXT, _property("JMSXUserID"), "Set where the sender has said it."),
-    "AppID": Header("JMSXAppID", _TEXT, _property("JMSXAppID"), "Set where the sender has said it."),
+    "UserID": Header("JMSXUserID", _TEXT, _property("JMSXUserID"), "Set by some brokers only."),
+    "AppID": Header("JMSXAppID", _TEXT, _property("JMSXAppID"), "Set by some brokers only."),
     "GroupID": Header("JMSXGroupID", _TEXT, _property("JMSXGroupID"), "What `order: group` goes by."),
     "GroupSeq": Header("JMSXGroupSeq", _NUMBER, _property("JMSXGroupSeq")),
     "InputFormat": Header(

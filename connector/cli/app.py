@@ -63,6 +63,9 @@ _DEBUG: Final = "--debug"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command. Ends the process with the exit status of the command."""
+    if sys.getfilesystemencoding() == "ascii":
+        complain("connector: Python names files in ASCII here: remove PYTHONUTF8=0, or set LC_ALL=C.UTF-8")
+        sys.exit(2)
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = _DEBUG in _split(arguments)[0]
     set_up_logging(LogSettings(level="warning", debug=debug))
@@ -121,8 +124,16 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        complain(f"connector: {type(error).__name__}: {_one_line(error)} ({_DEBUG} shows where)")
+        complain(
+            f"connector: {type(error).__name__}: {_one_line(error)}{_module_of(error)} ({_DEBUG} shows where)"
+        )
         return 1
+
+
+def _module_of(error: Exception) -> str:
+    """Returns where a module lies that lacks a name: one of PYTHONPATH may hide another."""
+    file = getattr(getattr(error, "obj", None), "__file__", None) or getattr(error, "path", None)
+    return f" in {file}" if file and isinstance(error, AttributeError | ImportError) else ""
 
 
 def _give_up_stdout() -> None:

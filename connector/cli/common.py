@@ -108,6 +108,22 @@ def read_destination(text: str) -> Destination:
         raise BadArgument(str(error)) from None
 
 
+def read_body(path: Path | None) -> bytes:
+    """Returns the bytes of ``--body``. None = those of stdin.
+
+    Raises:
+        BadArgument: the file cannot be read.
+    """
+    if path is None:
+        if sys.stdin.isatty():
+            note("the body, then Ctrl-D; --body reads a file")
+        return sys.stdin.buffer.read()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadArgument(f"--body {path}: {error.strerror}") from None
+
+
 def read_selector(text: str | None) -> Selector | None:
     """Returns the selector of ``--selector``.
 

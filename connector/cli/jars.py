@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from connector.brokers.jars.locked import Jars
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
 from connector.cli.deployment import load_for
+from connector.config.loading import PACKAGES, read_packages
 from connector.messaging.provider_kind import PROVIDERS
 
 
@@ -26,13 +28,15 @@ def jars(
     """Lists the jars of provider.packages: each is there, missing, or changed.
 
     With --resolve fetches the packages and everything they need into the cache of this user, and writes their
-    sums to connector-jars.lock beside adapter.yaml. No other command downloads. Exit status 1 when a jar is
-    missing or changed.
+    sums to connector-jars.lock beside adapter.yaml. No other command downloads. A mistake elsewhere in
+    adapter.yaml stops nothing: only provider.type and provider.packages have to be right. Exit status 1 when
+    a jar is missing or changed.
     """
-    configuration = load_for(config, {"provider"})
-    section = configuration.provider
-    packages = PROVIDERS.load(section.type).packages(section)
-    found = Jars(packages, configuration.directory)
+    packages = read_packages(config)
+    if packages is None:
+        section = load_for(config, PACKAGES).provider  # tells what is wrong
+        packages = PROVIDERS.load(section.type).packages(section)
+    found = Jars(packages, Path(config).absolute().parent)
     if resolve and packages:
         _resolve(found, repository or ())
     notes = found.notes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -16,6 +17,7 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
+    read_body,
     read_destination,
     read_selector,
     whole_number,
@@ -27,6 +29,7 @@ from connector.config.loading import MESSAGES, Configuration
 from connector.errors import DestinationError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.numbers import MAX_INT
+from connector.operate.correct import Correction
 from connector.operate.replay import (
     NO_COPY,
     Choice,
@@ -39,6 +42,7 @@ from connector.operate.replay import (
 )
 from connector.printable import printable
 from connector.service.assembly import make_provider, own_history
+from connector.service.orders import correct_message
 from connector.service.orders import run_order as carry_out_order
 from connector.user import operator_name
 
@@ -71,6 +75,12 @@ def replay(
     to: Annotated[
         str, typer.Option(metavar="DEST", help="A queue. Left out: where each message came from.")
     ] = "",
+    body: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Another body for the message of --id. -: stdin.", show_default=False
+        ),
+    ] = None,
     yes: YesOption = False,
     expect: ExpectOption = None,
     json: JsonOption = False,
@@ -80,16 +90,26 @@ def replay(
     A message of a subscription goes back to that subscription alone. Subscriptions of the adapter that have
     confirmed an event are not called again. Deliveries and tries are counted from 0, but the deliveries of a
     message in doubt count on. What a client or a lot owns stays. Without a choice all messages of the queue
-    are meant. A message has to fit all choices that are given.
+    are meant. A message has to fit all choices that are given. With --body the message of --id goes back with
+    another body under a new id, and the old message goes to the ArchiveDestination.
     Exit status 1 when --expect names another number, or when a message that was meant is not moved.
     """
 
     def order(source: Destination, configuration: Configuration) -> Order:
+        if body is not None:
+            archive = configuration.connector.archive_destination
+            return Correction(source, own_history(configuration), archive)
         target = read_target(to, source, configuration, option="--to") if to else None
         return Replay(source, target, own_history(configuration))
 
-    choice = read_choice(id, group, kind, reason, selector, limit)
-    run_order(order, choice, destination, config, yes=yes, expect=expect, json=json)
+    correction = None
+    if body is not None:
+        one, *more = id or [""]
+        if not one or any((more, group, kind, reason, selector, limit, to)) or expect not in (None, 1):
+            raise BadArgument("--body: expected one --id, and neither another choice nor --to")
+        correction = one, read_body(None if str(body) == "-" else body)
+    choice = read_choice(id, group, kind, reason, selector, 1 if correction else limit)
+    run_order(order, choice, destination, config, yes=yes, expect=expect, json=json, correction=correction)
 
 
 def read_choice(
@@ -133,18 +153,25 @@ def run_order(
     expect: int | None,
     json: bool,
     why: str = "",
+    correction: tuple[str, bytes] | None = None,
 ) -> None:
     """Runs one of the three verbs, and ends the command.
 
     Args:
         make: makes the order from the queue and the configuration.
         why: the reason, for the history.
+        correction: the id of a message, and its new body. The order is a :class:`.correct.Correction`.
     """
     configuration = load_for(config, MESSAGES | {"history"})
     source = source_of(destination, configuration)
     mover = Mover(source, choice, make(source, configuration))
     try:
-        carry_out_order(configuration, mover, by=operator_name(), why=why, yes=yes, expect=expect)
+        if correction is not None and yes:
+            to = correct_message(configuration, source, *correction, by=operator_name())
+            mover.result.matched = mover.result.moved = 1
+            mover.result.to[str(to)] = 1
+        else:
+            carry_out_order(configuration, mover, by=operator_name(), why=why, yes=yes, expect=expect)
     except UnknownDestination:
         if destination:
             raise

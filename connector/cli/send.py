@@ -16,6 +16,7 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
+    read_body,
     read_destination,
     whole_number,
 )
@@ -77,7 +78,7 @@ def send(
     A topic hands the messages to the subscriptions that it has now. Without a subscription they are lost.
     """
     template = Message(
-        body=_read(body),
+        body=read_body(body),
         message_class="B" if bytes else "T",
         type=type or None,
         correlation_id=correlation_id or None,
@@ -153,17 +154,6 @@ def _runs(configuration: Configuration, provider: AdapterProvider) -> bool:
     """Returns whether an instance of the adapter runs."""
     state = provider.existing_state(configuration.connector.application_name)
     return any(one.runs for one in state.instances())
-
-
-def _read(path: Path | None) -> bytes:
-    if path is None:
-        if sys.stdin.isatty():
-            note("the body, then Ctrl-D; --body reads a file")
-        return sys.stdin.buffer.read()
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BadArgument(f"--body {path}: {error.strerror}") from None
 
 
 def add_property(message: Message, text: str) -> None:

@@ -1,5 +1,7 @@
 """Finds modules beside ``adapter.yaml`` that hide a module of Python or of an installed package.
 
+Of PYTHONPATH, which may replace an installed package on purpose, only what hides a module of Python counts.
+
 A worker of Spark has the deployment's directory, or the shipped files, on its path. There a ``queue.py``
 comes before the ``queue`` of Python, and Spark itself imports the wrong one.
 """
@@ -31,6 +33,12 @@ def check_hidden_modules(directory: Path, display: str, ship: Sequence[Path], pr
         problems: gets the mistakes.
     """
     beside = os.path.dirname(display)
+    for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        for path in _modules(Path(entry).absolute(), ()):
+            if path.stem in sys.stdlib_module_names and path.parent != directory:
+                found = f"hides the module {path.stem} of Python, because PYTHONPATH has {entry}"
+                place = Position(str(path), 1, 1)
+                problems.add(place, "", found, "another name, or another PYTHONPATH", warning=True)
     for path in _modules(directory, ship):
         hidden = _hidden_by(path.stem)
         if hidden is not None and not path.samefile(_CONNECTOR):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -44,6 +44,7 @@ from connector.errors import ConfigurationError, PipelineError, Problem
 from connector.formats.catalogue import Catalogue, discover
 from connector.java import find_java
 from connector.limits.free_space import MinFree
+from connector.local_time import unknown_zone
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
 from connector.operate.limits import Health
 from connector.sinks.subscription_model import SinkEntry
@@ -63,6 +64,9 @@ MESSAGES: Final = frozenset(
 
 CONVERSION: Final = frozenset({"provider", "state", "connector", "metaobjects", "datahandlers"})
 """The parts of who converts bodies or makes requests."""
+
+PACKAGES: Final = frozenset({"provider.type", "provider.packages"})
+"""The parts of who fetches the jars of the provider (see :func:`read_packages`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,26 @@ def load_parts(
     return configuration, found
 
 
+def read_packages(path: str | Path) -> Sequence[str] | None:
+    """Returns the Maven coordinates of the jars that the provider needs, whatever else is wrong in the file.
+
+    Args:
+        path: of ``adapter.yaml``.
+
+    Returns:
+        None = the type of the provider or the packages are wrong. :func:`load_parts` with :data:`PACKAGES`
+        then tells the mistakes.
+    """
+    problems = Problems()
+    root = _read_root(path, None, problems)
+    if root is None or not isinstance(root.entries.get("provider"), Table):
+        return None
+    section = read_provider(root, SectionReader(problems), substitute=True)
+    if section is None or any(_concerns(one, str(path), PACKAGES) for one in problems.sorted()):
+        return None
+    return PROVIDERS.load(section.type).packages(section)
+
+
 def _concerns(problem: Problem, file: str, parts: Collection[str]) -> bool:
     """Tells whether a mistake spoils one of the parts."""
     if problem.file != file:
@@ -240,15 +264,8 @@ def _check_databases(read: AdapterFile, directory: Path, reporter: ProblemReport
             reporter.add(("databases", name, "url"), reason, expected)
 
 
-def _read(
-    path: str | Path,
-    environment: Mapping[str, str] | None,
-    problems: Problems,
-    *,
-    in_process: bool = False,
-    thorough: bool = False,
-    java: bool = False,
-) -> Configuration | None:
+def _read_root(path: str | Path, environment: Mapping[str, str] | None, problems: Problems) -> Table | None:
+    """Returns the tree of the file with all variables filled in. None = the file has no such tree."""
     display = str(path)
     documents = read_file(Path(path), display, problems)
     if documents is None:
@@ -264,6 +281,22 @@ def _read(
         return None
     filled = fill_in(root, os.environ if environment is None else environment, problems)
     assert isinstance(filled, Table)
+    return filled
+
+
+def _read(
+    path: str | Path,
+    environment: Mapping[str, str] | None,
+    problems: Problems,
+    *,
+    in_process: bool = False,
+    thorough: bool = False,
+    java: bool = False,
+) -> Configuration | None:
+    display = str(path)
+    filled = _read_root(path, environment, problems)
+    if filled is None:
+        return None
     file = Path(os.path.abspath(path))
     directory = file.parent
     adopt_keys(filled, problems)
@@ -302,6 +335,9 @@ def _read(
             reporter.add(("connector", "InputDestination"), f"Spark cannot be started: {error}", "")
     if java:
         _check_databases(read, directory, reporter)
+        if zone := unknown_zone():
+            found = f"TZ is {zone}, which is no zone of this machine: local time is that of UTC"
+            problems.add(Position(display), "", found, "a zone of the package tzdata", warning=True)
     own_selectors = provider is not None and PROVIDERS.load(provider.type).own_selectors
     check_selectors(read, reading, reporter, own_selectors=own_selectors)
     if provider is None:

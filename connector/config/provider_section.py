@@ -8,9 +8,9 @@ from typing import Final
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Problems
-from connector.declare.reading import SectionReader
+from connector.declare.reading import SectionReader, fields_by_key
 from connector.declare.section import DEFAULT_PROVIDER, ProviderSection
-from connector.declare.tree import Leaf, Table
+from connector.declare.tree import Leaf, Table, is_absent
 from connector.declare.value_types import as_found
 from connector.errors import ConnectorError
 from connector.messaging.provider import Capabilities
@@ -30,13 +30,16 @@ _OTHER_NAMES: Final = {
 }
 """Names that users may expect for the providers."""
 
+_SUBSTITUTE: Final = "unknown"
 
-def read_provider(root: Table, reader: SectionReader) -> ProviderSection | None:
+
+def read_provider(root: Table, reader: SectionReader, *, substitute: bool = False) -> ProviderSection | None:
     """Reads the section.
 
     Args:
         root: the tree of ``adapter.yaml``, with a mapping as ``provider``.
         reader: of ``adapter.yaml``.
+        substitute: whether a required text that is missing or wrong is replaced, for who does not need it.
 
     Returns:
         None when the section cannot be read. Then every mistake is reported.
@@ -49,7 +52,16 @@ def read_provider(root: Table, reader: SectionReader) -> ProviderSection | None:
     model = reader.model_of(lambda: _model(name), node.entries.get("type", node).position, "provider.type")
     if model is None:
         return None
-    return reader.read(model, node, "provider", missing_at=root.keys["provider"].position).section
+    required = [key for key, field in fields_by_key(model).items() if substitute and field.is_required()]
+    absent = [key for key in required if is_absent(node.entries.get(key))]
+    return reader.read(
+        model,
+        node,
+        "provider",
+        instead={(key,): _SUBSTITUTE for key in required},
+        given={key: Leaf.of(_SUBSTITUTE, node.position) for key in absent},
+        missing_at=root.keys["provider"].position,
+    ).section
 
 
 def adopt_keys(root: Table, problems: Problems) -> None:
@@ -158,7 +170,7 @@ def check_provider(
     try:
         with PROVIDERS.blame(name):
             found = list(kind.check(section, paths))
-            if finds_lacks and not any(not one.warning for one in found):
+            if finds_lacks:
                 found += kind.lacks(section, paths)
     except PlugInError as error:
         reporter.add(("provider", "type"), error.text, "")

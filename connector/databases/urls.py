@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -105,10 +105,20 @@ def title_of(url: URL) -> str:
     return url.set(query={}).render_as_string(hide_password=True)
 
 
-def network_options(url: URL, seconds: float) -> dict[str, int]:
+def own_options(url: URL) -> dict[str, Any]:
+    """Returns the options that the environment of the process must not set for a connection to PostgreSQL.
+
+    Otherwise PGHOSTADDR, PGOPTIONS and PGCLIENTENCODING would lead to another server, to other tables or to
+    other texts than the URL says. The URL has precedence.
+    """
+    options = {"hostaddr": "", "options": "", "client_encoding": "utf8"}
+    return {name: value for name, value in options.items() if name not in url.query}
+
+
+def network_options(url: URL, seconds: float) -> dict[str, Any]:
     """Returns options of a connection to PostgreSQL that is lost after ``seconds`` of silence of the host.
 
-    The URL has precedence.
+    The URL has precedence. The options of :func:`own_options` are among them.
     """
     options = {
         "connect_timeout": max(2, int(seconds)),
@@ -116,17 +126,25 @@ def network_options(url: URL, seconds: float) -> dict[str, int]:
         "keepalives_interval": max(1, int(seconds * 0.3)),
         "tcp_user_timeout": int(seconds * 1000),
     }
-    return {name: value for name, value in options.items() if name not in url.query}
+    return own_options(url) | {name: value for name, value in options.items() if name not in url.query}
 
 
 _SERVER: Final = "look whether the server runs and can be reached"
 _MISTAKES: Final = re.compile(
     "password authentication|authentication failed|no pg_hba.conf entry|role .* does not exist"
     "|database .* does not exist|permission denied|must be owner|not a database|malformed"
-    "|readonly database|unable to open",
+    "|readonly database|unable to open|definition of service|does not support SSL|certificate file",
     re.IGNORECASE,
 )
 """Errors that stay until somebody corrects the configuration or the server."""
+_OF_VARIABLES: Final = re.compile(
+    "SSL|certificate|GSSAPI|channel binding|service file|definition of service|requirement|session is "
+    "|hot standby mode",
+    re.IGNORECASE,
+)
+"""Errors that a variable of the environment may cause, such as PGSSLMODE or PGSERVICE."""
+_VARIABLES: Final = ("PGSSL", "PGSERVICE", "PGGSS", "PGCHANNEL", "PGREQUIRE", "PGTARGET")
+"""The beginnings of the names of such variables."""
 _ADVICE: Final = (
     ("is locked", "another program holds the file: end that program, or wait for it"),
     ("is full|no space|could not extend", "make room on the disk"),
@@ -152,6 +170,9 @@ def is_mistake(error: SQLAlchemyError) -> bool:
 def reason_of(error: SQLAlchemyError) -> str:
     """Returns the text of an error on one line with the remedy, without statement, parameters and link."""
     found = " ".join(message_of(error).split())
+    variables = [name for name in sorted(os.environ) if name.startswith(_VARIABLES)]
+    if variables and _OF_VARIABLES.search(found):
+        return f"{found}: look at the URL, and at {', '.join(variables)} in the environment"
     for pattern, advice in _ADVICE:
         if re.search(pattern, found, re.IGNORECASE):
             return f"{found}: {advice}"

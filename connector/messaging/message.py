@@ -31,6 +31,9 @@ STANDARD_TYPES: Final = {
 }
 """The properties whose types JMS defines (JMS 2.0, 3.5.9, table 3-3)."""
 
+OF_SENDERS: Final = ("JMSXGroupID", "JMSXGroupSeq")
+"""The JMSX properties that senders set. All others are set by a provider (JMS 2.0, 3.5.9)."""
+
 _INTEGER_BITS: Final = {"byte": 8, "short": 16, "int": 32, "long": 64}
 
 DEFAULT_PRIORITY: Final = 4
@@ -47,6 +50,11 @@ MESSAGE_CLASSES: Final = {
     "T": "TextMessage",
 }
 """The letters of the message classes, with their JMS names (DropboxMQ, "Message Filenames", field 3)."""
+
+
+def is_of_provider(name: str) -> bool:
+    """Returns whether only a provider may set a property. A local provider takes none such from a sender."""
+    return name.startswith("JMSX") and name not in OF_SENDERS
 
 
 def check_property(kind: str, value: object) -> PropertyValue:

@@ -245,7 +245,8 @@ class Connection(Protocol):
         """Sends messages, all visible or none, durable first. Returns their ids.
 
         Each message gets an id, which is set in the message, and a delivery count of 1. A property
-        ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). The same holds for
+        ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). A local provider drops all properties
+        ``JMSX...`` that are not of senders (:data:`.message.OF_SENDERS`). The same holds for
         :meth:`~connector.messaging.access.MessageAccess.prepare`, which sets no id by value.
 
         A broker's client sends a time to live (JMS 2.0, 3.4.9). Then the expiration may become later, by at

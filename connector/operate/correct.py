@@ -7,7 +7,8 @@ import dataclasses
 from collections.abc import Callable
 
 from connector.core.takeover import try_take_over
-from connector.errors import ConnectorError, UnknownDestination
+from connector.errors import ConnectorError, MalformedData, UnknownDestination
+from connector.messaging.bodies import decode_body
 from connector.messaging.destination import Destination
 from connector.messaging.history import EVENT_ID
 from connector.messaging.message import Message
@@ -15,11 +16,36 @@ from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.settlement import HISTORY, Settlement
 from connector.operate.own_history import OwnHistory
-from connector.operate.replay import Discard, Replay, Stays
+from connector.operate.replay import Discard, Replay, Stays, Target
 
 
 class CannotCorrect(ConnectorError):
     """The message cannot be sent again with another body. The text says why. Nothing was changed."""
+
+
+class Correction(Replay):
+    """A replay with another body, which goes to a queue. The old message goes to the archive.
+
+    Args:
+        source, own: as of :class:`.replay.Replay`.
+        archive: None = there is none, and all messages stay.
+    """
+
+    what = "corrected"
+
+    def __init__(self, source: Destination, own: OwnHistory, archive: Destination | None) -> None:
+        super().__init__(source, own=own)
+        self._is_kept = archive not in (None, source)
+
+    def target(self, message: Message) -> Target | Stays:
+        target = super().target(message)
+        if isinstance(target, Stays):
+            return target
+        if not self._is_kept:
+            return Stays("the old ones have to be kept, and there is no ArchiveDestination for them")
+        if target.subscription:
+            return Stays(f"other subscriptions of the topic {target.destination} would get them, too")
+        return target
 
 
 def correct(
@@ -30,7 +56,7 @@ def correct(
     body: bytes,
     archive: Destination | None,
     by: str,
-    note: Callable[[Destination], None],
+    note: Callable[[str, Destination], None],
 ) -> Destination:
     """Sends a message of a queue with another body to where it came from. Returns that queue.
 
@@ -41,29 +67,30 @@ def correct(
         provider: of the adapter.
         own: says whether the history of the message counts.
         source: the queue with the message.
-        identity: JMSMessageID.
+        identity: JMSMessageID. May lack its ``ID:``.
         body: new.
         archive: gets the old message.
         by: the operator.
-        note: called with the queue before the commit.
+        note: called with the JMSMessageID and the queue before the commit.
 
     Raises:
-        CannotCorrect: the message is not there, or its origin is unknown or a topic, or there is no archive.
+        CannotCorrect: the message is not there, its origin is unknown or a topic, there is no archive, or the
+            body is none for a message of this class.
         ProviderError: the provider failed.
     """
-    if archive is None or archive == source:
-        raise CannotCorrect("the old message has to be kept: there is no ArchiveDestination for it")
-    replay = Replay(source, own=own)
+    names = (identity, f"ID:{identity}")
+    replay = Correction(source, own, archive)
     with contextlib.closing(provider.connect_operator(own.application)) as connection:
         try_take_over(connection, at_start=True)  # of an earlier call that was killed
         try:
-            picker = connection.picker(source, lambda message: message.message_id == identity)
+            picker = connection.picker(source, lambda message: message.message_id in names)
         except UnknownDestination:
             raise CannotCorrect(f"there is no {source}") from None
         with contextlib.closing(picker):
             claims = picker.claim(1, range(1))
             if not claims:
-                if notes := connection.owners(source).get(identity):
+                owners = connection.owners(source)
+                if notes := next(filter(None, map(owners.get, names)), None):
                     raise CannotCorrect(f"{identity} is {notes[0]}")
                 raise CannotCorrect(f"{identity} is not in {source} any more")
             (claim,) = claims
@@ -71,12 +98,13 @@ def correct(
                 access = connection.access().open()
                 old = access.load(claim.reference, 1 << 62)
                 origin = _origin(old, replay)
+                _check_body(old.message_class, body)
                 prepared = access.prepare(
-                    origin, _corrected(old, identity, body, replay), f"{claim.reference}|correct"
+                    origin, _corrected(old, claim.message_id, body, replay), f"{claim.reference}|correct"
                 )
                 access.write()
                 access.sync()
-                note(origin)
+                note(claim.message_id, origin)
                 discard = Discard(archive, by, f"corrected, and sent to {origin}")
                 settlement = Settlement(claim, archive, discard.properties(old), sends=(prepared,))
                 connection.settle([settlement], fenced=True)
@@ -91,11 +119,17 @@ def _origin(message: Message, replay: Replay) -> Destination:
     target = replay.target(message)
     if isinstance(target, Stays):
         raise CannotCorrect(f"such messages cannot go back: {target.reason}")
-    if target.subscription or target.destination is None:
-        raise CannotCorrect(
-            f"other subscriptions of the topic {target.destination} would get the message, too"
-        )
+    assert target.destination is not None, "a replay discards nothing"
     return target.destination
+
+
+def _check_body(message_class: str, body: bytes) -> None:
+    if message_class == "M":
+        raise CannotCorrect("a message of class M has no body")
+    try:
+        decode_body(message_class, body)
+    except MalformedData as error:
+        raise CannotCorrect(str(error)) from None
 
 
 def _corrected(old: Message, identity: str, body: bytes, replay: Replay) -> Message:

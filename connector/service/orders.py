@@ -51,7 +51,7 @@ def correct_message(
     Args:
         configuration: of the deployment.
         source: the queue with the message.
-        identity: JMSMessageID.
+        identity: JMSMessageID. May lack its ``ID:``.
         body: new.
         by: the operator.
 
@@ -62,7 +62,7 @@ def correct_message(
     settings = configuration.connector
     history = provider.state(settings.application_name).history() if configuration.history.keep else None
 
-    def note(to: Destination) -> None:
+    def note(identity: str, to: Destination) -> None:
         if history is not None:
             why = f"corrected, and sent to {to}"
             archive = str(settings.archive_destination)

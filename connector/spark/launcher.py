@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -193,6 +194,10 @@ def _environment(master: Master, properties: Mapping[str, str]) -> dict[str, str
     environment["SPARK_LOCAL_IP"] = properties["spark.driver.bindAddress"]
     if master.local:
         environment["SPARK_LOCAL_HOSTNAME"] = "localhost"
+    if sys.flags.utf8_mode and locale.getencoding().lower() != "utf-8":
+        environment["LC_ALL"] = (
+            "C.UTF-8"  # in LC_ALL=C, Java could name no file with other letters than ASCII
+        )
     if library_path := properties.get("spark.driver.extraLibraryPath"):
         known = environment.get("LD_LIBRARY_PATH")
         environment["LD_LIBRARY_PATH"] = f"{library_path}{os.pathsep}{known}" if known else library_path

@@ -14,7 +14,7 @@ import pytest
 from connector.cli.app import VERBS
 from connector.cli.hints import other_command
 from tests.cli.in_process import REPOSITORY, Commands
-from tests.tables import rows
+from tests.tables import Table, rows
 
 QUANTITY = "PollQuantity: 25"
 
@@ -170,6 +170,31 @@ def test_the_answer_does_not_need_a_terminal_that_shows_every_character(call: Co
     call.change("adapter.yaml", QUANTITY, "PollQuantity: Ж")
     done = call.process("check", PYTHONIOENCODING="ascii", LC_ALL="C")
     assert (done.returncode, b"\\u0416" in done.stdout) == (2, True)
+
+
+@pytest.mark.process
+def test_the_environment_of_python_changes_nothing_or_is_named(call: Commands, tmp_path: Path) -> None:
+    (tmp_path / "yaml.py").touch()
+    hidden = f"{tmp_path}{os.pathsep}{REPOSITORY}"
+    with Table() as table:
+        for status, said, variables in (
+            (0, "no mistakes", {"LC_ALL": "POSIX", "LANG": "C"}),
+            (0, "no mistakes", {"PYTHONUTF8": "0", "LANG": "C"}),
+            (0, "no mistakes", {"PYTHONOPTIMIZE": "2", "PYTHONHASHSEED": "7"}),
+            (
+                0,
+                "no mistakes",
+                {"PYTHONSTARTUP": "/nonexistent", "PYTHONSAFEPATH": "1", "HOME": "/nonexistent"},
+            ),
+            (0, "no mistakes", {"SPARK_HOME": "/nonexistent", "SPARK_CONF_DIR": "/nonexistent"}),
+            (0, "TZ is Nowhere/Land", {"TZ": "Nowhere/Land"}),
+            (2, "set LC_ALL=C.UTF-8", {"PYTHONUTF8": "0", "LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0"}),
+            (1, f"in {tmp_path}/yaml.py", {"PYTHONPATH": hidden}),
+        ):
+            with table.row(variables):
+                done = call.process("check", data=b"", **variables)
+                told = (done.stdout + done.stderr).decode()
+                assert (done.returncode, said in told) == (status, True), told
 
 
 @pytest.mark.process

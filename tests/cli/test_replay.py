@@ -20,6 +20,7 @@ from connector.operate.replay import Choice, Move, Movement, Mover, Replay
 from connector.user import operator_name
 from tests.cli.in_process import Commands
 from tests.events.conftest import Bench, bench
+from tests.tables import Table
 from tests.waiting import now_ms, until_past
 
 __all__ = ["bench"]
@@ -191,6 +192,67 @@ def test_choices_say_which_messages_are_meant(world: World) -> None:
     world.refuses("replay --kind refuse", "replay --selector '1 ='")
     assert world.do("replay", "--group", by_number[2], "--limit", "1", "--yes")["moved"] == 1
     assert sorted(world.ids("error")) == sorted(ids[1:])
+
+
+def test_one_message_goes_back_with_another_body(each_world: World) -> None:
+    bad, other = each_world.send("1", "2")
+    each_world.drain(broken=True)
+    body = '{"BusinessObject": "Order", "Verb": "Create", "Id": "3"}'
+    each_world.run.write("body", body)
+    given = ("replay", "--id", bad.removeprefix("ID:"), "--body")
+    expected = {"matched": 1, "moved": 0, "to": {"queue://orders": 1}}
+    assert each_world.do(*given, "body") == expected
+    assert sorted(each_world.ids("error")) == sorted([bad, other])
+    (done,) = each_world.run(*given, "-", "--yes", "--json", data=body).documents
+    assert done == {**expected, "moved": 1}
+    assert each_world.ids("error") == [other]
+    (new,) = each_world.messages("orders")
+    assert (new.body.decode(), new.properties["connector_event_id"]) == (body, bad)
+    (old,) = each_world.messages("archive")
+    assert (old.message_id, old.properties["connector_outcome"]) == (bad, "discarded")
+    each_world.drain()
+    assert each_world.lines("noted") == ["1 1", "2 1"], "who has confirmed is not called again"
+    assert each_world.lines("stored") == ["3 1"]
+    assert "is not in queue://error any more" in each_world.run(*given, "body", "--yes").failure()
+
+
+def test_what_cannot_be_corrected_stays(world: World) -> None:
+    map_message, empty = copy(), copy()
+    map_message.message_class, empty.message_class = "P", "M"
+    topic = copy(origin_destination="topic://news", origin_subscription="first")
+    stays = [
+        (topic, "other subscriptions of the topic topic://news"),
+        (copy(origin_destination=""), "do not name where they came from"),
+        (map_message, "the map message is not valid JSON"),
+        (empty, "has no body"),
+    ]
+    ids = world.put_into_error(*(message for message, _ in stays))
+    with Table() as table:
+        for identity, (_, word) in zip(ids, stays, strict=True):
+            with table.row(word):
+                failure = world.run("replay", "--id", identity, "--body", "-", "--yes", data="x").failure()
+                assert word in failure
+    for identity in ids[:2]:
+        preview = world.do("replay", "--id", identity, "--body", "adapter.yaml")
+        assert (preview["matched"], len(preview["left"])) == (0, 1)
+    world.refuses(
+        "replay --body adapter.yaml",
+        "replay --id '' --body adapter.yaml",
+        "replay --id 1 --id 2 --body adapter.yaml",
+        "replay --id 1 --body nowhere",
+        *(
+            f"replay --id 1 --body adapter.yaml {one}"
+            for one in ("--kind refused", "--to orders", "--limit 1")
+        ),
+        "replay --id 1 --body adapter.yaml --expect 2 --yes",
+    )
+    del world.document["connector"]["ArchiveDestination"]
+    world.configure()
+    (fine,) = world.put_into_error(copy())
+    for more in ((), ("--yes",)):
+        answer = world.run("replay", "--id", fine, "--body", "adapter.yaml", *more)
+        assert "there is no ArchiveDestination" in answer.stdout + answer.stderr
+    assert sorted(world.ids("error")) == sorted([*ids, fine])
 
 
 def test_another_number_than_expected_moves_nothing(world: World) -> None:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,7 +70,7 @@ CASES = [
     case("form of the shell without a colon", A, "root: ./data", "root: §${NO_ROOT-./data}", "provider.root", "a form of the shell", "${NO_ROOT:./data}"),
     case("secret in a form of the shell", A, "spark:\n", "http: {listen: 127.0.0.1:1, tokens: §\"${T:-very-secret-token}\"}\nspark:\n", "http.tokens", "'${T:-...}', a form of the shell"),
     # keys of other sections
-    case("URL that is none of AMQP", A, "type: dropbox\n  root: ./data", "type: amqp\n  url: §tcp://x", "provider.url", "no URL of AMQP", "amqp://HOST:5672"),
+    case("URL that is none of AMQP", A, "type: dropbox\n  root: ./data", "type: amqp\n  packages: []\n  classpath: client.jar\n  url: §tcp://x", "provider.url", "no URL of AMQP", "amqp://HOST:5672", more=(("client.jar", "", ""),)),
     *(
         case(f"provider {kind}", A, "type: dropbox", f"type: §{kind}", "provider.type", f"{kind!r}", nearest=near)
         for kind, near in (("sqlite", "sql"), ("postgresql", "sql"), ("directory", "dropbox"), ("ibmmq", "jms"), ("Artemis", "amqp"))
@@ -527,6 +530,26 @@ def test_a_module_that_hides_another_is_a_mistake(deployment: Sample, name: str,
     assert f"module {name}" in problem.found
     with pytest.raises(ConfigurationError):
         deployment.load()
+
+
+def test_the_environment_of_the_process_is_checked(
+    deployment: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for name in ("queue", "yaml", "own"):
+        (packages / f"{name}.py").touch()
+    monkeypatch.setenv("PYTHONPATH", f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{packages}")
+    hidden = deployment.problem()
+    assert (hidden.file, hidden.warning) == (str(packages / "queue.py"), True)
+    assert f"because PYTHONPATH has {packages}" in hidden.found
+    monkeypatch.delenv("PYTHONPATH")
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Europe/Viena")
+        time.tzset()
+        zone = deployment.problem()
+    time.tzset()
+    assert (zone.file, zone.warning, "TZ is Europe/Viena" in zone.found) == ("adapter.yaml", True, True)
 
 
 LISTED = "business_object: Listed\nverbs: {}\nattributes: {{Id: {{type: String, key: true}}}}\n"

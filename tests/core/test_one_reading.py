@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.tables import rows
+from tests.tables import Table, rows
 
 WHOLE = ["byte", "short", "int", "long"]
 NUMBERS = [kind for kind in PROPERTY_TYPES if kind not in ("string", "boolean")]
@@ -277,10 +277,41 @@ def test_a_property_that_jms_defines_has_its_type_at_every_edge(
 def test_python_gives_a_property_the_type_that_jms_defines(providers: dict[str, MessagingConnection]) -> None:
     for connection in providers.values():
         session = connection.session()
-        session.producer("of python").send("x", properties={"JMSXGroupSeq": 5, "JMSXRcvTimestamp": 5})
+        session.producer("of python").send("x", properties={"JMSXGroupSeq": 5})
         got = session.consumer("of python", "JMSXGroupSeq = 5").receive(0)
         assert got is not None
         assert got.property_types["JMSXGroupSeq"] == "int"
-        assert got.property_types["JMSXRcvTimestamp"] == "long"
         for name, value in (("JMSXGroupID", 5), ("JMSXGroupSeq", 1 << 40), ("JMSXGroupSeq", "5")):
             is_refused(session.producer("of python").send, "x", properties={name: value})
+
+
+OF_PROVIDERS: dict[str, tuple[str, PropertyValue]] = {
+    "JMSXUserID": ("string", "root"),
+    "JMSXAppID": ("string", "trusted"),
+    "JMSXProducerTXID": ("string", "1"),
+    "JMSXConsumerTXID": ("string", "1"),
+    "JMSXRcvTimestamp": ("long", 1),
+    "JMSXState": ("int", 2),
+    "JMSXOther": ("string", "x"),
+}
+"""What only a provider sets (JMS 2.0, 3.5.9), with a value that a sender claims."""
+
+
+def test_what_a_provider_sets_is_never_taken_from_a_sender(
+    providers: dict[str, MessagingConnection],
+) -> None:
+    with Table() as table:
+        for name, (kind, value) in OF_PROVIDERS.items():
+            for provider, connection in providers.items():
+                with table.row(name, provider), closing(connection.session()) as session:
+                    sent = Message(b"x")
+                    for own in ("JMSXGroupID", "n"):
+                        sent.set_property(own, "g")
+                    sent.set_property(name, value, kind)
+                    session.producer("claims").send(sent)
+                    assert session.consumer("claims", f"{name} IS NOT NULL").receive(0) is None
+                    (browsed,) = session.browser("claims")
+                    got = session.consumer("claims", "JMSXGroupID = 'g' AND n = 'g'").receive(0)
+                    assert got is not None
+                    for seen in browsed, got:
+                        assert seen.properties == {"JMSXGroupID": "g", "n": "g"}

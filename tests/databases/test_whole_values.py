@@ -15,6 +15,8 @@ from sqlalchemy import Connection, text
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
+from connector.databases.database import Database
+from connector.databases.settings import DatabaseSettings
 from connector.errors import ObjectRefused
 from connector.sinks.table.mapping import TableMapping
 from connector.sinks.table.rows import TableRows, WrongTable
@@ -371,3 +373,53 @@ def test_no_reason_shows_a_ciphertext(database: str) -> None:
                 with pytest.raises(ObjectRefused, match="O: X: found a value that the column") as caught:
                     one.write(connection, bo, "insert", "error")
                 assert "hush" not in str(caught.value)
+
+
+@rows(
+    "name, value",
+    [
+        ("PGDATESTYLE", "German"),
+        ("PGDATESTYLE", "SQL, MDY"),
+        ("PGTZ", "Asia/Tokyo"),
+        ("PGCLIENTENCODING", "LATIN1"),
+        ("PGCLIENTENCODING", "SQL_ASCII"),
+        ("PGOPTIONS", "-c search_path=elsewhere -c TimeZone=Asia/Tokyo -c extra_float_digits=0"),
+        ("PGOPTIONS", "-c bytea_output=escape -c standard_conforming_strings=off -c IntervalStyle=iso_8601"),
+        ("PGHOSTADDR", "127.0.0.9"),  # nobody listens there
+        ("TZ", "Asia/Tokyo"),
+    ],
+)
+def test_no_variable_changes_a_value(
+    database: str, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    kinds = {
+        "String": "text",
+        "Day": "date",
+        "Local": "timestamp",
+        "Instant": "timestamptz",
+        "Float": "float8",
+    }
+    values = {
+        "String": "€ \\ '",
+        "Day": "2024-05-06",
+        "Local": "2024-05-06T07:08:09.5",
+        "Instant": "2024-05-06T07:08:09+02:00",
+        "Float": 0.1 + 0.2,
+    }
+    types = dict.fromkeys(kinds, "Date") | {"String": "String", "Float": "Double"}
+    known = Definitions({"O": Definition("O", attributes={one: Attribute(one, types[one]) for one in kinds})})
+    columns = ", ".join(f'"{one}" {kind}' for one, kind in kinds.items())
+    with closing(Database(DatabaseSettings("shop", database))) as clean, clean.connect() as beside:
+        beside.exec_driver_sql("DROP TABLE IF EXISTS t")
+        beside.exec_driver_sql(f"CREATE TABLE t ({columns})")
+        beside.commit()
+        monkeypatch.setenv(name, value)
+        with closing(Database(DatabaseSettings("shop", database))) as shop, shop.connect() as connection:
+            bo = BusinessObject(known, "O", "Create", values)
+            TableRows(connection, TableMapping("t"), known["O"], known).write(
+                connection, bo, "insert", "error"
+            )
+            connection.commit()
+        (row,) = beside.exec_driver_sql("""SELECT "String", to_char("Day", 'YYYY-MM-DD'),
+            to_char("Local", 'HH24:MI:SS.MS'), extract(epoch FROM "Instant")::bigint, "Float" FROM t""").all()
+    assert tuple(row) == ("€ \\ '", "2024-05-06", "07:08:09.500", 1714972089, 0.1 + 0.2)

@@ -271,3 +271,22 @@ def test_a_killed_replay_goes_on(broker: Broker, deploy: Deploy) -> None:
     assert deployment.lines("replay", *given, "--expect", str(left)) == [done]
     assert deployment.customers(error) == []
     assert Counter(deployment.customers(target)) == {str(number): 1 for number in range(count)}
+
+
+def test_a_body_in_error_is_corrected(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    deployment.fill(2, name="raise:no account")
+    deployment.work()
+    (bad,) = (one for one in deployment.lines("browse", deployment.error) if '"0"' in one["body"])
+    given = ("replay", "--id", bad["JMSMessageID"], "--body", "-")
+    expected = {"matched": 1, "moved": 0, "to": {f"queue://{deployment.input}": 1}}
+    body = json.dumps(customer(7))
+    assert deployment.lines(*given, body=body) == [expected]
+    assert deployment.lines(*given, "--yes", body=body) == [{**expected, "moved": 1}]
+    assert deployment.customers(deployment.error) == ["1"]
+    (old,) = deployment.messages(deployment.archive)
+    assert (old.message_id, old.properties["connector_outcome"]) == (bad["JMSMessageID"], "discarded")
+    deployment.work()
+    assert sorted(deployment.customers(deployment.archive)) == ["0", "7"]
+    assert deployment.customers(deployment.sink) == ["7"]
+    assert deployment.run(*given, "--yes", body=body, status=1).stdout == ""

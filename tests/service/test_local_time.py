@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.local_time import LOCAL
+from connector.local_time import LOCAL, unknown_zone
 from connector.service.poll_window import PollWindow
 from tests.events.conftest import ORDER, Bench, bench, serving
 from tests.tables import Table, rows, texts
@@ -144,3 +144,23 @@ def test_a_service_runs_with_a_zone_of_posix(bench: Bench, zone: str, window: di
     identity = deployment.send("orders", ORDER)
     with local_time(zone), deployment.running() as adapter, serving(adapter):
         wait_for(lambda: deployment.ids("archive") == [identity])
+
+
+@rows(
+    "zone, is_unknown",
+    [
+        *((zone, False) for zone in texts(ZONES) if zone != "no such zone"),
+        *(
+            (zone, False)
+            for zone in ("", "UTC", "Etc/UTC", "GMT", "GMT0", "Etc/GMT-1", "Zulu", "WET", "XYZ0")
+        ),
+        *(
+            (zone, False)
+            for zone in ("/usr/share/zoneinfo/Asia/Tokyo", "Africa/Abidjan", "Atlantic/Reykjavik")
+        ),
+        *((zone, True) for zone in ("Europe/Viena", ":Nowhere/Land", "Tokio", "/nowhere")),
+    ],
+)
+def test_a_zone_that_the_machine_does_not_know_is_found(zone: str, is_unknown: bool) -> None:
+    with local_time(zone):
+        assert unknown_zone() == (zone if is_unknown else None)

@@ -1,4 +1,4 @@
-"""A user without an account: containers run with any user id, and ``/etc/passwd`` does not name it."""
+"""The account and the environment of the process: containers run with any user id and any variables."""
 
 from __future__ import annotations
 
@@ -56,6 +56,43 @@ def test_the_adapter_runs_for_a_user_without_an_account(directory: Path) -> None
     )
     assert done.returncode == 0, done.stderr
     assert '"published":1' in done.stdout
+
+
+@pytest.mark.process
+def test_the_adapter_runs_in_a_foreign_environment(directory: Path) -> None:
+    """Of Python, of another Spark, and of a shell in which Java knows ASCII only."""
+    shop = directory / "läden"
+    call(directory, "init", "läden")
+    text = (shop / "adapter.yaml").read_text()
+    lake = "  - {object: Order, dataframe: {format: json, path: ./läke}}\n"
+    (shop / "adapter.yaml").write_text(text.replace("  - object: Order\n", f"{lake}  - object: Order\n"))
+    assert call(shop, "send", "orders", "--body", "order.json").returncode == 0
+    (directory / "spark-defaults.conf").write_text("spark.driver.memory 1\nspark.master nonsense\n")
+    foreign = {
+        "LC_ALL": "POSIX",
+        "PYTHONIOENCODING": "ascii",
+        "PYTHONOPTIMIZE": "2",
+        "PYTHONHASHSEED": "7",
+        "PYTHONSTARTUP": "/nonexistent",
+        "PYTHONSAFEPATH": "1",
+        "SPARK_HOME": "/nonexistent",
+        "SPARK_CONF_DIR": str(directory),
+        "SPARK_LOCAL_DIRS": "/nonexistent",
+        "PYSPARK_PYTHON": "/nonexistent",
+        "PYSPARK_SUBMIT_ARGS": "--master nonsense pyspark-shell",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "connector.cli", "run", "--drain", "--json"],
+        cwd=shop,
+        env={**os.environ, "PYTHONPATH": str(_REPOSITORY), **foreign},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"published":1' in done.stdout
+    (table,) = (shop / "läke").glob("**/*.json")
+    assert table.read_text("utf-8").count("\n") == 1
 
 
 @pytest.fixture

@@ -11,11 +11,10 @@ from connector.brokers.engine.broker import Received
 from connector.brokers.engine.vendor_properties import NOT_COPIED
 from connector.messaging.claim import BrokerClaim
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message, PropertyValue
+from connector.messaging.message import Message, PropertyValue, is_of_provider
 from connector.messaging.settlement import HISTORY
 from connector.messaging.subscription import TopicSubscription
 
-_SENT: Final = ("JMSXGroupID", "JMSXGroupSeq")
 ORIGINAL_ID: Final = "connector_message_id"
 ORIGINAL_TIME: Final = "connector_timestamp"
 ORIGINAL_EXPIRATION: Final = "connector_expiration"
@@ -203,7 +202,7 @@ def digest_of(message: Message) -> str:
     """Returns a digest of the properties and the body that a sender has set."""
     digest = hashlib.blake2b(digest_size=12)
     for name in sorted(message.properties):
-        if name.startswith("JMSX") and name not in _SENT:  # set by the broker at a delivery
+        if is_of_provider(name):  # set by the broker at a delivery
             continue
         if name in HISTORY or NOT_COPIED.fullmatch(name):  # changes with each stay in a queue
             continue

@@ -21,6 +21,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.history import EVENT_ID
 from connector.messaging.message import (
     NON_PERSISTENT,
+    OF_SENDERS,
     PERSISTENT,
     STANDARD_TYPES,
     Message,
@@ -104,7 +105,7 @@ class DestinationSink(PreparedSink):
         )
         message.expiration = expiration_after(said.time_to_live)
         message.delivery_time = delivery_time_after(said.delivery_delay)
-        for name in ("JMSXGroupID", "JMSXGroupSeq"):  # keeps the order of a group
+        for name in OF_SENDERS:  # keeps the order of a group
             if name in event.message.properties:
                 # A foreign sender may have given it a type that brokers refuse.
                 with contextlib.suppress(ValueError):

@@ -28,6 +28,7 @@ from connector.messaging.message import (
     PERSISTENT,
     Message,
     PropertyValue,
+    is_of_provider,
     parse_property,
 )
 from connector.messaging.numbers import MAX_LONG
@@ -360,6 +361,8 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
 def _decode_properties(message: Message, field: str, *, readable_only: bool) -> dict[str, str]:
     """Adds the properties of a field to a message.
 
+    Leaves out what only a provider may set. The count of deliveries is set by the receivers of the directory.
+
     Returns the protocol's reserved properties, without prefix.
     """
     own: dict[str, str] = {}
@@ -374,7 +377,7 @@ def _decode_properties(message: Message, field: str, *, readable_only: bool) -> 
             own[key[len(OWN) :]] = str(value)
         elif key == DELIVERY_COUNT and kind in ("int", "long", "short", "byte"):
             message.delivery_count = max(1, int(value))
-        else:
+        elif not is_of_provider(key):  # whoever can write a file name is no provider
             message.properties[key] = value
             message.property_types[key] = kind
     return own

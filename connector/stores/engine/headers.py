@@ -8,13 +8,12 @@ from typing import Final
 
 from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import Message, natural_type
+from connector.messaging.message import Message, is_of_provider, natural_type
 from connector.messaging.settlement import HISTORY, GroupSettlement, Settlement
 from connector.stores.engine.changes import Edit
 
 ORIGIN: Final = "connector_origin_destination"
 _ATTEMPTS: Final = "connector_attempts"
-_COUNT: Final = "JMSXDeliveryCount"
 _MAX_INT: Final = (1 << 31) - 1
 
 
@@ -50,12 +49,14 @@ class MessageIds:
         self._micros = micros = now if now > self._micros else self._micros + 1
         message.message_id = f"ID:{micros:016d}-{self._client_id}-{suffix or next(self._numbers)}"
         message.timestamp = micros // 1000
-        if message.delivery_count == 1 and message.destination is None and _COUNT not in message.properties:
+        ours = [name for name in message.properties if is_of_provider(name)]
+        if message.delivery_count == 1 and message.destination is None and not ours:
             return message
         stored = message.copy(message.body)
         stored.delivery_count = 1
         stored.destination = None  # the channel has the destination
-        stored.remove_property(_COUNT)
+        for name in ours:
+            stored.remove_property(name)
         return stored
 
 

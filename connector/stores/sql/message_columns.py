@@ -16,6 +16,7 @@ from connector.messaging.message import (
     PERSISTENT,
     Message,
     check_property,
+    is_of_provider,
     natural_type,
 )
 from connector.stores.sql.json_columns import NoJson
@@ -75,7 +76,7 @@ def _read_properties(row: Any, found: Message, note: _Note) -> None:
     if changed:
         given, types = {**given, **changed}, {k: v for k, v in types.items() if k not in changed}
     for name, value in given.items():
-        if value is None and name in changed:
+        if (value is None and name in changed) or is_of_provider(name):  # the columns have what we set
             continue
         kind = types.get(name)
         try:

@@ -17,6 +17,7 @@ import psycopg
 from sqlalchemy import ARRAY, NullPool, Text, create_engine, func, literal, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from connector.databases.urls import own_options
 from connector.stores.sql.database import Settings
 from connector.stores.sql.processes import SharedConnection
 from connector.stores.sql.watch import News, SqlWatch
@@ -70,7 +71,12 @@ class Notices(News):
             own.call(lambda connection: connection.execute(told))
 
     def _run(self) -> None:
-        engine = create_engine(self._settings.parsed, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        engine = create_engine(
+            self._settings.parsed,
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args=own_options(self._settings.parsed),
+        )
         while True:
             try:
                 with engine.connect() as connection:

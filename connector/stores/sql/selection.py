@@ -14,6 +14,7 @@ from sqlalchemy import Boolean, ColumnElement, and_, case, or_, true
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
+from connector.messaging.message import OF_SENDERS
 from connector.messaging.selectors.nodes import (
     And,
     Comparison,
@@ -77,9 +78,7 @@ def _of_text(name: Identifier, test: Any) -> ColumnElement[bool] | None:
     """Returns a condition about a text in a header or property. None = the header is not stored as a text."""
     if name.name in _TEXTS:
         return _safely((message.c.headers,), test(message.c.headers[name.name].as_string()))
-    if name.name.startswith("JMS") and not name.name.startswith("JMSX"):
-        return None
-    if name.name == "JMSXDeliveryCount":
+    if name.name.startswith("JMS") and name.name not in OF_SENDERS:
         return None
     changed = reference.c.properties.is_not(None)
     return or_(changed, _safely((message.c.properties,), test(message.c.properties[name.name].as_string())))

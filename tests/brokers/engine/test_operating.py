@@ -16,7 +16,7 @@ from connector.operate.metrics import InstanceMetrics
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
-from tests.brokers.engine.world import seen, send
+from tests.brokers.engine.world import ids, seen, send, stored
 from tests.cli.in_process import Answer, call
 from tests.waiting import wait_for
 
@@ -52,6 +52,34 @@ def test_receive_settles_what_it_was_asked_for(
     assert (answer.returncode, answer.stderr) == (0, "")
     assert [json.loads(line)["body"] for line in answer.stdout.splitlines()] == got
     assert sorted(message.body.decode() for message in seen(provider, "customers")) == left
+
+
+# -- replay with another body --------------------------------------------------------------------------------
+
+
+def test_a_body_at_a_broker_is_corrected(
+    deployment: Deployment,
+    provider: LentProvider,
+    adapter: InProcessAdapter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("connector.cli.replay.load_for", lambda *_: deployment.configuration)
+    monkeypatch.setattr("connector.service.orders.make_provider", lambda _: provider)
+    bad, other = send(provider, "fail", "fail")
+    adapter.drain()
+    given = ("replay", "--id", bad, "--body", "-", "--json")
+    body = '{"BusinessObject": "Customer", "Id": "7"}'
+    expected = {"matched": 1, "moved": 0, "to": {"queue://customers": 1}}
+    assert call(tmp_path, *given, data=body).documents == [expected]
+    assert ids(provider, "error") == [bad, other]
+    assert call(tmp_path, *given, "--yes", data=body).documents == [{**expected, "moved": 1}]
+    assert ids(provider, "error") == [other]
+    (old,) = seen(provider, "archive")
+    assert (old.message_id, old.properties["connector_outcome"]) == (bad, "discarded")
+    adapter.drain()
+    assert stored(deployment) == ["7 1"]
+    assert f"{bad} is not in queue://error any more" in call(tmp_path, *given, "--yes", data=body).failure()
 
 
 # -- history -------------------------------------------------------------------------------------------------

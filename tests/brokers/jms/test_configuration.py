@@ -315,6 +315,91 @@ def test_jars_lists_what_is_there_missing_and_changed(
         assert json.loads(line) == {"jar": name, "path": str(jar), "state": state}
 
 
+@rows(
+    "old, new",
+    [
+        ("url: amqp", "ApplicationPassword: ${NO_SUCH_VARIABLE}\n  url: amqp"),
+        ("url: amqp://127.0.0.1:1", "url: ${NO_SUCH_VARIABLE}"),
+        ("url: amqp://127.0.0.1:1", "batch: many"),
+        ("url: amqp://127.0.0.1:1", "url: [amqp]"),
+        ("url: amqp", "classpath: [nowhere.jar]\n  url: amqp"),
+        ("type: jms\n  url: amqp://127.0.0.1:1", "type: amqp"),
+        ("type: jms\n  url: amqp://127.0.0.1:1", "type: amqp\n  url: [amqp]"),
+        ("factory:", "factry:"),
+        ("ApplicationName:", "AplicationName:"),
+        ("queue://orders", "nonsense://orders"),
+        ("queue://orders", "${NO_SUCH_VARIABLE}"),
+        ("connector:", "conector:"),
+        ("connector:", "spark: {core: 1}\nsubscriptions: 5\nstate: nowhere\nconnector:"),
+        ("connector:", 'http: {listen: nowhere, tokens: ["${NO_SUCH_VARIABLE}"]}\nconnector:'),
+        ("connector:", "metaobjects: ./nowhere\nconnector:"),
+    ],
+)
+def test_a_mistake_elsewhere_keeps_nobody_from_the_jars(
+    write: Write, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    directory = write()
+    (directory / "queue.py").touch()  # hides a module of Python
+    edit(directory, old, new)
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr("connector.cli.jars._resolve", lambda jars, _: asked.append(jars.packages))
+    assert run(["jars", "--resolve"]) == 1, "nothing was fetched"
+    assert asked == [(PACKAGE,)]
+    jar = lock_one_jar(directory)
+    assert run(["jars"]) == 0
+    jar.unlink()
+    assert run(["jars"]) == 1
+    assert run(["check"]) == 2
+
+
+def edit(directory: Path, old: str, new: str) -> None:
+    text = (directory / "adapter.yaml").read_text()
+    assert old in text
+    (directory / "adapter.yaml").write_text(text.replace(old, new))
+
+
+@rows(
+    "old, new, word",
+    [
+        ("packages:", "package:", "provider.package:"),
+        (PACKAGE, "org.example", "provider.packages[0]"),
+        (PACKAGE, "${NO_SUCH_VARIABLE}", "NO_SUCH_VARIABLE"),
+        ("type: jms", "type: jsm", "provider.type"),
+        ("type: jms", "type: ${NO_SUCH_VARIABLE}", "NO_SUCH_VARIABLE"),
+        ("provider:", "providr:", "providr"),
+        ("provider:", "provider: [", "adapter.yaml"),
+    ],
+)
+def test_the_jars_need_their_provider_and_hear_of_nothing_else(
+    write: Write, capsys: pytest.CaptureFixture[str], old: str, new: str, word: str
+) -> None:
+    directory = write({"InputDestination": "nonsense://orders"}, batch="many")
+    edit(directory, old, new)
+    assert run(["jars"]) == 2
+    told = capsys.readouterr().err
+    assert word in told
+    assert "nonsense" not in told
+    assert "many" not in told
+
+
+@rows(
+    "keys",
+    [
+        {"classpath": ["nowhere.jar"]},
+        {"ApplicationPassword": "x"},
+        {"java_options": ["-cp"]},
+        {"factory": "x y"},
+        {"url": None},
+        {"batch": "many"},
+    ],
+)
+def test_check_tells_of_missing_jars_beside_each_other_mistake(write: Write, keys: dict[str, Any]) -> None:
+    write(**keys)
+    found = errors()
+    assert len(found) == 2
+    assert any(path == "provider.packages" and "does not exist" in text for path, text in found)
+
+
 def test_the_lock_is_one_that_sha256sum_reads_and_knows_another_jar_of_the_same_version(write: Write) -> None:
     directory = write()
     jar = lock_one_jar(directory)

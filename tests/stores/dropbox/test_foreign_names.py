@@ -22,6 +22,7 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import new_root
 from tests.stores.dropbox.steps import layout_of
+from tests.tables import rows
 
 ORDERS, ERROR, IN_PROGRESS = map(parse_destination, ("orders", "error", "in-progress"))
 TOPIC = parse_destination("topic://prices")
@@ -197,3 +198,28 @@ def test_whatever_headers_in_a_file_say_the_message_behind_them_goes_on(
             Path(layout_of(connection).headers, key).write_bytes(content)
         go_round(connection, other, "4.id.T.....JMS_dropboxmq_hdrS=k")
         other.close()
+
+
+OF_PROVIDERS = (
+    "JMSXUserIDS=root&JMSXAppIDS=a&JMSXProducerTXIDS=1&JMSXConsumerTXIDS=1&JMSXRcvTimestampL=1&JMSXStateI=2"
+    "&JMSXDeliveryCountS=9&JMSXOtherS=x&JMSXUserIDI=5"
+)
+
+
+@rows("place", ["name", "sidecar"])
+def test_what_only_a_provider_sets_is_taken_from_no_name(root: Path, place: str) -> None:
+    connection = DropboxProvider(root, create=True, durable=False).connect("suite", "a")
+    full = name = f"4.id.T.....{OF_PROVIDERS}&JMSXGroupIDS=g"
+    if place == "sidecar":
+        Path(layout_of(connection).headers, "k").write_text(full)
+        name = "4.id.T.....JMS_dropboxmq_hdrS=k"
+    put(layout_of(connection).queue(ORDERS).target, name)
+    (seen,) = connection.browse(ORDERS)
+    assert connection.poller(ORDERS, selector="JMSXUserID = 'root'").claim(1, range(1)) == []
+    (claim,) = connection.poller(ORDERS, selector="JMSXUserID IS NULL").claim(2, range(1))
+    for one in (seen, claim.headers(), connection.access().open().load(claim.reference, 1000)):
+        assert (one.properties, one.delivery_count) == ({"JMSXGroupID": "g"}, 1)
+    settle(connection, [claim], copy_to=ERROR, properties=REASONS)
+    (copy,) = connection.browse(ERROR)
+    assert copy.properties == {"JMSXGroupID": "g", **REASONS}
+    connection.close()

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,14 @@ from connector.config.resolved import as_document, as_yaml
 from connector.databases.urls import WrongUrl
 from connector.errors import ConfigurationError, ProviderError
 from connector.messaging import connect
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
 from connector.service.assembly import make_provider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.section import SqlSection
+from tests.stores.sql.conftest import ORDERS
+from tests.tables import rows
 
 ADAPTER = """\
 provider:
@@ -150,3 +155,72 @@ def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ProviderError, match=r"needs the package psycopg: pip install .*\[postgresql\]"):
         SqlProvider(Settings("postgresql+psycopg://user@127.0.0.1:1/db")).connect()
+
+
+HARMLESS = [
+    ("PGHOSTADDR", "127.0.0.9"),  # nobody listens there
+    ("PGOPTIONS", "-c search_path=elsewhere -c default_transaction_read_only=on"),
+    ("PGCLIENTENCODING", "LATIN1"),
+    ("PGCLIENTENCODING", "SQL_ASCII"),
+    ("PGDATESTYLE", "German"),
+    ("PGTZ", "Asia/Tokyo"),
+    ("PGHOST", "nowhere.invalid"),
+    ("PGPORT", "1"),
+    ("PGUSER", "nobody"),
+    ("PGPASSWORD", "wrong"),
+    ("PGDATABASE", "nowhere"),
+    ("PGSYSCONFDIR", "/nowhere"),
+    ("PGSERVICE", "other"),
+    ("PGAPPNAME", "other"),
+]
+
+OTHER = """\
+[other]
+host=nowhere
+hostaddr=127.0.0.9
+port=1
+user=nobody
+client_encoding=LATIN1
+options=-csearch_path=elsewhere
+"""
+
+
+@rows("name, value", HARMLESS)
+def test_no_variable_leads_to_another_database_or_changes_a_message(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    (tmp_path / "services").write_text(OTHER)
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    for text, is_set in (("€ before", False), ("€ with", True), ("€ after", False)):
+        monkeypatch.setenv(name, value) if is_set else monkeypatch.delenv(name, raising=False)
+        with closing(SqlProvider(Settings(database)).connect("suite", "one")) as connection:
+            connection.poller(ORDERS)  # makes the queue
+            earlier = [one.type for one in connection.browse(ORDERS)]
+            connection.send(ORDERS, [Message(text.encode(), type=text)])
+            assert [one.type for one in connection.browse(ORDERS)] == [*earlier, text]
+    with closing(SqlProvider(Settings(database)).connect("suite", "one")) as connection:
+        claims = connection.poller(ORDERS).claim(1, range(9))
+        assert [claim.headers().type for claim in claims] == ["€ before", "€ with", "€ after"]
+        connection.settle([Settlement(claim) for claim in claims])
+
+
+@rows(
+    "name, value",
+    [
+        ("PGSERVICE", "nowhere"),
+        ("PGSSLMODE", "require"),
+        ("PGSSLMODE", "verify-full"),
+        ("PGSSLMODE", "nonsense"),
+        ("PGCHANNELBINDING", "require"),
+        ("PGGSSENCMODE", "require"),
+        ("PGREQUIREAUTH", "none"),
+        ("PGTARGETSESSIONATTRS", "standby"),
+    ],
+)
+def test_a_variable_that_keeps_the_server_away_is_named(
+    database: str, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ProviderError) as refused:
+        SqlProvider(Settings(f"{database}?connect_timeout=9")).connect("suite", "one")
+    assert f"and at {name} in the environment" in str(refused.value)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connector.errors import MalformedData
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, PropertyValue
 from connector.messaging.retention import Retention
 from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
@@ -317,4 +317,26 @@ def test_any_row_of_sqlite_is_claimed_or_refused_by_the_database(
     assert connection.poller(ORDERS).claim(2, range(99)) == []
     reasons_of(connection, ERROR)
     connection.settle([Settlement(claim) for claim in connection.poller(ERROR).claim(3, range(99))])
+    connection.close()
+
+
+OF_PROVIDERS = (
+    '"JMSXUserID": "root", "JMSXAppID": "a", "JMSXProducerTXID": "1", "JMSXConsumerTXID": "1", '
+    '"JMSXRcvTimestamp": 1, "JMSXState": 2, "JMSXDeliveryCount": 9, "JMSXOther": {"x": 1}'
+)
+
+
+def test_what_only_a_provider_sets_is_taken_from_no_row(url: str) -> None:
+    connection = connect(url)
+    connection.poller(ORDERS)  # makes the queue
+    insert(url, properties=f"""'{{{OF_PROVIDERS}, "JMSXGroupID": "g"}}'""")
+    (seen,) = connection.browse(ORDERS)
+    assert connection.poller(ORDERS, selector="JMSXUserID = 'root'").claim(1, range(1)) == []
+    (claim,) = connection.poller(ORDERS, selector="JMSXUserID IS NULL").claim(2, range(1))
+    for one in (seen, claim.headers(), connection.access().open().load(claim.reference, 1000)):
+        assert (one.properties, one.delivery_count) == ({"JMSXGroupID": "g"}, 1)
+    reasons: dict[str, PropertyValue] = {"connector_reason": "late"}
+    connection.settle([Settlement(claim, copy_to=ERROR, properties=reasons)])
+    (copy,) = connection.browse(ERROR)
+    assert copy.properties == {"JMSXGroupID": "g", **reasons}
     connection.close()
