@@ -18,14 +18,14 @@ import pytest
 from connector.errors import ProviderError
 from connector.http.console import views
 from connector.http.console.bodies import shown_body
-from connector.http.console.session import COOKIE, SECONDS, Sessions
+from connector.http.console.session import SECONDS, Sessions
 from connector.http.server import Server
 from connector.http.tokens import Tokens
 from connector.messaging.message import Message
 from connector.service.looks import Looks
 from tests.http.shop import BOSS, CONSOLE, READER, World, counts, send, service, with_archive
 from tests.http.world import client, tokens
-from tests.tables import Table, rows
+from tests.tables import rows
 from tests.waiting import wait_for
 
 PAGES = (
@@ -381,15 +381,11 @@ def test_a_trial_says_which_rule_counts(world: World) -> None:
     assert deployment.messages("orders") == []
 
 
-def test_who_may_only_read_does_nothing(world: World) -> None:
-    with signed_in(world.server, READER) as http, Table() as table:
+def test_who_may_only_read_is_told_the_role_and_sees_no_action(world: World) -> None:
+    with signed_in(world.server, READER) as http:
         key = form_of(http, "/console", "sign-out")["form_key"]
-        for action in ["pause", "resume", "reload", "replay", "move", "discard", "correct", "send"]:
-            with table.row(action):
-                assert f'action="/console/{action}"' not in http.get("/console").text
-                answer = http.post(f"/console/{action}", data={"form_key": key, "what": "queue://orders"})
-                assert answer.status_code == HTTPStatus.FORBIDDEN
-                assert "role operate" in answer.text
+        assert set(re.findall(r'action="/console/([^"]*)"', http.get("/console").text)) == {"sign-out"}
+        assert "role operate" in http.post("/console/pause", data={"form_key": key}).text
 
 
 def test_a_form_of_another_page_does_nothing(world: World) -> None:
@@ -430,9 +426,6 @@ def test_nobody_reads_without_a_session(world: World, caplog: pytest.LogCaptureF
                 assert refused.status_code == HTTPStatus.UNAUTHORIZED
         assert caplog.messages.count("wrong tokens are refused") == 1
         assert "wrong-0123456789" not in caplog.text + refused.text
-        for forged in ("", "0", "0.99999999999.x.y", "a.b.c.d", "." * 9):
-            answer = http.get("/console", headers={"Cookie": f"{COOKIE}={forged}"})
-            assert answer.status_code == HTTPStatus.SEE_OTHER
 
 
 def test_without_tokens_everybody_here_looks_and_does_nothing(tmp_path: Path) -> None:
