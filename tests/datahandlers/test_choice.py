@@ -101,9 +101,9 @@ def deploy(
     order = {"business_object": "Order", "verbs": {"Create": {}}, "attributes": {"Id": "String"}}
     documents = [yaml.safe_dump(order, sort_keys=False), yaml.safe_dump(static, sort_keys=False)]
     documents += [options(name) for name in ("connector", "rule", "default")]
-    settings: dict[str, Any] = {"DataHandlerMimeType": None, "DataHandlerConfigMO": "MO_Connector", **connector}
+    settings: dict[str, Any] = {"DataHandlerMimeType": None, "InputDestination": "queue://in", **connector}
     more, objects = {"datahandlers": "./handlers"}, "---\n".join(documents)
-    made = bench.deploy(more=more, objects=objects, InputDestination="queue://in", **settings)
+    made = bench.deploy(more=more, objects=objects, DataHandlerConfigMO="MO_Connector", **settings)
     made.write("named.py", HANDLERS)
     made.write("handlers/plugins.py", PLUGINS)
     return made
