@@ -40,7 +40,7 @@ from tests.http.shop import (
 )
 from tests.http.world import TOKEN, client
 from tests.tables import Table
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 
 def health(server: Server, page: str) -> tuple[int, str, list[str]]:
@@ -133,15 +133,14 @@ def test_a_loop_that_hangs_in_a_step_is_not_live(tmp_path: Path) -> None:
             return poll(**how)
 
         inbound.poll = hang  # type: ignore[method-assign]
-        thread = threading.Thread(target=adapter.serve)
-        thread.start()
+        thread = beside(adapter.serve)
         try:
             hangs.wait()
             wait_for(lambda: observer.not_live() != "", what="the hang is seen")
             assert "health.longest_step" in observer.not_live()
         finally:
             goes_on.set()
-            thread.join()
+            thread.result(120)
         assert observer.not_live() == ""
 
 

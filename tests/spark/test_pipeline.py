@@ -8,7 +8,6 @@ import signal
 import socket
 import struct
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from connector.spark.settings import OWNED_LOCAL_SETTINGS, OWNED_SETTINGS
 from tests import forked_command
 from tests.forked_command import PipedProcess
 from tests.spark.conftest import Settings, deployment
-from tests.waiting import is_running, wait_for
+from tests.waiting import beside, is_running, wait_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,11 +50,10 @@ def test_a_cancelled_job_is_an_error_at_once_and_the_next_job_runs(
         wait_for(mark.exists)
         local.cancel()
 
-    canceller = threading.Thread(target=cancel)
-    canceller.start()
+    canceller = beside(cancel)
     with pytest.raises(PipelineError, match=r"^poll 3: cancelled$"):
         local.run("functions:sleep", b"", [str(mark).encode()], "poll 3")
-    canceller.join()
+    canceller.result(120)
     assert local.run("functions:upper", b"", [b"a"], "x") == [b"A"]
 
 
