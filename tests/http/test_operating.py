@@ -379,8 +379,13 @@ def test_a_wrong_call_is_refused_with_its_mistake(tmp_path: Path) -> None:
         assert http.post("/control/pause", content=b"{}", headers=plain).status_code == 415
 
 
-def test_without_tokens_everybody_reads_and_does_nothing_else(tmp_path: Path) -> None:
-    with service(tmp_path, tokens=()) as (_, _, server), client(server, None) as http:
+def test_without_tokens_everybody_reads_and_does_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service(tmp_path, tokens=()) as (_, adapter, server), client(server, None) as http:
+        monkeypatch.setattr(adapter, "_tell_failure", lambda _: None)  # the next poll is good
+        adapter._failure = "NotActive: Johanna is away"
+        assert http.get("/health/ready").json()["reasons"] == ["the provider or Spark cannot be used"]
         assert http.get("/control/errors").json() == []
         assert http.get("/metrics").status_code == 200
         for path, role in (("/control/pause", "operate"), ("/requests/Order/Create", "request")):
