@@ -70,17 +70,13 @@ def test_the_process_of_the_adapter_is_left_as_it_was(local: SparkPipeline) -> N
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "spark.executor.allowSparkContext",
-        "spark.speculation.quantile",
-        "spark.master",
-        "spark.authenticate",
-        "spark.authenticate.secret",
-        "spark.storage.blockManagerHeartbeatTimeoutMs",
-    ],
-)
+OWNED = """
+    spark.executor.allowSparkContext spark.speculation.quantile spark.master spark.authenticate
+    spark.authenticate.secret spark.storage.blockManagerHeartbeatTimeoutMs
+"""
+
+
+@pytest.mark.parametrize("setting", OWNED.split())
 def test_a_setting_that_the_event_job_owns_is_refused_with_the_reason(setting: str, tmp_path: Path) -> None:
     pipeline = SparkPipeline(Settings(conf={setting: "4"}), tmp_path, "test")
     with pytest.raises(PipelineError, match=f"{setting}, which belongs to the adapter"):
