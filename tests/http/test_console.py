@@ -88,7 +88,8 @@ def test_pages_show_what_happened(world: World) -> None:
             answer = http.get(f"/console{page}")
             assert answer.status_code == HTTPStatus.OK, page
             assert answer.headers["content-type"] == "text/html; charset=utf-8"
-            assert "form-action 'self'" in answer.headers["content-security-policy"]
+            for part in ("form-action 'self'", "frame-ancestors 'none'"):
+                assert part in answer.headers["content-security-policy"]
             assert "unsafe" not in answer.headers["content-security-policy"]
             assert not re.search(r"<[^>]*\s(style|on\w+)=", answer.text)
         told = "In the last hour 1 published and 2 failed"
@@ -382,10 +383,17 @@ def test_a_trial_says_which_rule_counts(world: World) -> None:
 
 
 def test_who_may_only_read_is_told_the_role_and_sees_no_action(world: World) -> None:
-    with signed_in(world.server, READER) as http:
-        key = form_of(http, "/console", "sign-out")["form_key"]
-        assert set(re.findall(r'action="/console/([^"]*)"', http.get("/console").text)) == {"sign-out"}
-        assert "role operate" in http.post("/console/pause", data={"form_key": key}).text
+    failed = place_of(world.deployment.messages("error")[0]).removeprefix("/console")
+    found = []
+    for token in (READER, BOSS):
+        with signed_in(world.server, token) as http:
+            pages = "".join(http.get(f"/console{page}").text for page in (*PAGES, failed))
+            found.append(set(re.findall(r'method="post" action="/console/([\w-]+)', pages)))
+            key = form_of(http, "/console", "sign-out")["form_key"]
+            refused = http.post("/console/pause", data={"form_key": key})
+            assert ("role operate" in refused.text) is (token == READER)
+    assert found[0] == {"sign-out"}
+    assert found[1] == {*"pause reload replay move discard correct send sign-out".split()}
 
 
 def test_a_form_of_another_page_does_nothing(world: World) -> None:
