@@ -19,7 +19,8 @@ SECRETS = r"""
     fs.azure.account.key.acc: SEKRET  fs.s3a.encryption.key: SEKRET  fs.s3a.server-side-encryption.key: SEKRET
     fs.s3a.secret.key: SEKRET  fs.s3a.session.token: SEKRET  fs.gs.auth.service.account.private.key: SEKRET
     es.net.http.auth.pass: SEKRET  my.pin: SEKRET  userPin: SEKRET  db_pass: SEKRET  dbPwd: SEKRET
-    signing_key: SEKRET  o: -Dmy.pin=SEKRET -Dc=d  o: -Dmy.pwd=SEKRET;SEKRET -Dc=d
+    signing_key: SEKRET  spark.ssl.keyPassword: SEKRET  spark.fs.encryption.key: SEKRET
+    o: -Dmy.pin=SEKRET -Dc=d  o: -Dmy.pwd=SEKRET;SEKRET -Dc=d
     o: -DdbPass='SEKRET SEKRET' -Dc=d  o: --password SEKRET -x
     o: org.Module required username="u" password="SEKRET SEKRET";
     o: {"type": "x", "private_key": "SEKRET SEKRET", "id": 1}  o: {\"api_key\": \"SEKRET\"}
@@ -65,13 +66,19 @@ provider:
   url: "amqp://u:SEKRET01 x@h"
   packages: ["a:b:1"]
   ApplicationUserName: u
-  ApplicationPassword: SEKRET02
+  ApplicationPassword: "${PW}"
   properties: {Password: SEKRET03, Url: "tcp://h?password=SEKRET04"}
   java_options: ["-Dmy.pin=SEKRET05"]
 connector: {ApplicationName: a, InputDestination: queue://in}
 metaobjects: ./metaobjects
 databases: {shop: {url: "postgresql+psycopg://u:SEKRET06 x@h/d"}}
-spark: {conf: {spark.hadoop.fs.azure.sas.a.b: SEKRET07, spark.fs.encryption.key: SEKRET08}}
+spark:
+  master: spark://a:7077
+  conf:
+    spark.hadoop.fs.azure.sas.a.b: SEKRET07
+    spark.url: http://user:${PW}@host/
+    spark.authenticate.secret: "${PW}"
+    spark.executor.extraJavaOptions: -Da=b -Djavax.net.ssl.keyStorePassword=SEKRET08 -Dc=d
 http: {listen: "127.0.0.1:0", tokens: [{token: SEKRET09-aaaaaaaaaaaaaaaa}]}
 tracing: {endpoint: "https://c.example:4318/SEKRET10/x"}
 subscriptions:
@@ -84,7 +91,9 @@ subscriptions:
 
 def test_no_output_of_a_configuration_shows_a_secret(tmp_path: Path) -> None:
     objects = "business_object: Note\nverbs: {Create: }\nattributes: {Text: {type: String}}\n"
-    configuration = Deployment(tmp_path, adapter=ADAPTER, metaobjects=objects).configuration
+    environment = {"PW": "SEKRET02"}
+    deployment = Deployment(tmp_path, adapter=ADAPTER, metaobjects=objects, environment=environment)
+    configuration = deployment.configuration
     shown = [
         as_yaml(as_document(configuration)),
         json.dumps(as_document(configuration)),
@@ -94,9 +103,13 @@ def test_no_output_of_a_configuration_shows_a_secret(tmp_path: Path) -> None:
     ]
     for text in shown:
         assert "SEKRET" not in text, text
-    assert "endpoint: https://c.example:4318/********" in shown[0]
-    assert "url: https://hooks.example/********" in shown[0]
-    assert "postgresql+psycopg://********@h/d" in shown[0]
+    for text in (
+        *("endpoint: https://c.example:4318/********", "postgresql+psycopg://********@h/d"),
+        *("url: https://hooks.example/********", "X-Any: '********'", "http://********@host/"),
+        "-Da=b -Djavax.net.ssl.keyStorePassword=******** -Dc=d",
+    ):
+        assert text in shown[0]
+    assert configuration.subscriptions[0].name == "Note https://hooks.example"
 
 
 def test_the_log_shows_no_secret_of_a_collector(
