@@ -173,10 +173,3 @@ def test_a_root_that_is_gone_is_an_error_of_the_provider(bench: Bench) -> None:
                     take_over(program, at_start=at_start)
         finally:
             aside.rename(bench.root)
-
-
-def test_a_takeover_names_who_has_held_the_lock_and_since_when(beside: Beside) -> None:
-    with closing(beside.connect()) as adapter:
-        refusal = beside.run("takeover", adapter.client_id).refusal()
-        assert SINCE.search(refusal)
-        assert " process " in refusal
