@@ -325,9 +325,7 @@ def test_an_expression_goes_into_a_column_whole_or_not_at_all(
         assert connection.execute(text("SELECT concat(x) FROM t")).scalar() == expected
 
 
-@rows(
-    "kind, sent", [("char(9)", "hush "), ("uuid", "hush"), ("inet", "hush"), ("varchar(2)[]", "{hush}")]
-)
+@rows("kind, sent", [("char(9)", "hush "), ("uuid", "hush"), ("inet", "hush"), ("varchar(2)[]", "{hush}")])
 def test_no_reason_shows_a_ciphertext(database: str, kind: str, sent: str) -> None:
     known = known_with("Ciphertext")
     shop = Shop(database)

@@ -12,8 +12,8 @@ from benchmarks.console import send_failed
 from connector.cli.app import run
 from connector.config.loading import load
 from connector.testing.deployment import InProcessAdapter
-from tests.http.console_pages import complaints, fits, look, shown, sign_in
 from tests.events.conftest import serving
+from tests.http.console_pages import complaints, fits, look, shown, sign_in
 from tests.http.shop import BOSS, CONSOLE, World, deploy, send, service, with_archive
 from tests.http.webdriver import Browser
 from tests.waiting import wait_for

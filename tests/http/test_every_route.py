@@ -31,7 +31,7 @@ TEXTS: Final = (
     *("a LIKE '%_b%'", "JMSTimestamp > 1", "a = ", "\x00", "é\u202e", "\n", "../../etc/passwd", "--help"),
     *('{"Id": "7"}', "/console", "//evil.example", "<script>", "crlf", "x" * 3000),
 )
-VALUES: Final = (*TEXTS, 7, -1, True, None, [], ["queue://orders", "1"], [7, None])
+VALUES: Final[tuple[Any, ...]] = (*TEXTS, 7, -1, True, None, [], ["queue://orders", "1"], [7, None])
 QUERY: Final = (
     *("queue", "destination", "id", "selector", "group", "from", "order", "delayed", "since", "key"),
     *("correlation_id", "object", "verb", "body", "type", "next", "said", "timeout"),

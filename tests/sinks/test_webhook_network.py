@@ -193,10 +193,11 @@ def test_certificates_count_in_place_of_the_known_ones(
         deliver(secured.url)
         good = b"HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n"
         secured.answers = [raw(good), raw(good + good), answer(500)]
-        with closing(sink(secured.url)) as made, pytest.raises(WebhookUnavailable, match="the answer is 500"):
-            for _ in range(3):
+        with closing(sink(secured.url)) as made:
+            for _ in range(2):
                 made.deliver(sample_object(), sample_event())
-        assert secured.answers == []
+            with pytest.raises(WebhookUnavailable, match="the answer is 500"):
+                made.deliver(sample_object(), sample_event())
 
 
 @rows("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE"])
