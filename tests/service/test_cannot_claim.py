@@ -87,7 +87,7 @@ def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     breaks, words = BREAKAGES[what]
-    deployment = bench.deploy(InputDestination="queue://orders")
+    deployment = bench.deploy(InputDestination="queue://orders", PollQuantity=1)
     caplog.clear()
     with caplog.at_level("INFO"), deployment.running() as adapter:
         monkeypatch.setattr("connector.service.stopping.StopRequest.wait", lambda self, seconds: None)
@@ -119,7 +119,7 @@ def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
 
 
 def test_a_failure_that_a_new_connection_ends_leaves_nothing_behind(bench: Bench) -> None:
-    deployment = bench.deploy(InputDestination="queue://orders")
+    deployment = bench.deploy(InputDestination="queue://orders", PollQuantity=1)
     with deployment.running() as adapter:
         _turn(adapter, 1)
         with _failing(errno.EIO, "listdir", "scandir")(bench.root):
