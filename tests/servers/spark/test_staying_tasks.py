@@ -20,7 +20,7 @@ from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.forked_command import PipedProcess
 from tests.runs import Run, parent_of
 from tests.spark.standalone import executor_options, java_home_for_executors
-from tests.waiting import beside, is_running, wait_for
+from tests.waiting import is_running, wait_for
 
 QUEUES = ("a", "b")
 
@@ -145,12 +145,13 @@ def _going_on(run: Run) -> Iterator[None]:
         while not done.wait(0.02):
             run.go_on()
 
-    thread = beside(go_on)
+    thread = threading.Thread(target=go_on)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        thread.result(120)
+        thread.join()
 
 
 def test_a_stop_ends_in_time_while_java_stands_still_and_a_second_signal_at_once(deploy: Deploy) -> None:
