@@ -24,8 +24,6 @@ from typing import Final
 PLACES: Final = (
     # the life of an event, in order
     "claim",
-    "task.assigned",
-    "task.taken",
     "begin",
     "deliver",
     "transaction.returned",
@@ -60,9 +58,6 @@ PLACES: Final = (
     "claim.uncommitted",
     "prepare.uncommitted",
     "prepare",
-    # an operator's word is about to be written, and an instance has read it and has not obeyed yet
-    "control.write",
-    "control.seen",
     # a reload: nothing is in flight, the connection is closed, the new one works and nobody knows
     "reload.begin",
     "reload.closed",

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from connector import faults
 from connector.errors import ConnectorError, DestinationError, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.state_store import (
@@ -306,7 +305,6 @@ class ControlWatch:
         self._looked_at, self._reload = now, control.reload
         if paused == self._paused:
             return False
-        faults.point("control.seen")
         for key in paused.keys() - self._paused.keys():
             note = paused[key]
             _log.warning("paused by an operator", extra={**_name(note), "by": note.by, "reason": note.reason})

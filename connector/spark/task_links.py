@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import orjson
 
-from connector import faults
 from connector.errors import PipelineError
 from connector.spark.event_tasks import WorkerAnswer
 from connector.spark.scratch import Scratch
@@ -78,7 +77,6 @@ class TaskLink:
             keep_settings(self._settings, key, None)
         try:
             self._connection.send_bytes(pickle.dumps((number, function, key, sent, payload), protocol=5))
-            faults.point("task.assigned")
             data = self._connection.recv_bytes()
         except (EOFError, OSError) as error:
             raise TaskEnded from error

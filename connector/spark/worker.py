@@ -154,7 +154,6 @@ def serve(connection: Connection, deployment: str) -> None:
             data = connection.recv_bytes()
         except (EOFError, OSError):
             return
-        faults.point("task.taken")
         number, function, key, sent, payload = pickle.loads(data)  # from our own driver
         if sent is not None:
             keep_settings(kept, key, sent)

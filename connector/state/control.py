@@ -23,5 +23,4 @@ class ControlFile(SharedFile[Control], ControlRecord):
             Control.to_json,
             Control,
             is_durable=True,
-            place="control.write",
         )

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from connector import faults, own_files
+from connector import own_files
 from connector.errors import ProviderError, remedy
 from connector.state.locked_file import exclusive
 
@@ -28,7 +28,6 @@ class SharedFile(Generic[_Value]):
         parse: returns the value from parsed JSON. Raises TypeError, ValueError or KeyError.
         dump: returns the value for JSON.
         make: returns the value of a file that is missing.
-        place: of :mod:`connector.faults`, before the new file takes its place. Empty = none.
     """
 
     def __init__(
@@ -40,7 +39,6 @@ class SharedFile(Generic[_Value]):
         make: Callable[[], _Value],
         *,
         is_durable: bool = False,
-        place: str = "",
     ) -> None:
         self._path = path
         self._lock = lock
@@ -48,7 +46,6 @@ class SharedFile(Generic[_Value]):
         self._dump = dump
         self._make = make
         self._is_durable = is_durable
-        self._place = place
         self._seen: tuple[int, int] | None = None
         self._value = make()
 
@@ -99,8 +96,6 @@ class SharedFile(Generic[_Value]):
             if self._is_durable:
                 file.flush()
                 os.fsync(file.fileno())
-        if self._place:
-            faults.point(self._place)
         os.rename(f"{self._path}.new", self._path)
         if self._is_durable:
             directory = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_CLOEXEC)

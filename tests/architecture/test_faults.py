@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,20 +20,6 @@ def test_every_place_that_is_listed_exists_and_every_one_that_exists_is_listed()
         for place in re.findall(r"faults\.point\(\"([^\"]+)\"\)", path.read_text("utf-8"))
     }
     assert found == set(faults.PLACES)
-
-
-@pytest.mark.process
-def test_a_process_does_not_start_with_a_fault_at_another_place() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import connector.faults"],
-        env={**os.environ, "CONNECTOR_FAULT": "claim=kill, settle.recrod=kill"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "there is no place 'settle.recrod'; there are claim, " in done.stderr
 
 
 @rows(

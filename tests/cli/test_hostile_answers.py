@@ -3,66 +3,45 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connector.cli.common import complain, note, show_output
 from connector.messaging.message import Message
 from connector.stores.dropbox.codec import encode_field
-from connector.testing.deployment import Deployment
 from tests.cli.in_process import Commands
-from tests.tables import Table, rows
+from tests.events.conftest import Bench, bench
+from tests.tables import Table, rows, texts
+
+__all__ = ["bench"]
 
 FORGED = "x\n2026-11-27T00:00:00Z [info] forged\r\x1b[2K\x9b1A\u2028\x85forged\u202e\x0b"
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true}
-connector:
-  ApplicationName: shop
-  InputDestination: queue://orders
-  ErrorDestination: queue://error
-  UnsubscribedDestination: queue://unsubscribed
-  DataHandlerMimeType: application/json
-subscriptions:
-  - {object: Order, process: "processes:store"}
-metaobjects: ./metaobjects
+PROCESSES = "def a(order, event):\n    raise ValueError(order['Id'] + event.message.type)\n"
+PLAIN = """
+    browse error  browse orders  errors  errors orders  history --since 1d  status  queues
+    replay  discard  move error orders  takeover  receive error --ack client
 """
-OBJECTS = """\
-business_object: Order
-verbs: {Create: }
-attributes: {Id: {type: String, key: true}, Note: String}
-"""
-PROCESSES = "def store(order, event):\n    raise ValueError(order['Id'] + event.message.type)\n"
 ANSWERS = [
-    ["browse", "error"],
-    ["browse", "orders"],
-    ["errors"],
-    ["errors", "orders"],
-    ["history", "--since", "1d"],
     ["history", f"ID:{FORGED}"],
     ["history", "--correlation-id", FORGED],
-    ["status"],
-    ["queues"],
     ["explain", f"ID:{FORGED}"],
     ["explain", "nothing\x1b[2J\nforged"],
-    ["replay"],
-    ["discard"],
-    ["move", "error", "orders"],
-    ["takeover"],
-    ["receive", "error", "--ack", "client"],
+    *(words.split() for words in texts(PLAIN)),
 ]
 
 
-def test_no_answer_forges_a_line_or_controls_a_terminal(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path / "shop", adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
-    body = json.dumps({"BusinessObject": "Order", "Verb": "Create", "Id": FORGED, "Note": FORGED})
-    texts = {"type": FORGED, "correlation_id": FORGED, "properties": {"note": FORGED}}
+def test_no_answer_forges_a_line_or_controls_a_terminal(bench: Bench) -> None:
+    deployment = bench.deploy(processes=PROCESSES, InputDestination="queue://orders")
+    body = json.dumps({"BusinessObject": "Order", "Id": FORGED, "ObjectEventId": FORGED})
+    message = Message(body.encode(), "T", f"ID:{FORGED}")
+    said: dict[str, Any] = {"type": FORGED, "correlation_id": FORGED, "properties": {"note": FORGED}}
     with deployment.running() as adapter:
-        deployment.send("queue://orders", Message(body.encode(), "T", f"ID:{FORGED}"), **texts)
-        deployment.send("queue://orders", f"no JSON {FORGED}", **texts)
+        deployment.send("orders", message, **said)
+        deployment.send("orders", f"no JSON {FORGED}", **said)
         deployment.drop("orders", body, f"4.{encode_field(FORGED)}.T")
         adapter.drain()
-        deployment.send("queue://orders", Message(body.encode(), "T", f"ID:{FORGED}"), **texts)
+        deployment.send("orders", message, **said)
         deployment.drop("orders", body, f"4.{encode_field(FORGED)}2.T")
         call = Commands(deployment.directory)
         with Table() as table:

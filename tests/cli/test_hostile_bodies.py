@@ -6,16 +6,17 @@ What else a body can do is tested below the commands (``tests/events/test_conver
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 
-from connector.testing.deployment import Deployment
 from tests.cli.in_process import Commands
+from tests.events.conftest import OBJECTS, Bench, EventDeployment, bench, handler
 from tests.tables import Table
 
-HANDLER = """
+__all__ = ["bench"]
+
+HEAD = """
 import os, signal, threading
 from connector.businessobjects.instance import BusinessObject
 
@@ -41,47 +42,17 @@ def obey(place, text):
         ACTIONS.get(text.removeprefix(place), str)()
 
 
-class Handler:
-    mime_types = ("application/x-own",)
-    options = ()
-
-    def __init__(self, options, definitions):
-        self.definitions = definitions
-
-    def to_business_object(self, body, hint):
-        text = body.decode()
-        obey("", text)
-        return BusinessObject(self.definitions, "Work", "Create", {"Id": text})
-
-    def to_body(self, bo):
-        obey("later ", bo["Id"])
-        return bo["Id"]
-
-
 def name(body):
     obey("name ", body.decode())
-    return "Work"
+    return "Order"
 """
-OBJECTS = """\
-business_object: Work
-verbs: {Create: }
-attributes: {Id: {type: String, key: true}}
----
-datahandler_metaobject: MO_DataHandler_Default
-handlers: {application/x-own: {NameHandlerClass: "names:name"}}
+READS = """\
+obey("", body.decode())
+return BusinessObject(self.definitions, "Order", "Create", {"Id": body.decode()})
 """
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true, durability: none}
-connector:
-  ApplicationName: test
-  InputDestination: queue://in
-  ErrorDestination: queue://error
-  DataHandlerMimeType: application/x-own
-  convert_timeout: 1500ms
-subscriptions: [{object: "*", destination: queue://out, name: out}]
-metaobjects: ./metaobjects
-datahandlers: ./handlers
-"""
+HANDLER = handler(
+    "application/x-own", head=HEAD, reads=READS, writes="obey('later ', bo['Id'])\nreturn bo['Id']"
+)
 WORDS = {
     "sleep": "did not end within 1.5 s (convert_timeout)",
     "kill": "was ended by SIGKILL",
@@ -90,15 +61,22 @@ WORDS = {
 
 
 @pytest.fixture
-def deployment(tmp_path: Path) -> Deployment:
-    made = Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes="")
+def deployment(bench: Bench) -> EventDeployment:
+    made = bench.deploy(
+        subscriptions=[{"object": "*", "destination": "queue://out", "name": "out"}],
+        objects=f"{OBJECTS}  application/x-own: {{NameHandlerClass: 'names:name'}}\n",
+        more={"datahandlers": "./handlers"},
+        InputDestination="queue://orders",
+        DataHandlerMimeType="application/x-own",
+        convert_timeout="1500ms",
+    )
     made.write("handlers/own.py", HANDLER)
     made.write("names.py", HANDLER)
     return made
 
 
 @pytest.fixture
-def call(deployment: Deployment) -> Commands:
+def call(deployment: EventDeployment) -> Commands:
     return Commands(deployment.directory)
 
 
@@ -120,14 +98,14 @@ def test_convert_and_explain_name_what_a_body_has_done(call: Commands, where: st
                 assert failure.startswith("connector: body: ")
                 assert words in failure
                 if what == "sleep":
-                    handler = "name handler names:name" if where == "name " else "data handler Handler"
-                    assert handler in failure
+                    who = "name handler names:name" if where == "name " else "data handler Own"
+                    assert who in failure
 
 
 def test_a_body_that_forks_is_answered_once(call: Commands) -> None:
     call.write("body", "fork")
     done = call("convert", "--json", "body")
-    answer = '{"BusinessObject": "Work", "Verb": "Create", "Id": "fork"}\n'
+    answer = '{"BusinessObject": "Order", "Verb": "Create", "Id": "fork"}\n'
     assert (done.returncode, done.stdout) == (0, answer)
 
 
@@ -137,8 +115,8 @@ def test_the_cases_behind_a_hostile_one_run(call: Commands) -> None:
         for what, words in WORDS.items()
         for more, body, expected in (
             (" is expected", what, {"outcome": "failed", "reason": words}),
-            (" is a surprise", what, {"object": "Work"}),
-            (" is behind", "good", {"object": "Work"}),
+            (" is a surprise", what, {"object": "Order"}),
+            (" is behind", "good", {"object": "Order"}),
         )
     ]
     call.write("all.test.yaml", yaml.safe_dump_all(cases))
@@ -153,12 +131,12 @@ def test_the_cases_behind_a_hostile_one_run(call: Commands) -> None:
             assert WORDS[one["case"].removesuffix(" is a surprise")] in one["mismatches"][0]
 
 
-def test_browse_shows_every_body(deployment: Deployment, call: Commands) -> None:
+def test_browse_shows_every_body(deployment: EventDeployment, call: Commands) -> None:
     bodies = [*WORDS, "\x1b[2J", "\ud800", "[" * 100_000, "x" * 5_000_000, "\0"]
     for number, body in enumerate(bodies):
-        deployment.drop("in", body.encode("utf-8", "surrogatepass"), f"4.{number}.T")
+        deployment.drop("orders", body.encode("utf-8", "surrogatepass"), f"4.{number}.T")
     for options in ([], ["--json"]):
-        done = call("browse", "in", *options)
+        done = call("browse", "orders", *options)
         assert (done.returncode, done.stdout.count("ID:")) == (0, len(bodies))
         assert "\x1b" not in done.stdout
     assert all("JMSMessageID" in json.loads(line) for line in done.stdout.splitlines())

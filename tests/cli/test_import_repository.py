@@ -10,20 +10,12 @@ import pytest
 
 from connector.config.loading import check, load
 from connector.config.metaobjects import MetaObjects
+from tests.cli.conftest import BARE
 from tests.cli.in_process import Answer, Commands
 from tests.tables import rows
 
 SAMPLES = Path(__file__).parent / "samples"
-
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true}
-connector:
-  ApplicationName: crm
-  InputDestination: queue://customers
-  ErrorDestination: queue://error
-  UnsubscribedDestination: queue://unsubscribed
-metaobjects: ./metaobjects
-"""
+ADAPTER = BARE.replace("orders", "customers")
 
 
 def section(name: str, *lines: str) -> str:

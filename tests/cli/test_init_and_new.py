@@ -20,6 +20,7 @@ from connector.events.outcome import Outcome
 from connector.events.summary import Summary
 from connector.status import OutcomeKind
 from tests import forked_command
+from tests.cli.conftest import BARE
 from tests.cli.in_process import Answer, Commands, call
 from tests.tables import rows
 
@@ -127,15 +128,7 @@ def test_the_help_names_the_first_command(tmp_path: Path) -> None:
     assert call(tmp_path, "--version").stdout == f"connector {version('event-connector')}\n"
 
 
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true}
-connector:
-  ApplicationName: shop
-  InputDestination: queue://orders
-  ErrorDestination: queue://error
-  UnsubscribedDestination: queue://unsubscribed
-metaobjects: ./objects
-"""
+ADAPTER = BARE.replace("./metaobjects", "./objects")
 ORDER = '{"OrderId": "O-1", "Total": 12.5, "Line": [{"Article": "Bolt"}]}'
 SAMPLE = ("Order", "--from-sample", "order.json")
 

@@ -66,6 +66,8 @@ def test_a_client_is_taken_over_by_hand_only_on_the_operators_word(call: Command
     assert found == {(alive.client_id, "alive"), (dead.client_id, "dead")}
     for arguments, expected, words in (
         ([alive.client_id], 2, "may be alive"),
+        ([alive.client_id], 2, f" process {os.getpid()} "),
+        ([alive.client_id], 2, " since 20"),
         ([f"{alive.client_id[:-1]}_", "--it-is-dead"], 2, f"did you mean {alive.client_id!r}?"),
         ([dead.client_id, "--it-is-dead"], 1, "its lock is free"),
         ([dead.client_id], 1, "its lock is free"),

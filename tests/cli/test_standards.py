@@ -15,21 +15,9 @@ import pytest
 from lxml import etree
 
 from tests.cli.in_process import call
+from tests.events.conftest import Bench
 
 STANDARDS = Path(__file__).parent / "standards"
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true}
-connector:
-  ApplicationName: standards
-  InputDestination: queue://in
-  ErrorDestination: queue://error
-  DataHandlerMimeType: MIME
-  DataHandlerConfigMO: MO_Formats
-  DefaultVerb: Create
-subscriptions: [{object: "*", destination: queue://out}]
-metaobjects: ./metaobjects
-"""
-
 XML = {
     "transfer": ("transfer.xsd", "transfer.xml", "Document"),
     "statement": ("statement.xsd", "statement.xml", "Document"),
@@ -41,10 +29,13 @@ XML = {
 def deployment(directory: Path, mime_type: str, options: str) -> Path:
     """Makes a deployment with the schemas, and returns its directory."""
     shutil.copytree(STANDARDS, directory / "schemas")
-    (directory / "adapter.yaml").write_text(ADAPTER.replace("MIME", mime_type))
-    (directory / "metaobjects").mkdir()
-    formats = f"datahandler_metaobject: MO_Formats\nhandlers:\n  {mime_type}: {{{options}}}\n"
-    (directory / "metaobjects/formats.yaml").write_text(formats)
+    Bench(directory, directory / "data").deploy(
+        subscriptions=[{"object": "*", "destination": "queue://out"}],
+        objects=f"datahandler_metaobject: MO_Formats\nhandlers:\n  {mime_type}: {{{options}}}\n",
+        ConfigurationMetaObject=None,
+        DataHandlerMimeType=mime_type,
+        DataHandlerConfigMO="MO_Formats",
+    )
     return directory
 
 

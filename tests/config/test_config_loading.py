@@ -12,7 +12,6 @@ import pytest
 
 from connector.config.loading import Configuration, load
 from connector.config.resolved import as_document, as_yaml
-from connector.declare.masking import MASK
 from connector.errors import ConfigurationError
 from connector.messaging.destination import Destination
 from connector.sinks.destination.settings import DestinationEntry
@@ -281,23 +280,6 @@ def test_the_resolved_configuration_is_itself_the_same_configuration(deployment:
     second = deployment.load()
     for section in ("connector", "provider", "subscriptions", "spark"):
         assert getattr(second, section) == getattr(first, section)
-
-
-def test_secrets_are_masked_wherever_they_came_from(deployment: Sample) -> None:
-    deployment.replace(
-        A,
-        "local[*]",
-        "spark://a:7077\n  conf:\n    spark.ssl.keyPassword: ${PW}\n    spark.authenticate.secret: written\n"
-        "    spark.url: http://user:${PW}@host/\n    spark.hadoop.fs.azure.account.key.a: written\n"
-        "    spark.executor.extraJavaOptions: -Da=b -Djavax.net.ssl.keyStorePassword=written -Dc=d",
-    )
-    shown = as_yaml(as_document(deployment.load(PW="hunter2")))
-    assert "hunter2" not in shown
-    assert "written" not in shown
-    assert "hunter2" not in repr(deployment.load(PW="hunter2"))
-    assert shown.count(MASK) == 5
-    assert f"-Da=b -Djavax.net.ssl.keyStorePassword={MASK} -Dc=d" in shown
-    assert f"http://{MASK}@host/" in shown
 
 
 def test_an_error_never_shows_what_the_environment_gave(deployment: Sample) -> None:

@@ -12,52 +12,40 @@ from connector.config.resolved import as_document, as_yaml, explained
 from connector.declare.masking import MASK, mask
 from connector.operate.tracer import _Losses
 from connector.testing.deployment import Deployment
-from tests.tables import rows
+from tests.tables import rows, texts
 
-SECRETS = [
-    "fs.azure.sas.box.acc.dfs.core.windows.net: SEKRET",
-    "fs.azure.sas.fixed.token.acc: SEKRET",
-    "fs.azure.account.key.acc: SEKRET",
-    "fs.s3a.encryption.key: SEKRET",
-    "fs.s3a.server-side-encryption.key: SEKRET",
-    "fs.s3a.secret.key: SEKRET",
-    "fs.s3a.session.token: SEKRET",
-    "fs.gs.auth.service.account.private.key: SEKRET",
-    "es.net.http.auth.pass: SEKRET",
-    "my.pin: SEKRET",
-    "userPin: SEKRET",
-    "db_pass: SEKRET",
-    "dbPwd: SEKRET",
-    "signing_key: SEKRET",
-    "o: -Dmy.pin=SEKRET -Dc=d",
-    "o: -Dmy.pwd=SEKRET;SEKRET -Dc=d",
-    "o: -DdbPass='SEKRET SEKRET' -Dc=d",
-    "o: --password SEKRET -x",
-    'o: org.Module required username="u" password="SEKRET SEKRET";',
-    'o: {"type": "x", "private_key": "SEKRET SEKRET", "id": 1}',
-    'o: {\\"api_key\\": \\"SEKRET\\"}',
-    "u: postgresql+psycopg://usr:SEKRET05 SEKRET@host/db",
-    "u: postgresql+psycopg://usr:SE@KRET SEKRET@host/db",
-    "u: mongodb://usr:SEKRET/x@host/db",
-    "u: amqp://u:SEKRET@h:5672",
-    "u: failover:(amqp://u:SEKRET SEKRET@h:1,amqp://u:SEKRET@h:2)?jms.password=SEKRET",
-    "u: tcp://h:61616?user=u;password=SEKRET/x",
-    "u: jdbc:sqlserver://h:1433;database=d;user=u;pwd=SEKRET SEKRET;encrypt=true",
-    "u: jdbc:sqlserver://h;password={SEK;RET};encrypt=true",
-    "u: jdbc:oracle:thin:scott/SEKRET@//h:1521/x",
-    'u: jdbc:oracle:thin:scott/"SEK@RET SEKRET"@h:1521:x',
-    "u: jdbc:oracle:oci8:scott/SEKRET@db",
-    "u: jdbc:mysql://u:SEKRET@h/d?password=SEKRET&ssl=true",
-    "u: jdbc:mysql://(host=h,user=u,password=SEKRET)/d",
-    "u: mssql+pyodbc:///?odbc_connect=Driver%3D%7Bx%7D%3BUID%3Du%3BPWD%3DSEKRET",
-    "u: Endpoint=sb://h/;SharedAccessKeyName=n;SharedAccessKey=SEKRET=",
-    "u: DefaultEndpointsProtocol=https;AccountName=a;AccountKey=SEKRET==",
-    "u: https://h.example/x?api-version=1&sig=SEKRET%2B&sp=r",
-    "u: https://h.example/x?key=SEKRET",
-]
+SECRETS = r"""
+    fs.azure.sas.box.acc.dfs.core.windows.net: SEKRET  fs.azure.sas.fixed.token.acc: SEKRET
+    fs.azure.account.key.acc: SEKRET  fs.s3a.encryption.key: SEKRET  fs.s3a.server-side-encryption.key: SEKRET
+    fs.s3a.secret.key: SEKRET  fs.s3a.session.token: SEKRET  fs.gs.auth.service.account.private.key: SEKRET
+    es.net.http.auth.pass: SEKRET  my.pin: SEKRET  userPin: SEKRET  db_pass: SEKRET  dbPwd: SEKRET
+    signing_key: SEKRET  spark.ssl.keyPassword: SEKRET  spark.fs.encryption.key: SEKRET
+    o: -Dmy.pin=SEKRET -Dc=d  o: -Dmy.pwd=SEKRET;SEKRET -Dc=d
+    o: -DdbPass='SEKRET SEKRET' -Dc=d  o: --password SEKRET -x
+    o: org.Module required username="u" password="SEKRET SEKRET";
+    o: {"type": "x", "private_key": "SEKRET SEKRET", "id": 1}  o: {\"api_key\": \"SEKRET\"}
+    u: postgresql+psycopg://usr:SEKRET05 SEKRET@host/db  u: postgresql+psycopg://usr:SE@KRET SEKRET@host/db
+    u: mongodb://usr:SEKRET/x@host/db  u: amqp://u:SEKRET@h:5672
+    u: failover:(amqp://u:SEKRET SEKRET@h:1,amqp://u:SEKRET@h:2)?jms.password=SEKRET
+    u: tcp://h:61616?user=u;password=SEKRET/x  u: jdbc:sqlserver://h;password={SEK;RET};encrypt=true
+    u: jdbc:sqlserver://h:1433;database=d;user=u;pwd=SEKRET SEKRET;encrypt=true
+    u: jdbc:oracle:thin:scott/SEKRET@//h:1521/x  u: jdbc:oracle:thin:scott/"SEK@RET SEKRET"@h:1521:x
+    u: jdbc:oracle:oci8:scott/SEKRET@db  u: jdbc:mysql://u:SEKRET@h/d?password=SEKRET&ssl=true
+    u: jdbc:mysql://(host=h,user=u,password=SEKRET)/d
+    u: mssql+pyodbc:///?odbc_connect=Driver%3D%7Bx%7D%3BUID%3Du%3BPWD%3DSEKRET
+    u: Endpoint=sb://h/;SharedAccessKeyName=n;SharedAccessKey=SEKRET=
+    u: DefaultEndpointsProtocol=https;AccountName=a;AccountKey=SEKRET==
+    u: https://h.example/x?api-version=1&sig=SEKRET%2B&sp=r  u: https://h.example/x?key=SEKRET
+"""
+OPEN = """
+    spark.io.encryption.keySizeBits: 256  ftp.passive: true  spark.pinned: true
+    o: jdbc:oracle:thin:@//h:1521/x  o: jdbc:sqlserver://h:1433;database=d;encrypt=true
+    o: https://h.example:8443/a@b/c  o: https://repo.example/maven2/x  o: -Da=b -Xmx1g  o: monkey=banana
+    o: Could not connect to tcp://localhost:61616: user x@y is unknown
+"""
 
 
-@rows("entry", SECRETS)
+@rows("entry", texts(SECRETS))
 def test_a_secret_is_masked(entry: str) -> None:
     key, _, value = entry.partition(": ")
     shown = json.dumps(mask({key: value}))
@@ -65,58 +53,47 @@ def test_a_secret_is_masked(entry: str) -> None:
     assert not any(part in shown for part in ("SEK", "RET", "KRET")), shown
 
 
-@rows(
-    "entry",
-    [
-        "spark.io.encryption.keySizeBits: 256",
-        "ftp.passive: true",
-        "spark.pinned: true",
-        "jdbc:oracle:thin:@//h:1521/x",
-        "jdbc:sqlserver://h:1433;database=d;encrypt=true",
-        "https://h.example:8443/a@b/c",
-        "https://repo.example/maven2/x",
-        "Could not connect to tcp://localhost:61616: user x@y is unknown",
-        "-Da=b -Xmx1g",
-        "monkey=banana",
-    ],
-)
+@rows("entry", texts(OPEN))
 def test_what_is_no_secret_is_shown(entry: str) -> None:
-    key, _, value = entry.rpartition(": ") if entry.startswith(("spark", "ftp")) else ("o", "", entry)
+    key, _, value = entry.partition(": ")
     assert mask({key: value}) == {key: value}
 
 
+ADAPTER = """\
+provider:
+  type: jms
+  factory: a.B
+  url: "amqp://u:SEKRET01 x@h"
+  packages: ["a:b:1"]
+  ApplicationUserName: u
+  ApplicationPassword: "${PW}"
+  properties: {Password: SEKRET03, Url: "tcp://h?password=SEKRET04"}
+  java_options: ["-Dmy.pin=SEKRET05"]
+connector: {ApplicationName: a, InputDestination: queue://in}
+metaobjects: ./metaobjects
+databases: {shop: {url: "postgresql+psycopg://u:SEKRET06 x@h/d"}}
+spark:
+  master: spark://a:7077
+  conf:
+    spark.hadoop.fs.azure.sas.a.b: SEKRET07
+    spark.url: http://user:${PW}@host/
+    spark.authenticate.secret: "${PW}"
+    spark.executor.extraJavaOptions: -Da=b -Djavax.net.ssl.keyStorePassword=SEKRET08 -Dc=d
+http: {listen: "127.0.0.1:0", tokens: [{token: SEKRET09-aaaaaaaaaaaaaaaa}]}
+tracing: {endpoint: "https://c.example:4318/SEKRET10/x"}
+subscriptions:
+  - object: Note
+    webhook:
+      url: "https://hooks.example/services/SEKRET11/{Text}?key=SEKRET12"
+      headers: {X-Any: SEKRET13}
+"""
+
+
 def test_no_output_of_a_configuration_shows_a_secret(tmp_path: Path) -> None:
-    document = {
-        "provider": {
-            "type": "jms",
-            "factory": "a.B",
-            "url": "amqp://u:SEKRET01 x@h",
-            "packages": ["a:b:1"],
-            "ApplicationUserName": "u",
-            "ApplicationPassword": "SEKRET02",
-            "properties": {"Password": "SEKRET03", "Url": "tcp://h?password=SEKRET04"},
-            "java_options": ["-Dmy.pin=SEKRET05"],
-        },
-        "connector": {"ApplicationName": "a", "InputDestination": "queue://in"},
-        "metaobjects": "./metaobjects",
-        "databases": {"shop": {"url": "postgresql+psycopg://u:SEKRET06 x@h/d"}},
-        "spark": {
-            "conf": {"spark.hadoop.fs.azure.sas.a.b": "SEKRET07", "spark.fs.encryption.key": "SEKRET08"}
-        },
-        "http": {"listen": "127.0.0.1:0", "tokens": [{"token": "SEKRET09-aaaaaaaaaaaaaaaa"}]},
-        "tracing": {"endpoint": "https://c.example:4318/SEKRET10/x"},
-        "subscriptions": [
-            {
-                "object": "Note",
-                "webhook": {
-                    "url": "https://hooks.example/services/SEKRET11/{Text}?key=SEKRET12",
-                    "headers": {"X-Any": "SEKRET13"},
-                },
-            }
-        ],
-    }
     objects = "business_object: Note\nverbs: {Create: }\nattributes: {Text: {type: String}}\n"
-    configuration = Deployment(tmp_path, adapter=json.dumps(document), metaobjects=objects).configuration
+    environment = {"PW": "SEKRET02"}
+    deployment = Deployment(tmp_path, adapter=ADAPTER, metaobjects=objects, environment=environment)
+    configuration = deployment.configuration
     shown = [
         as_yaml(as_document(configuration)),
         json.dumps(as_document(configuration)),
@@ -126,9 +103,13 @@ def test_no_output_of_a_configuration_shows_a_secret(tmp_path: Path) -> None:
     ]
     for text in shown:
         assert "SEKRET" not in text, text
-    assert "endpoint: https://c.example:4318/********" in shown[0]
-    assert "url: https://hooks.example/********" in shown[0]
-    assert "postgresql+psycopg://********@h/d" in shown[0]
+    for text in (
+        *("endpoint: https://c.example:4318/********", "postgresql+psycopg://********@h/d"),
+        *("url: https://hooks.example/********", "X-Any: '********'", "http://********@host/"),
+        "-Da=b -Djavax.net.ssl.keyStorePassword=******** -Dc=d",
+    ):
+        assert text in shown[0]
+    assert configuration.subscriptions[0].name == "Note https://hooks.example"
 
 
 def test_the_log_shows_no_secret_of_a_collector(

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from connector.core.fair_lock import FairLock
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 
 def wait_until_line_is(lock: FairLock, length: int) -> None:
@@ -28,8 +28,7 @@ def test_a_loop_that_holds_it_all_the_time_lets_another_in_after_its_round() -> 
                 first_round.set()
                 wait_for(lambda: lock._waiting or ending.is_set())
 
-    looping = threading.Thread(target=loop)
-    looping.start()
+    looping = beside(loop)
     assert first_round.wait(120)
     for passed in range(1, 21):
         with lock:
@@ -38,7 +37,7 @@ def test_a_loop_that_holds_it_all_the_time_lets_another_in_after_its_round() -> 
             if passed == 20:
                 ending.set()
         wait_for(lambda passed=passed: rounds[0] > passed)  # type: ignore[misc]
-    looping.join()
+    looping.result(120)
 
 
 def test_threads_get_it_in_the_order_of_asking_but_the_one_that_has_it_may_take_it_again() -> None:
@@ -98,8 +97,7 @@ def test_a_wait_that_is_interrupted_keeps_nobody_out() -> None:
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    holder = threading.Thread(target=hold)
-    holder.start()
+    holder = beside(hold)
     held.wait(120)
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -109,5 +107,5 @@ def test_a_wait_that_is_interrupted_keeps_nobody_out() -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
     done.set()
-    holder.join()
+    holder.result(120)
     assert lock.try_acquire()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator
 from typing import Any, Final
@@ -21,7 +20,7 @@ from connector.sinks.table.rows import TableRows
 from connector.sinks.table.sink import TableSink, TableSpec
 from connector.sinks.transactional import TransactionalCalls
 from tests.databases.conftest import Shop
-from tests.tables import rows
+from tests.tables import Table
 
 ATTRIBUTES: Final = {
     "Id": Attribute("Id", "Integer", is_key=True),
@@ -44,6 +43,7 @@ TABLES: Final = (
 MAPPING: Final = TableMapping("o", children=(("Part", TableMapping("part", key=(("of", "Id"),))),))
 EVENTS: Final = itertools.count()
 FULL: Final = {"A": "abc", "N": "1.239", "Part": [{"Size": "1.239"}]}
+PART_OF_TEXT: Final = "part DROP size; part ADD size TEXT"
 
 
 class Adapter:
@@ -71,113 +71,53 @@ class Adapter:
         return reason
 
 
-@rows(
-    "alter, refused, repair",
-    [
-        (
-            "ALTER TABLE o ALTER n TYPE numeric(10,2)",
-            "N: found the number 1.239 with 3 places",
-            "ALTER TABLE o ALTER n TYPE numeric",
-        ),
-        (
-            "ALTER TABLE part ALTER size TYPE numeric(10,2)",
-            "O.Part[0]: Size: found the number 1.239",
-            "ALTER TABLE part ALTER size TYPE text",
-        ),
-        (
-            "ALTER TABLE o ALTER a TYPE varchar(2) USING left(a, 2)",
-            "A: found a text of 3 characters",
-            "ALTER TABLE o ALTER a TYPE text",
-        ),
-        (
-            "ALTER TABLE o ALTER a TYPE integer USING 1",
-            "O.A is String, but the column a of o is integer",
-            "ALTER TABLE o ALTER a TYPE char(3)",
-        ),
-        (
-            "ALTER TABLE o ADD m text NOT NULL DEFAULT ''; ALTER TABLE o ALTER m DROP DEFAULT",
-            "the column m of o needs a value",
-            "ALTER TABLE o ALTER m SET DEFAULT ''",
-        ),
-        (
-            "ALTER TABLE o ALTER n TYPE real",
-            "O.N is Decimal, but the column n of o is real",
-            "ALTER TABLE o ALTER n TYPE numeric",
-        ),
-        (
-            "CREATE DOMAIN d AS varchar(2); ALTER TABLE o ALTER a TYPE d USING left(a, 2)",
-            "for the column a of o (d (character varying(2)))",
-            "ALTER TABLE o ALTER a TYPE varchar(4)",
-        ),
-        (
-            "ALTER TABLE o RENAME a TO b",
-            "the table o has no column 'A' for O.A; it has id, b, n",
-            "ALTER TABLE o RENAME b TO a",
-        ),
-        (
-            "ALTER TABLE o DROP n",
-            "the table o has no column 'N' for O.N",
-            "ALTER TABLE o ADD n numeric(10,3)",
-        ),
-        ("DROP TABLE part", "there is no table part", "CREATE TABLE part (size text, of integer)"),
-    ],
+ALTERED: Final = (
+    ("o RENAME a TO b", "the table o has no column 'A' for O.A; it has id, b, n", "o RENAME b TO a"),
+    ("o DROP n", "the table o has no column 'N' for O.N", "o ADD n NUMERIC(10,3)"),
+    ("DROP TABLE part", "there is no table part", "CREATE TABLE part (size TEXT, of INTEGER)"),
+    ("o DROP n; o ADD n REAL", "O.N is Decimal, but the column n of o is ", "o DROP n; o ADD n NUMERIC"),
+    ("part DROP size; part ADD size NUMERIC(9,2)", "O.Part[0]: Size: found the number 1.239", PART_OF_TEXT),
 )
-def test_an_altered_table_is_compared_anew(database: str, alter: str, refused: str, repair: str) -> None:
-    _alter(Shop(database), alter, refused, repair)
-
-
-@rows(
-    "alter, refused, repair",
-    [
-        (
-            "ALTER TABLE o RENAME a TO b",
-            "the table o has no column 'A' for O.A; it has id, b, n",
-            "ALTER TABLE o RENAME b TO a",
-        ),
-        (
-            "ALTER TABLE o DROP n",
-            "the table o has no column 'N' for O.N",
-            "ALTER TABLE o ADD n NUMERIC(10,3)",
-        ),
-        ("DROP TABLE part", "there is no table part", "CREATE TABLE part (size TEXT, of INTEGER)"),
-        (
-            "ALTER TABLE o DROP n; ALTER TABLE o ADD n REAL",
-            "O.N is Decimal, but the column n of o is REAL",
-            "ALTER TABLE o DROP n; ALTER TABLE o ADD n TEXT",
-        ),
-        (
-            "ALTER TABLE part DROP size; ALTER TABLE part ADD size NUMERIC(9,2)",
-            "O.Part[0]: Size: found the number 1.239",
-            "ALTER TABLE part DROP size; ALTER TABLE part ADD size TEXT",
-        ),
-    ],
+ALTERED_IN_PLACE: Final = (
+    ("o ALTER n TYPE numeric(10,2)", "N: found the number 1.239 with 3 places", "o ALTER n TYPE numeric"),
+    ("part ALTER size TYPE numeric(10,2)", "O.Part[0]: Size: found the number 1.239", PART_OF_TEXT),
+    ("o ALTER a TYPE varchar(2) USING left(a, 2)", "A: found a text of 3 characters", "o ALTER a TYPE text"),
+    ("o ALTER a TYPE integer USING 1", "O.A is String, but the column a of o is ", "o ALTER a TYPE char(3)"),
+    ("o ADD m text NOT NULL DEFAULT ''; o ALTER m DROP DEFAULT", "column m of o needs a value", "o DROP m"),
+    ("o ALTER n TYPE real", "O.N is Decimal, but the column n of o is real", "o ALTER n TYPE numeric"),
+    ("o ALTER a TYPE d USING left(a, 2)", "o (d (character varying(2)))", "o ALTER a TYPE varchar(4)"),
 )
-def test_an_altered_table_of_sqlite_is_compared_anew(
-    tmp_path: Any, alter: str, refused: str, repair: str
-) -> None:
-    _alter(Shop(f"sqlite:///{tmp_path}/shop.db"), alter, refused, repair)
+"""What PostgreSQL can do besides."""
 
 
-def _alter(shop: Shop, alter: str, refused: str, repair: str) -> None:
-    with contextlib.closing(shop.database):
-        shop.execute(*TABLES, *(() if "sqlite" in shop.settings.url else ("DROP DOMAIN IF EXISTS d",)))
-        adapter = Adapter(shop)
-        assert adapter.deliver(**FULL) == ""
-        shop.execute(*alter.split("; "))
-        for _ in range(2):
-            assert refused in adapter.deliver(**FULL)
-        shop.execute(*repair.split("; "))
-        assert adapter.deliver(**FULL) == ""
+def alter(shop: Shop, statements: str) -> None:
+    for one in statements.split("; "):
+        shop.execute(one if " TABLE " in one else f"ALTER TABLE {one}")
+
+
+def test_an_altered_table_is_compared_anew(shop: Shop) -> None:
+    is_sqlite = "sqlite" in shop.settings.url
+    if not is_sqlite:
+        shop.execute("CREATE DOMAIN d AS varchar(2)")
+    with Table() as table:
+        for change, refused, repair in (*ALTERED, *(() if is_sqlite else ALTERED_IN_PLACE)):
+            with table.row(change):
+                shop.execute(*TABLES)
+                adapter = Adapter(shop)
+                assert adapter.deliver(**FULL) == ""
+                alter(shop, change)
+                for _ in range(2):
+                    assert refused in adapter.deliver(**FULL)
+                alter(shop, repair)
+                assert adapter.deliver(**FULL) == ""
 
 
 def test_a_column_that_holds_more_now_takes_more_at_once(shop: Shop) -> None:
     shop.execute(*TABLES)
     adapter = Adapter(shop)
     assert adapter.deliver(N="1.239") == ""
-    if "sqlite" in shop.settings.url:
-        shop.execute("ALTER TABLE o DROP n", "ALTER TABLE o ADD n NUMERIC(10, 4)")
-    else:
-        shop.execute("ALTER TABLE o ALTER n TYPE numeric(10, 4)")
+    wider = "DROP n; o ADD n NUMERIC(10,4)" if "sqlite" in shop.settings.url else "ALTER n TYPE numeric(10,4)"
+    alter(shop, f"o {wider}")
     assert adapter.deliver(N="1.2345") == ""
 
 
@@ -188,10 +128,10 @@ def test_a_table_that_is_altered_between_the_comparison_and_the_row_is_compared_
     shop = Shop(database)
     shop.execute(*TABLES)
     adapter, write = Adapter(shop), TableRows.write
-    alter: Iterator[str] = iter(["ALTER TABLE o ALTER n TYPE numeric(10, 2)"])
+    changes: Iterator[str] = iter(["ALTER TABLE o ALTER n TYPE numeric(10, 2)"])
 
     def alter_and_write(rows: TableRows, connection: Connection, *arguments: Any) -> None:
-        shop.execute(*([one] if (one := next(alter, None)) else []))
+        shop.execute(*([one] if (one := next(changes, None)) else []))
         write(rows, connection, *arguments)
 
     monkeypatch.setattr(TableRows, "write", alter_and_write)

@@ -21,7 +21,7 @@ from connector.errors import ObjectRefused
 from connector.sinks.table.mapping import TableMapping
 from connector.sinks.table.rows import TableRows, WrongTable
 from tests.databases.conftest import Shop
-from tests.tables import Table, rows
+from tests.tables import Table, rows, texts
 
 TEXTS: Final = (
     *("abc", "abc   ", "abc ", " abc", "a", "red", "", "x" * 70, "Grüße, Welt", "a\0b"),
@@ -29,41 +29,17 @@ TEXTS: Final = (
     *("10:00:00", "10:00:00.7", "10:00:00+02", "2024-05-31", "2024-05-31 08:00:00", "1 day", "P1D"),
     *("{a,b}", "{1.50}", "{1.239}", "{red}", "(1,2)", "( 1 , 2 )", "[1,5)", "[1,5]", "{[1,3),[4,6)}", "1 2"),
     *("10.0.0.1", "10.0.0.0/8", "08:00:2b:01:02:03", "08-00-2B-01-02-03", "pg_class", "0/16B3740", "(0,1)"),
-    *("a1ee0b99-9c0b-4ef8-bb6d-6bb9bd380a11", "A1EE0B99-9C0B-4EF8-BB6D-6BB9BD380A11"),
-    *(
-        "<a b='1'/>",
-        '<?xml version="1.0" encoding="latin1"?><a/>',
-        '{"b": 1, "a": 2, "a": 3}',
-        "b & a",
-        "$.a",
-    ),
+    *("a1ee0b99-9c0b-4ef8-bb6d-6bb9bd380a11", "A1EE0B99-9C0B-4EF8-BB6D-6BB9BD380A11", "b & a", "$.a"),
+    *("<a b='1'/>", '<?xml version="1.0" encoding="latin1"?><a/>', '{"b": 1, "a": 2, "a": 3}'),
 )
 NUMBERS: Final = (0, 1, -1, 7, 40000, 12345, 12300, 16777217, 2147483647, -2147483648)
 FLOATS: Final = (
-    0.0,
-    0.5,
-    0.1,
-    1.239,
-    1.5,
-    0.1234567890123456,
-    0.00123,
-    3.1415927,
-    1e-45,
-    1e39,
-    1e300,
-    12345.0,
+    *(0.0, 0.5, 0.1, 1.239, 1.5, 0.1234567890123456, 0.00123, 3.1415927),
+    *(1e-45, 1e39, 1e300, 12345.0),
 )
 DECIMALS: Final = (
-    "0",
-    "10.00",
-    "1.23",
-    "1.239",
-    "0.00123",
-    "12345",
-    "12300",
-    "1.005",
-    "123456789012345678.5",
-    "1e30",
+    *("0", "10.00", "1.23", "1.239", "0.00123", "12345", "12300", "1.005"),
+    *("-99.90", "99999999.99", "123456789012345678.5", "1e30"),
 )
 DATES: Final = {
     "2024-05-31": ("2024-05-31 00:00:00",),
@@ -79,8 +55,18 @@ DATES: Final = {
     "2024-05-31T08:00:60": (),
     "9999-12-31T23:59:59.999999-12:00": ("10000-01-01 11:59:59.999999+00",),
     "2024-05-31T08:00+23:00": ("2024-05-30 09:00:00+00",),
+    "2024-05-31-14:00": ("2024-05-31 14:00:00+00",),
+    "2024-12-31T24:00:00.00-05:00": ("2025-01-01 05:00:00+00",),
+    "20231231T2400": ("2024-01-01 00:00:00",),
+    "2024-05-31T08:00:00.1234560": ("2024-05-31 08:00:00.123456",),
 }
 """What a column may make of a date: the same moment, with a zone if the date has one."""
+WITH_ZONE: Final = """
+    2024-05-31Z  2024-05-31T08:00:00Z  2024-02-29T10:00:00+02:00  2024-05-31T08:00+23:00
+    2024-05-31-14:00  2024-12-31T24:00:00.00-05:00
+"""
+WITHOUT_ZONE: Final = "2024-05-31  20240531  2024-05-31T08:00  2024-12-31T24:00:00  20231231T2400"
+DIGITS: Final = ("2024-05-31T10:00:00.7", "2024-05-31T08:00:00.1234560")
 VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "String": TEXTS,
     "Boolean": (True, False),
@@ -89,6 +75,12 @@ VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "Decimal": DECIMALS,
     "Date": tuple(DATES),
 }
+
+
+def known_with(attribute_type: str) -> Definitions:
+    """An object with an attribute X of a type."""
+    attributes = {"Id": Attribute("Id", "Integer"), "X": Attribute("X", attribute_type)}
+    return Definitions({"O": Definition("O", attributes=attributes)})
 
 
 class Columns:
@@ -112,8 +104,7 @@ class Columns:
         with self.undone("kind"):
             self.connection.execute(text(f"CREATE TABLE t (id INTEGER, x {kind})"))
             for attribute_type, values in VALUES.items():
-                attributes = {"Id": Attribute("Id", "Integer"), "X": Attribute("X", attribute_type)}
-                known = Definitions({"O": Definition("O", attributes=attributes)})
+                known = known_with(attribute_type)
                 try:
                     one = TableRows(self.connection, TableMapping("t"), known["O"], known)
                 except WrongTable:
@@ -195,12 +186,12 @@ MADE: Final = (
     "CREATE SCHEMA other",
     'CREATE DOMAIN other."Odd name" AS numeric(5, -2)',
 )
-DERIVED: Final = (
-    *("color", "pair", "money2", "money3", "second", "code", "padded", "single", "tags", 'other."Odd name"'),
-    *("numeric(10,2)", "numeric(12,-2)", "numeric(3,5)", "numeric(2,2)", "varchar(3)", "char(5)", "bpchar"),
-    *("timestamp(0)", "timestamptz(3)", "time(0)", "timetz(0)", "interval(0)", "interval day", "bit(3)"),
-    *("varbit(3)", "numeric(10,2)[]", "money2[]", "color[]", "timestamp(0)[]", "char(5)[]", "integer[]"),
-)
+DERIVED: Final = """
+    color  pair  money2  money3  second  code  padded  single  tags  other."Odd name"
+    numeric(10,2)  numeric(12,-2)  numeric(3,5)  numeric(2,2)  varchar(3)  char(5)  bpchar
+    timestamp(0)  timestamptz(3)  time(0)  timetz(0)  interval(0)  interval day  bit(3)
+    varbit(3)  numeric(10,2)[]  money2[]  color[]  timestamp(0)[]  char(5)[]  integer[]
+"""
 
 
 def test_every_type_of_postgresql_holds_a_value_whole_or_refuses_it(database: str) -> None:
@@ -209,7 +200,7 @@ def test_every_type_of_postgresql_holds_a_value_whole_or_refuses_it(database: st
         "SELECT format_type(oid, NULL) FROM pg_type WHERE typtype IN ('b', 'r', 'm') AND typcategory <> 'A' "
         "AND typnamespace = 'pg_catalog'::regnamespace AND typname !~ '^pg_|^gtsvector' ORDER BY 1"
     )
-    taken = check(shop, [*(kind for (kind,) in kinds), *DERIVED], MADE)
+    taken = check(shop, [*(kind for (kind,) in kinds), *texts(DERIVED)], MADE)
     shop.database.close()
     assert len(kinds) > 60
     assert_taken(taken, TAKEN)
@@ -235,10 +226,12 @@ TAKEN: Final = (
     ("time(0)", "String", ["10:00:00"]),
     ("bit(3)", "String", ["101"]),
     ("color[]", "String", ["{red}"]),
-    ("money", "Decimal", ["0", "10.00", "1.23", "12345", "12300"]),
-    ("money3", "Decimal", ["0", "10.00", "1.23", "12345", "12300"]),
+    ("money", "Decimal", ["0", "10.00", "1.23", "12345", "12300", "-99.90", "99999999.99"]),
+    ("money3", "Decimal", ["0", "10.00", "1.23", "12345", "12300", "-99.90", "99999999.99"]),
     ("numeric", "Decimal", list(DECIMALS)),
     ("numeric", "Double", list(FLOATS)),
+    ("numeric(10,2)", "Decimal", ["0", "10.00", "1.23", "12345", "12300", "-99.90", "99999999.99"]),
+    ("numeric(10,2)", "Double", [0.0, 0.5, 0.1, 1.5, 12345.0]),
     ("numeric(12,-2)", "Integer", [0, 40000, 12300]),
     ("numeric(3,5)", "Decimal", ["0", "0.00123"]),
     ("numeric(2,2)", "Double", [0.0, 0.5, 0.1]),
@@ -250,11 +243,9 @@ TAKEN: Final = (
     ("double precision", "Double", list(FLOATS)),
     ("boolean", "Boolean", [True, False]),
     ("date", "Date", ["2024-05-31", "20240531"]),
-    ("second", "Date", ["2024-05-31", "20240531", "2024-05-31T08:00", "2024-12-31T24:00:00"]),
-    (
-        *("timestamptz(3)", "Date"),
-        ["2024-05-31Z", "2024-05-31T08:00:00Z", "2024-02-29T10:00:00+02:00", "2024-05-31T08:00+23:00"],
-    ),
+    ("second", "Date", texts(WITHOUT_ZONE)),
+    ("timestamp without time zone", "Date", [*texts(WITHOUT_ZONE), *DIGITS]),
+    ("timestamptz(3)", "Date", texts(WITH_ZONE)),
     ("jsonb", "Decimal", list(DECIMALS)),
     ("json", "String", list(TEXTS)),
 )
@@ -263,39 +254,16 @@ TAKEN: Final = (
 
 def test_every_affinity_of_sqlite_holds_a_value_whole_or_refuses_it(tmp_path: Path) -> None:
     shop = Shop(f"sqlite:///{tmp_path}/shop.db")
-    taken = check(shop, SQLITE)
+    taken = check(shop, ["", *texts(SQLITE)])
     shop.database.close()
     assert_taken(taken, TAKEN_BY_SQLITE)
 
 
-SQLITE: Final = (
-    *(
-        "TEXT",
-        "VARCHAR(3)",
-        "CHAR(5)",
-        "CLOB",
-        "",
-        "BLOB",
-        "STRING",
-        "UUID",
-        "INET",
-        "POINT",
-        "JSON",
-        "MONEY",
-    ),
-    *(
-        "INTEGER",
-        "INT",
-        "SMALLINT",
-        "BIGINT",
-        "REAL",
-        "DOUBLE",
-        "FLOAT",
-        "BOOLEAN",
-        "TIMESTAMP WITH TIME ZONE",
-    ),
-    *("NUMERIC", "NUMERIC(10,2)", "DECIMAL(3,5)", "NUMERIC(12,-2)", "DATE", "TIME", "DATETIME", "TIMESTAMP"),
-)
+SQLITE: Final = """
+    TEXT  VARCHAR(3)  CHAR(5)  CLOB  BLOB  STRING  UUID  INET  POINT  JSON  MONEY
+    INTEGER  INT  SMALLINT  BIGINT  REAL  DOUBLE  FLOAT  BOOLEAN  TIMESTAMP WITH TIME ZONE
+    NUMERIC  NUMERIC(10,2)  DECIMAL(3,5)  NUMERIC(12,-2)  DATE  TIME  DATETIME  TIMESTAMP
+"""
 TAKEN_BY_SQLITE: Final = (
     ("TEXT", "String", list(TEXTS)),
     ("VARCHAR(3)", "String", list(TEXTS)),
@@ -359,20 +327,17 @@ def test_an_expression_goes_into_a_column_whole_or_not_at_all(
         assert connection.execute(text("SELECT concat(x) FROM t")).scalar() == expected
 
 
-def test_no_reason_shows_a_ciphertext(database: str) -> None:
-    attributes = {"Id": Attribute("Id", "Integer"), "X": Attribute("X", "Ciphertext")}
-    known = Definitions({"O": Definition("O", attributes=attributes)})
+@rows("kind, sent", [("char(9)", "hush "), ("uuid", "hush"), ("inet", "hush"), ("varchar(2)[]", "{hush}")])
+def test_no_reason_shows_a_ciphertext(database: str, kind: str, sent: str) -> None:
+    known = known_with("Ciphertext")
     shop = Shop(database)
-    kinds = {"char(9)": "hush ", "uuid": "hush", "inet": "hush", "varchar(2)[]": "{hush}"}
-    with closing(shop.database), Table() as table:
-        for kind, sent in kinds.items():
-            with table.row(kind), shop.database.connect() as connection:
-                connection.execute(text(f"CREATE TABLE t (id integer, x {kind})"))
-                one = TableRows(connection, TableMapping("t"), known["O"], known)
-                bo = BusinessObject(known, "O", "Create", {"Id": 1, "X": sent})
-                with pytest.raises(ObjectRefused, match="O: X: found a value that the column") as caught:
-                    one.write(connection, bo, "insert", "error")
-                assert "hush" not in str(caught.value)
+    with closing(shop.database), shop.database.connect() as connection:
+        connection.execute(text(f"CREATE TABLE t (id integer, x {kind})"))
+        one = TableRows(connection, TableMapping("t"), known["O"], known)
+        bo = BusinessObject(known, "O", "Create", {"Id": 1, "X": sent})
+        with pytest.raises(ObjectRefused, match="O: X: found a value that the column") as caught:
+            one.write(connection, bo, "insert", "error")
+        assert "hush" not in str(caught.value)
 
 
 @rows(

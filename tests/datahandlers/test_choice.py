@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -21,7 +20,10 @@ from connector.requests.building import find_handler
 from connector.requests.properties import resolve
 from connector.service.assembly import make_requests, make_task_settings
 from connector.testing.deployment import Deployment
+from tests.events.conftest import Bench, bench
 from tests.tables import rows
+
+__all__ = ["bench"]
 
 SOURCE: Final = '''\
 from connector.formats.datahandler import Option
@@ -88,7 +90,7 @@ def options(name: str) -> str:
 
 
 def deploy(
-    directory: Path, connector: Mapping[str, str], rule: Mapping[str, str], default: Mapping[str, str]
+    bench: Bench, connector: Mapping[str, str], rule: Mapping[str, str], default: Mapping[str, str]
 ) -> Deployment:
     """A deployment whose handlers say who they are."""
     static = {
@@ -99,27 +101,9 @@ def deploy(
     order = {"business_object": "Order", "verbs": {"Create": {}}, "attributes": {"Id": "String"}}
     documents = [yaml.safe_dump(order, sort_keys=False), yaml.safe_dump(static, sort_keys=False)]
     documents += [options(name) for name in ("connector", "rule", "default")]
-    adapter = {
-        "provider": {"type": "dropbox", "root": "./data", "create": True, "durability": "none"},
-        "connector": {
-            "ApplicationName": "choice",
-            "InputDestination": "queue://in",
-            "ArchiveDestination": "queue://archive",
-            "ErrorDestination": "queue://error",
-            "ConfigurationMetaObject": "MO_Config",
-            "DataHandlerConfigMO": "MO_Connector",
-            **connector,
-        },
-        "subscriptions": [{"object": "Order", "process": "processes:take"}],
-        "metaobjects": "./metaobjects",
-        "datahandlers": "./handlers",
-    }
-    made = Deployment(
-        directory,
-        adapter=yaml.safe_dump(adapter, sort_keys=False),
-        metaobjects="---\n".join(documents),
-        processes="def take(order, event): ...\n",
-    )
+    settings: dict[str, Any] = {"DataHandlerMimeType": None, "InputDestination": "queue://in", **connector}
+    more, objects = {"datahandlers": "./handlers"}, "---\n".join(documents)
+    made = bench.deploy(more=more, objects=objects, DataHandlerConfigMO="MO_Connector", **settings)
     made.write("named.py", HANDLERS)
     made.write("handlers/plugins.py", PLUGINS)
     return made
@@ -128,19 +112,16 @@ def deploy(
 @contextmanager
 def event_plan(deployment: Deployment) -> Iterator[Any]:
     """What the tasks of a deployment need to know."""
-    connection = deployment.provider.connect("choice", "one")
-    try:
+    with closing(deployment.provider.connect("test", "one")) as connection:
         yield make_task_settings(deployment.configuration, deployment.provider, connection.access())
-    finally:
-        connection.close()
 
 
 @rows("combination", list(itertools.product(CONNECTOR, RULE, DEFAULT)))
 def test_events_and_requests_have_the_same_data_handler(
-    tmp_path: Path, combination: tuple[str, str, str]
+    bench: Bench, combination: tuple[str, str, str]
 ) -> None:
     connector, rule, default = combination
-    deployment = deploy(tmp_path, CONNECTOR[connector], RULE[rule], DEFAULT[default])
+    deployment = deploy(bench, CONNECTOR[connector], RULE[rule], DEFAULT[default])
     with event_plan(deployment) as task_settings:
         converter = Converter(task_settings, str(deployment.directory))
         (event,) = converter.convert(Message(b"body"), "queue://in")
@@ -152,16 +133,16 @@ def test_events_and_requests_have_the_same_data_handler(
     assert (event["Id"], request) == (expected, expected)
 
 
-def test_an_entry_that_repeats_the_format_of_default_stands_against_its_class(tmp_path: Path) -> None:
+def test_an_entry_that_repeats_the_format_of_default_stands_against_its_class(bench: Bench) -> None:
     default = {**DEFAULT["class"], **DEFAULT["mime"]}
-    deployment = deploy(tmp_path, CONNECTOR["mime"], DEFAULT["mime"], default)
+    deployment = deploy(bench, CONNECTOR["mime"], DEFAULT["mime"], default)
     requests = make_requests(deployment.configuration).settings
     bo = BusinessObject(requests.definitions, "Order", "Create", {"Id": "1"})
     assert resolve(bo, requests).handler == ("a/three", "")
 
 
-def test_a_data_handler_that_cannot_be_made_fails_the_one_event(tmp_path: Path) -> None:
-    deployment = deploy(tmp_path, CONNECTOR["mime"], RULE["mime"], DEFAULT["none"])
+def test_a_data_handler_that_cannot_be_made_fails_the_one_event(bench: Bench) -> None:
+    deployment = deploy(bench, CONNECTOR["mime"], RULE["mime"], DEFAULT["none"])
     with event_plan(deployment) as task_settings:
         others = tuple(one for one in task_settings.handlers if one.mime_type != "a/two")
         lacking = replace(task_settings, handlers=others)

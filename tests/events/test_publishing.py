@@ -49,16 +49,10 @@ def test_what_the_answers_of_two_processes_come_to(bench: Bench, caplog: pytest.
                 assert properties.get("connector_delivered") == delivered
                 assert properties.get("connector_reason", "") == said
                 if kind != "published":
-                    (line,) = [
-                        one
-                        for one in logged(caplog, "an event was not published")
-                        if one["message_id"] == identity
-                    ]
+                    lines = logged(caplog, "an event was not published")
+                    assert [one["delivered"] for one in lines if one["message_id"] == identity] == [delivered]
                     (told,) = read_life(history, identity).events
-                    assert (line["delivered"], ";".join(told.as_dict().get("delivered", ())) or None) == (
-                        delivered,
-                        delivered,
-                    )
+                    assert (";".join(told.as_dict().get("delivered", ())) or None) == delivered
     assert bench.called("a") == bench.called("b") == ids
     lines = logged(caplog, "a business process has failed")
     assert [line["message_id"] for line in lines] == [ids[n] for n in (1, 2, 2, 5, 6, 7, 8)]
@@ -117,10 +111,7 @@ def test_what_another_application_or_a_sender_says_of_a_message_calls_everybody(
     later = {**said, "connector_outcome": "later", "connector_retries": "a=9;b=9"}
     messages: list[tuple[dict[str, Any], list[str]]] = [
         (said, ["a", "b"]),
-        ({**said, "connector_application": "another"}, ["a", "b"]),
-        (later, ["a", "b"]),
         ({**later, "connector_application": "another"}, ["a", "b"]),
-        ({"connector_delivered": "a", "connector_application": "Test"}, ["a", "b"]),
         ({"connector_delivered": "a", "connector_application": "test"}, ["b"]),
         ({**said, "connector_application": "test"}, []),
     ]

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.http.console_pages import complaints, look, shown, sign_in
-from tests.http.shop import BOSS, CONSOLE, READER, World, counts, send, service, with_archive
+from tests.http.shop import BOSS, CONSOLE, World, counts, send, service, with_archive
 from tests.http.webdriver import Browser
 from tests.waiting import wait_for
 
@@ -144,45 +144,6 @@ def test_a_test_message_is_sent(world: World, window: Browser) -> None:
     assert "T1" in shown(window, "tbody")
 
 
-def test_a_session_ends_with_sign_out(world: World, window: Browser) -> None:
-    look(window, world.server, "")
-    window.click(".who button")
-    window.wait("#token")
-    window.open(f"{world.server.url}/console/errors")
-    window.wait("#token")
-    assert window.run("return new URLSearchParams(location.search).get('next')") == "/console/errors"
-
-
-def test_a_reader_sees_no_control(world: World, window: Browser) -> None:
-    fail(world, "bad1")
-    pages = (
-        *("", "/queues", "/errors", "/messages?queue=queue://error", message_page(world, "error")),
-        *("/messages?queue=queue://error&selector=JMSPriority>0", "/history?since=1h", "/configuration"),
-        *("/requests", "/requests?object=Order&verb=Create"),
-    )
-    forms = "return [...document.querySelectorAll('[method=post]')].map((it) => it.getAttribute('action'))"
-    found = set()
-    for page in pages:
-        look(window, world.server, page)
-        found |= set(window.run(forms))
-    names = ("pause", "reload", "replay", "move", "discard", "correct", "sign-out")
-    assert found == {f"/console/{one}" for one in (*names, "send")}
-    sign_in(window, world.server, READER)
-    for page in pages:
-        look(window, world.server, page)
-        assert window.run(forms) == ["/console/sign-out"], page
-    look(window, world.server, "")
-    statuses = window.run("""
-        const form_key = document.querySelector("[name=form_key]").value;
-        const given = {what: "queue://orders", destination: "queue://error", all: "1", yes: "1", form_key};
-        const names = ["pause", "resume", "reload", "replay", "move", "discard", "correct", "send"];
-        return Promise.all(names.map((it) => fetch(`/console/${it}`, {method: "POST",
-          body: new URLSearchParams(given)}).then((answer) => answer.status)));
-    """)
-    assert statuses == [403] * 8
-    assert len(world.deployment.messages("error")) == 1
-
-
 def test_numbers_change_without_a_new_page(world: World, window: Browser) -> None:
     look(window, world.server, "")
     window.run("window.isSamePage = true; scrollTo(0, 50)")
@@ -192,12 +153,3 @@ def test_numbers_change_without_a_new_page(world: World, window: Browser) -> Non
     assert window.run("return window.isSamePage")
     assert "UTC" not in shown(window, "time")
     assert not shown(window, "time").endswith("Z")
-
-
-def test_a_page_in_a_frame_of_another_server_shows_nothing(
-    world: World, window: Browser, tmp_path: Path
-) -> None:
-    page = tmp_path / "evil.html"
-    page.write_text(f'<iframe src="{world.server.url}/console"></iframe>')
-    window.open(page.as_uri())
-    wait_for(lambda: any("frame-ancestors" in one or "X-Frame" in one for one in complaints(window)))

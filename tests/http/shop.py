@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from connector.config.http_model import OPERATE, READ, REQUEST, TokenEntry
 from connector.http.server import Server
-from connector.service.loop import Service
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.events.conftest import serving
 from tests.http.world import settings
 
 ADAPTER: Final = """\
@@ -94,19 +93,6 @@ def deploy(directory: Path, adapter: str = ADAPTER) -> Deployment:
 
 
 @contextmanager
-def looping(adapter: InProcessAdapter) -> Iterator[None]:
-    """Lets an adapter serve in a thread."""
-    loop = Service(adapter)
-    thread = threading.Thread(target=loop.run)
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.stop()
-        thread.join()
-
-
-@contextmanager
 def service(directory: Path, adapter: str = ADAPTER, **changes: Any) -> Iterator[World]:
     """A service whose server has changed settings."""
     deployment = deploy(directory, adapter)
@@ -116,7 +102,7 @@ def service(directory: Path, adapter: str = ADAPTER, **changes: Any) -> Iterator
         server = Server(settings(**changes), running.requests, definitions, observer=observer)
         server.start()
         try:
-            with looping(running):
+            with serving(running):
                 yield World(deployment, running, server)
         finally:
             server.stop()

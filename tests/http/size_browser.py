@@ -12,8 +12,9 @@ from benchmarks.console import send_failed
 from connector.cli.app import run
 from connector.config.loading import load
 from connector.testing.deployment import InProcessAdapter
+from tests.events.conftest import serving
 from tests.http.console_pages import complaints, fits, look, shown, sign_in
-from tests.http.shop import BOSS, CONSOLE, World, deploy, looping, send, service, with_archive
+from tests.http.shop import BOSS, CONSOLE, World, deploy, send, service, with_archive
 from tests.http.webdriver import Browser
 from tests.waiting import wait_for
 
@@ -34,7 +35,7 @@ def world() -> Iterator[World]:
         with (
             service(directory, text, **CONSOLE) as made,
             InProcessAdapter(load(second, in_process=True)) as other,
-            looping(other),
+            serving(other),
         ):
             yield made
 

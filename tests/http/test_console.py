@@ -18,14 +18,14 @@ import pytest
 from connector.errors import ProviderError
 from connector.http.console import views
 from connector.http.console.bodies import shown_body
-from connector.http.console.session import COOKIE, SECONDS, Sessions
+from connector.http.console.session import SECONDS, Sessions
 from connector.http.server import Server
 from connector.http.tokens import Tokens
 from connector.messaging.message import Message
 from connector.service.looks import Looks
 from tests.http.shop import BOSS, CONSOLE, READER, World, counts, send, service, with_archive
 from tests.http.world import client, tokens
-from tests.tables import Table, rows
+from tests.tables import rows
 from tests.waiting import wait_for
 
 PAGES = (
@@ -49,7 +49,7 @@ HOSTILE = "bad<script>alert(1)</script>\u202e{{ 7*7 }}"
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A service with two failed events and one published one."""
-    with service(tmp_path_factory.mktemp("console"), **CONSOLE) as made:
+    with service(tmp_path_factory.mktemp("console"), with_archive(), **CONSOLE) as made:
         deployment, adapter, _ = made
         send(deployment, HOSTILE, "bad2", "good1")
         wait_for(lambda: counts(adapter) == (2, 1))
@@ -88,7 +88,8 @@ def test_pages_show_what_happened(world: World) -> None:
             answer = http.get(f"/console{page}")
             assert answer.status_code == HTTPStatus.OK, page
             assert answer.headers["content-type"] == "text/html; charset=utf-8"
-            assert "form-action 'self'" in answer.headers["content-security-policy"]
+            for part in ("form-action 'self'", "frame-ancestors 'none'"):
+                assert part in answer.headers["content-security-policy"]
             assert "unsafe" not in answer.headers["content-security-policy"]
             assert not re.search(r"<[^>]*\s(style|on\w+)=", answer.text)
         told = "In the last hour 1 published and 2 failed"
@@ -381,15 +382,18 @@ def test_a_trial_says_which_rule_counts(world: World) -> None:
     assert deployment.messages("orders") == []
 
 
-def test_who_may_only_read_does_nothing(world: World) -> None:
-    with signed_in(world.server, READER) as http, Table() as table:
-        key = form_of(http, "/console", "sign-out")["form_key"]
-        for action in ["pause", "resume", "reload", "replay", "move", "discard", "correct", "send"]:
-            with table.row(action):
-                assert f'action="/console/{action}"' not in http.get("/console").text
-                answer = http.post(f"/console/{action}", data={"form_key": key, "what": "queue://orders"})
-                assert answer.status_code == HTTPStatus.FORBIDDEN
-                assert "role operate" in answer.text
+def test_who_may_only_read_is_told_the_role_and_sees_no_action(world: World) -> None:
+    failed = place_of(world.deployment.messages("error")[0]).removeprefix("/console")
+    found = []
+    for token in (READER, BOSS):
+        with signed_in(world.server, token) as http:
+            pages = "".join(http.get(f"/console{page}").text for page in (*PAGES, failed))
+            found.append(set(re.findall(r'method="post" action="/console/([\w-]+)', pages)))
+            key = form_of(http, "/console", "sign-out")["form_key"]
+            refused = http.post("/console/pause", data={"form_key": key})
+            assert ("role operate" in refused.text) is (token == READER)
+    assert found[0] == {"sign-out"}
+    assert found[1] == {*["pause", "reload", "replay", "move", "discard", "correct", "send", "sign-out"]}
 
 
 def test_a_form_of_another_page_does_nothing(world: World) -> None:
@@ -430,9 +434,6 @@ def test_nobody_reads_without_a_session(world: World, caplog: pytest.LogCaptureF
                 assert refused.status_code == HTTPStatus.UNAUTHORIZED
         assert caplog.messages.count("wrong tokens are refused") == 1
         assert "wrong-0123456789" not in caplog.text + refused.text
-        for forged in ("", "0", "0.99999999999.x.y", "a.b.c.d", "." * 9):
-            answer = http.get("/console", headers={"Cookie": f"{COOKIE}={forged}"})
-            assert answer.status_code == HTTPStatus.SEE_OTHER
 
 
 def test_without_tokens_everybody_here_looks_and_does_nothing(tmp_path: Path) -> None:

@@ -6,13 +6,11 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-import requests
 import schemathesis
-from hypothesis import HealthCheck, Phase, given
+from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
@@ -31,8 +29,6 @@ from connector.http.server import Server
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from connector.text.json_text import to_json
-from tests.http.every_route import MARK, Everything, everything, role_of
-from tests.http.shop import BOSS, CALLER, OPERATOR, READER
 from tests.http.world import DEFINITIONS, TOKEN, Script, client, serving
 
 DOCUMENT = json.loads(to_json(describe_requests(DEFINITIONS, True, 300_000)))
@@ -169,89 +165,3 @@ def test_a_ciphertext_is_a_password_whose_default_nobody_sees() -> None:
     document = str(describe_requests(Definitions({"Card": card}), True, 300_000))
     assert "'format': 'password'" in document
     assert "hush" not in document
-
-
-# -- every route, with every role ------------------------------------------------------------------
-
-
-class Someone(NamedTuple):
-    """Who calls every route.
-
-    Args:
-        roles: that the token has.
-        token: empty = none.
-        session: with the cookie of the console.
-        form_key: of the console.
-    """
-
-    roles: frozenset[str]
-    token: str
-    session: requests.Session
-    form_key: str
-
-
-def somebody(server: Server, token: str, *roles: str) -> Someone:
-    """Signs somebody in."""
-    session = requests.Session()
-    session.trust_env = False
-    session.post(f"{server.url}/console/sign-in", data={"token": token}, allow_redirects=False)
-    key = re.search(r'name="form_key" value="([^"]+)"', session.get(f"{server.url}/console/requests").text)
-    assert (key is not None) is bool(roles), "signed in"
-    return Someone(frozenset(roles), token, session, key[1] if key is not None else "")
-
-
-def check_role(server: Server, who: Someone, case: schemathesis.Case[Any]) -> None:
-    """Makes a call, and checks that it does and shows only what its role allows."""
-    path, role = case.operation.path, role_of(case.method, case.operation.path)
-    is_page = path.startswith("/console")
-    headers = {"Authorization": f"Bearer {who.token}"} if who.token and not is_page else {}
-    if is_page and isinstance(case.body, dict) and "sign-out" not in path:  # who is signed out tests nothing
-        case.body["form_key"] = who.form_key
-    answer = case.call(base_url=server.url, session=who.session, headers=headers, allow_redirects=False)
-    status, told = answer.status_code, f"{case.method} {path} {sorted(who.roles)}: {answer.text[:300]}"
-    assert status < 500 or path.startswith("/health/"), told
-    if role and role not in who.roles:
-        refused = 403 if who.token else 303 if is_page else 401
-        is_unknown = status == 404 and (role == "request" or "{" in path)  # everybody may see the names
-        assert status == refused or is_unknown, told
-    if "read" not in who.roles:
-        assert MARK not in answer.text, told
-        assert MARK not in str(answer.headers), told
-
-
-def check_every_route(found: Everything, *people: Someone) -> None:
-    """Makes calls of every route as each of some people."""
-    schema = schemathesis.openapi.from_dict(found.document)
-    operations = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
-    assert len(operations) > 40
-    for operation in operations:
-
-        @effort(max_examples=3, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
-        @given(operation.as_strategy(generation_mode=GenerationMode.POSITIVE))
-        def check(case: schemathesis.Case[Any]) -> None:
-            for who in people:
-                check_role(found.world.server, who, case)
-
-        check()
-
-
-def test_who_has_no_role_sees_and_does_nothing_on_any_route(tmp_path: Path) -> None:
-    with everything(tmp_path) as found:
-        world = found.world
-        people = [
-            somebody(world.server, ""),
-            somebody(world.server, READER, "read"),
-            somebody(world.server, CALLER, "request"),
-        ]
-        names = ("orders", "error", "notes", "archive")
-        before = {name: sorted(world.deployment.names(name)) for name in names}
-        check_every_route(found, *people)
-        assert {name: sorted(world.deployment.names(name)) for name in names} == before
-        assert world.deployment.provider.state("shop").control().read().paused == []
-
-
-def test_who_may_operate_breaks_no_route(tmp_path: Path) -> None:
-    with everything(tmp_path) as found:
-        server = found.world.server
-        people = (somebody(server, OPERATOR, "operate"), somebody(server, BOSS, "read", "operate", "request"))
-        check_every_route(found, *people)

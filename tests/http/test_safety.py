@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from connector.http.tokens import Tokens
 from connector.messaging import selector
 from connector.messaging.history import HistoryRow
 from connector.operate.history import LifeEvent
-from connector.operate.well import plain
 from connector.service.status_document import as_json
 from connector.text.iso_time import iso_time
 from tests.http import shop
@@ -42,6 +42,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             yield found
 
 
+@contextmanager
+def boss(world: World) -> Iterator[httpx.Client]:
+    """Somebody with all roles: signed in, and with a token."""
+    with signed_in(world.server, BOSS) as http:
+        http.headers["Authorization"] = f"Bearer {BOSS}"
+        yield http
+
+
 # -- texts of callers ------------------------------------------------------------------------------
 
 
@@ -49,11 +57,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     "text, words",
     [
         (f"a LIKE '%{'_' * 4000}b%'", "takes too long: ask for less"),
-        (f"a LIKE '%{'a_' * 2000}b%'", "takes too long: ask for less"),
         (" OR ".join(["a LIKE '%b_b%'"] * 200), "takes too long: ask for less"),
-        (" OR ".join(["a LIKE '%ab%b%'"] * 200), "takes too long: ask for less"),
         (f"a LIKE '%{'_' * 5000}b%'", "expected 4,096 at most"),
-        (f"a IN ({','.join(['x'] * 3000)})", "expected 4,096 at most"),
     ],
 )
 def test_no_selector_holds_the_adapter(
@@ -62,13 +67,12 @@ def test_no_selector_holds_the_adapter(
     monkeypatch.setattr(selector, "_MOST_SECONDS", 0.01)
     if not world.deployment.messages("big"):
         world.deployment.send("queue://big", "x", properties={"a": "a" * 2_000_000})
-    with signed_in(world.server, BOSS) as http:
+    with boss(world) as http:
         page = http.get("/console/messages", params={"queue": "queue://big", "selector": text})
-        assert (page.status_code, words in page.text) == (HTTPStatus.UNPROCESSABLE_ENTITY, True)
-        asked = {"destination": "queue://big", "selector": text, "to": "queue://orders"}
-        for name in ("replay", "move", "discard"):
-            named_to = {key: value for key, value in asked.items() if name != "discard" or key != "to"}
-            answer = http.post(f"/control/{name}", json=named_to, headers={"Authorization": f"Bearer {BOSS}"})
+        assert (page.status_code, words in page.text) == (422, True)
+        asked = {"destination": "queue://big", "selector": text}
+        for name, more in (("replay", {}), ("move", {"to": "queue://orders"}), ("discard", {})):
+            answer = http.post(f"/control/{name}", json=asked | more)
             assert (answer.status_code, words in answer.json()["detail"]) == (422, True)
 
 
@@ -85,6 +89,7 @@ NUL = "a\x00b"
         ("/console/messages", {"queue": f"queue://{NUL}"}, 422),
         ("/console/messages", {"queue": "queue://orders", "selector": f"a = '{NUL}'"}, 200),
         ("/console/history", {"id": NUL}, 200),
+        *(("/console/history", {"since": one, "key": "7"}, 422) for one in ("\0", "99999999d", "x" * 30_000)),
         ("/console/errors", {"destination": f"queue://{NUL}"}, 422),
         ("/control/send", {"destination": "queue://notes", "type": NUL, "body": "x"}, 422),
         ("/control/send", {"destination": f"queue://{NUL}", "body": "x"}, 422),
@@ -99,21 +104,28 @@ NUL = "a\x00b"
 def test_a_text_that_cannot_be_is_a_mistake_of_the_caller(
     world: World, path: str, given: dict[str, str], status: int
 ) -> None:
-    headers = {"Authorization": f"Bearer {BOSS}"}
-    with signed_in(world.server, BOSS) as http:
+    with boss(world) as http:
         if path.startswith("/control"):
-            answer = http.post(path, json=given, headers=headers)
+            answer = http.post(path, json=given)
         elif path == "/metrics":
-            answer = http.get(path, headers=headers | given)
+            answer = http.get(path, headers=given)
         else:
             answer = http.get(path, params=given)
     assert answer.status_code == status, answer.text
+    assert len(answer.text) < 20_000 or status == HTTPStatus.OK
 
 
 # -- pages of other sites --------------------------------------------------------------------------
 
 LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
 PICTURE = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+NOT_LINKED = """
+    /console/messages?queue=queue://orders&selector=a=1 /console/explain?queue=queue://orders&id=1 /metrics
+    /console/static/console.js /openapi.json /health/ready /control/status /docs/
+"""
+NO_PICTURES = """
+    / /docs /console /console/explain?destination=queue://orders&body={} /health/well /favicon.svg
+"""
 
 
 @rows(
@@ -125,20 +137,8 @@ PICTURE = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fet
         (LINK, "/console/sign-in?next=%2Fconsole", 200),
         ({**LINK, "Sec-Fetch-Dest": "document"}, "/docs", 200),
         ({**LINK, "Sec-Fetch-Dest": "iframe"}, "/docs", 403),
-        (LINK, "/console/messages?queue=queue://orders&selector=a=1", 403),
-        (LINK, "/console/explain?queue=queue://orders&id=1", 403),
-        (LINK, "/console/static/console.js", 403),
-        (LINK, "/openapi.json", 403),
-        (LINK, "/health/ready", 403),
-        (LINK, "/metrics", 403),
-        (LINK, "/control/status", 403),
-        (LINK, "/docs/", 403),
-        (PICTURE, "/", 403),
-        (PICTURE, "/docs", 403),
-        (PICTURE, "/console", 403),
-        (PICTURE, "/console/explain?destination=queue://orders&body={}", 403),
-        (PICTURE, "/health/well", 403),
-        (PICTURE, "/favicon.svg", 403),
+        *((LINK, path, 403) for path in NOT_LINKED.split()),
+        *((PICTURE, path, 403) for path in NO_PICTURES.split()),
         ({**PICTURE, "Sec-Fetch-Site": "same-site"}, "/console", 403),
         ({**PICTURE, "Sec-Fetch-Site": "same-origin"}, "/favicon.svg", 200),
         ({**PICTURE, "Sec-Fetch-Site": "none"}, "/favicon.svg", 200),
@@ -152,16 +152,11 @@ def test_a_page_of_another_site_only_leads_here(
 ) -> None:
     with client(world.server, None) as http:
         answer = http.get(path, headers=headers)
+        assert http.post(path, headers=headers).status_code == 403 or headers not in (LINK, PICTURE)
     assert answer.status_code == status
     if status == HTTPStatus.FORBIDDEN:
         assert answer.headers["content-type"] == "application/problem+json"
         assert "other sites" in answer.text or "calls from pages of" in answer.text
-
-
-def test_a_page_of_another_site_sends_no_form(world: World) -> None:
-    with client(world.server, None) as http:
-        for path in ("/console/sign-in", "/", "/docs"):
-            assert http.post(path, headers=LINK).status_code == HTTPStatus.FORBIDDEN
 
 
 # -- times that a sender decides about -------------------------------------------------------------
@@ -184,12 +179,8 @@ def test_a_page_of_another_site_sends_no_form(world: World) -> None:
 )
 def test_any_time_becomes_a_text(seconds: float, text: str) -> None:
     assert iso_time(seconds) == text
-    document = {"inputs": [{"oldest": seconds}], "reasons": [plain("so")], "last_failure": {"time": seconds}}
-    assert as_json(document) == {
-        "inputs": [{"oldest": text}],
-        "reasons": ["so"],
-        "last_failure": {"time": text},
-    }
+    document = {"inputs": [{"oldest": seconds}], "last_failure": {"time": seconds}}
+    assert as_json(document) == {"inputs": [{"oldest": text}], "last_failure": {"time": text}}
     row = HistoryRow(time=seconds, what="later", ids=["ID:1"], due=2**63 - 1)
     event = LifeEvent("ID:1", row, None, (), "", ()).as_dict()
     assert (event["time"], event["due"]) == (text, "9999-12-31T23:59:59.999Z")
@@ -200,6 +191,12 @@ TIMES = (
     "target/4.due3.T.....JMS_dropboxmq_dueL=-9223372036854775808",
     "delayed/9999999999999999.4.y.T",
 )
+PAGES_OF_TIMES = """
+    /console/messages?queue=queue://times /console/messages?queue=queue://times&delayed=1
+    /console/messages?queue=queue://times&order=newest /console/messages?queue=queue://times&order=largest
+    /console /console/queues /console/errors?destination=queue://times
+    /control/status /control/errors?destination=queue://times /metrics
+"""
 
 
 def test_no_time_of_a_message_breaks_a_page(world: World) -> None:
@@ -208,46 +205,13 @@ def test_no_time_of_a_message_breaks_a_page(world: World) -> None:
     for name in TIMES:
         folder.joinpath(name).parent.mkdir(exist_ok=True)
         folder.joinpath(name).write_text("not json")
-    with signed_in(world.server, BOSS) as http, Table() as table:
-        for more in ("", "&delayed=1", "&order=newest", "&order=largest"):
-            with table.row(more):
-                page = http.get(f"/console/messages?queue=queue://times{more}")
+    with boss(world) as http, Table() as table:
+        for path in PAGES_OF_TIMES.split():
+            with table.row(path):
+                page = http.get(path)
                 assert page.status_code == HTTPStatus.OK
                 for link in re.findall(r'href="(/console/message\?[^"]*)"', page.text):
                     assert http.get(link.replace("&amp;", "&")).status_code == HTTPStatus.OK
-        for path in ("/console", "/console/queues", "/console/errors?destination=queue://times"):
-            with table.row(path):
-                assert http.get(path).status_code == HTTPStatus.OK
-        headers = {"Authorization": f"Bearer {BOSS}"}
-        for path in ("/control/status", "/control/errors?destination=queue://times", "/metrics"):
-            with table.row(path):
-                assert http.get(path, headers=headers).status_code == HTTPStatus.OK
-
-
-@rows(
-    "since, status",
-    [
-        ("999999999d", 200),
-        ("999999999s", 200),
-        ("0001-01-01", 200),
-        ("0001-01-01T00:00+14:00", 200),
-        ("9999-12-31T23:59:59-14:00", 200),
-        ("9999-12-31T23:59:59.999999", 200),
-        ("1000000000d", 422),
-        ("99999-01-01", 422),
-        ("x" * 30_000, 422),
-        ("\x00", 422),
-    ],
-)
-def test_the_history_is_asked_for_any_time(
-    world: World, caplog: pytest.LogCaptureFixture, since: str, status: int
-) -> None:
-    with signed_in(world.server, READER) as http:
-        for key in ("", "7"):
-            answer = http.get("/console/history", params={"since": since, "key": key})
-            assert answer.status_code in (status, 422), answer.text
-            assert len(answer.text) < 20_000 or status == HTTPStatus.OK
-    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
 # -- what everybody may ask ------------------------------------------------------------------------
@@ -273,15 +237,6 @@ def test_only_a_reader_sees_texts_of_failures_in_the_health(
                 world.adapter._failure = ""
                 assert ("Johanna" in reason) is sees
                 assert sees or reason == "the provider or Spark cannot be used"
-
-
-def test_without_tokens_nobody_sees_texts_of_failures_in_the_health(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with service(tmp_path, tokens=()) as (_, adapter, server), client(server, None) as http:
-        adapter._failure = "NotActive: Johanna is away"
-        monkeypatch.setattr(adapter, "_tell_failure", lambda _: None)  # the next poll is good
-        assert http.get("/health/ready").json()["reasons"] == ["the provider or Spark cannot be used"]
 
 
 # -- tokens and sessions ---------------------------------------------------------------------------
@@ -320,30 +275,30 @@ def test_who_names_many_wrong_tokens_has_to_wait(caplog: pytest.LogCaptureFixtur
     assert caplog.messages[0] == "wrong tokens are refused"
 
 
-def test_a_client_with_wrong_tokens_is_told_to_wait_on_each_way(caplog: pytest.LogCaptureFixture) -> None:
-    with serving() as server, client(server) as http, client(server, WRONG) as wrong:
-        assert http.post("/requests/Customer/Create", json={}).status_code == 200
-        answers = [wrong.post("/requests/Customer/Create", json={}) for _ in range(22)]
-        assert [one.status_code for one in answers] == [401] * 20 + [429] * 2
-        assert answers[-1].headers["retry-after"] == "1"
-        assert "too many wrong tokens came from this address; try again in 1 s" in answers[-1].text
-        assert http.post("/requests/Customer/Create", json={}).status_code == 200
-        assert WRONG not in caplog.text
-
-
 def test_the_log_warns_of_a_token_that_can_be_guessed(caplog: pytest.LogCaptureFixture) -> None:
     with serving(tokens=("short-token-15x", named("short", "ann", "read"), TOKEN)):
         warned = [vars(one) for one in caplog.records if one.message == "a token can be guessed"]
     assert [(one["token"], one["characters"]) for one in warned] == [("token 1", 15), ("ann", 5)]
 
 
-def test_a_sign_in_with_many_wrong_tokens_has_to_wait(tmp_path: Path) -> None:
-    with service(tmp_path, tokens=TOKENS, console=True) as (_, _, server), client(server, None) as http:
-        answers = [http.post("/console/sign-in", data={"token": WRONG}) for _ in range(21)]
+def test_a_client_with_wrong_tokens_is_told_to_wait_on_each_way(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        service(tmp_path, tokens=TOKENS, console=True) as (_, _, server),
+        client(server, WRONG) as http,
+        client(server, READER) as reader,
+    ):
+        answers = [http.get("/metrics") for _ in range(10)]
+        answers += [http.post("/console/sign-in", data={"token": WRONG}) for _ in range(11)]
         assert [one.status_code for one in answers] == [401] * 20 + [429]
-        assert "too many wrong tokens came from this address" in answers[-1].text
-        assert http.get("/metrics", headers={"Authorization": f"Bearer {READER}"}).status_code == 429
-        assert http.get("/health/live", headers={"Authorization": f"Bearer {READER}"}).status_code == 200
+        answers += [http.post("/requests/Order/Create", json={}), reader.get("/metrics")]
+        for answer in answers[20:]:
+            assert answer.status_code == 429
+            assert "too many wrong tokens came from this address; try again in 1 s" in answer.text
+        assert answers[-1].headers["retry-after"] == "1"
+        assert reader.get("/health/live").status_code == 200
+        assert WRONG not in caplog.text
 
 
 def test_a_session_has_ended_after_the_sign_out(world: World) -> None:
@@ -393,15 +348,12 @@ def test_a_cookie_is_for_tls_where_a_proxy_ends_tls(
     assert ("; secure" in answer.headers["set-cookie"].casefold()) is is_secure
 
 
-@rows("cookie", ["é.é", "0.99999999999.x.é", ".", "..", "a.b.c.d", "0.1e5.x." + "0" * 64, "\x80" * 3000])
+@rows("cookie", ["", "0", "é.é", "0.9999999999.x.y", "..", "a.b.c.d", "0.1e5.x." + "0" * 64, "\x80" * 3000])
 def test_a_forged_cookie_is_no_session(world: World, cookie: str) -> None:
     headers = {b"Cookie": f"{COOKIE}={cookie}".encode("latin-1")}
     with client(world.server, None) as http:
-        for answer in (
-            http.get("/console", headers=headers),
-            http.post("/console/pause", headers=headers),
-            http.post("/console/sign-out", headers=headers),
-        ):
+        for method, path in (("GET", ""), ("POST", "/pause"), ("POST", "/sign-out")):
+            answer = http.request(method, f"/console{path}", headers=headers)
             assert answer.status_code == HTTPStatus.SEE_OTHER
 
 

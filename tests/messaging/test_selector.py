@@ -279,11 +279,7 @@ def test_properties_and_headers_are_compared_by_their_types(
 @rows(
     "pattern, matching, others",
     [
-        ("'abc'", ["abc"], ["ab", "abcd", "xabc", "ABC", ""]),
-        ("'_'", ["a", "\n", "é"], ["", "ab"]),
-        ("'%c'", ["c", "abc", "\nc"], ["", "cb", "c\n"]),
-        ("'a%c'", ["ac", "abc", "a\nc", "acbc"], ["a", "c", "acb", "ac\n"]),
-        ("'%ab%ba%'", ["abba", "xabxbax"], ["aba", "baab"]),
+        ("'a%c'", ["ac", "abc", "a\nc", "acbc"], ["a", "c", "acb", "ac\n", "AC"]),
         ("'.*+?[a]{1}^$|()'", [".*+?[a]{1}^$|()"], ["a", "x"]),
         ("'100!%' ESCAPE '!'", ["100%"], ["100", "1000", "100!%"]),
         ("'a!_b%' ESCAPE '!'", ["a_b", "a_bc"], ["axb"]),

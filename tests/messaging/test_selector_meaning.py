@@ -306,12 +306,3 @@ def test_a_selector_is_true_exactly_when_the_specification_says_so(tree: Tree, m
     for name in selector.identifiers & message.properties.keys():
         bare.set_property(name, message.properties[name], message.property_types[name])
     assert selector.matches(bare) is selector.matches(message)
-
-
-@settings(max_examples=250)
-@given(PATTERNS, st.text(LETTERS, max_size=8))
-def test_like_finds_a_match_wherever_there_is_one(pattern: tuple[Any, ...], value: str) -> None:
-    tree = ("like", ("name", "a"), pattern)
-    message = Message()
-    message.set_property("a", value)
-    assert compile_selector(text(tree)).matches(message) is fits(value, pattern)

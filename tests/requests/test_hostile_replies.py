@@ -14,12 +14,13 @@ from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.requests.conversion import RequestConverter
 from connector.requests.pending import Call
+from tests.events.conftest import handler
 from tests.requests.world import Replying, World, body_of, customer, done, settings
 from tests.tables import Table
 
 pytestmark = pytest.mark.process
 
-HANDLER = """
+HEAD = """
 import json, os, re, threading
 from connector.businessobjects.instance import BusinessObject
 
@@ -28,43 +29,32 @@ class OwnError(BaseException):
     pass
 
 
-class Handler:
-    mime_types = ("application/x-own",)
-    options = ()
-
-    def __init__(self, options, definitions):
-        self.definitions = definitions
-
-    def to_business_object(self, body, hint):
-        values = json.loads(body)
-        what = values.get("Name")
-        actions = {
-            "hang": lambda: re.match("^([a-z]+)+$", "a" * 64 + "1"),
-            "wait": lambda: threading.Event().wait(),
-            "exit": lambda: os._exit(3),
-            "kill": lambda: os.kill(os.getpid(), 9),
-            "memory": lambda: bytes(1 << 40),
-            "fork": os.fork,
-        }
-        if what in actions:
-            actions[what]()
-        for kind in (ValueError, SystemExit, GeneratorExit, KeyboardInterrupt, OwnError):
-            if what == kind.__name__:
-                raise kind(what)
-        return BusinessObject(self.definitions, hint.object, hint.verb, values)
-
-    def to_body(self, bo):
-        return json.dumps({name: bo[name] for name in ("CustomerId", "Name")})
+ACTIONS = {
+    "hang": lambda: re.match("^([a-z]+)+$", "a" * 64 + "1"),
+    "wait": lambda: threading.Event().wait(),
+    "exit": lambda: os._exit(3),
+    "kill": lambda: os.kill(os.getpid(), 9),
+    "memory": lambda: bytes(1 << 40),
+    "fork": os.fork,
+}
 """
-
+READS = """
+values = json.loads(body)
+what = values.get("Name")
+if what in ACTIONS:
+    ACTIONS[what]()
+for kind in (ValueError, SystemExit, GeneratorExit, KeyboardInterrupt, OwnError):
+    if what == kind.__name__:
+        raise kind(what)
+return BusinessObject(self.definitions, hint.object, hint.verb, values)
+"""
+WRITES = "return json.dumps({name: bo[name] for name in ('CustomerId', 'Name')})"
+RAISED = ("ValueError", "SystemExit", "GeneratorExit", "KeyboardInterrupt", "OwnError")
 WORDS = {
     "exit": "the conversion ended with status 3",
     "kill": "the conversion was ended by SIGKILL",
     "memory": "MemoryError: there is no more within worker_memory",
-    **{
-        name: f"{name}: {name}"
-        for name in ("ValueError", "SystemExit", "GeneratorExit", "KeyboardInterrupt", "OwnError")
-    },
+    **{name: f"{name}: {name}" for name in RAISED},
 }
 
 
@@ -76,9 +66,9 @@ def echo(request: ReceivedMessage, replying: Replying) -> None:
 def own(tmp_path: Path) -> dict[str, Any]:
     """Settings with a data handler of the deployment."""
     path = tmp_path / "own.py"
-    path.write_text(HANDLER)
+    path.write_text(handler("application/x-own", head=HEAD, reads=READS, writes=WRITES))
     return {
-        "handlers": (HandlerSpec("application/x-own", "Handler", path=str(path)),),
+        "handlers": (HandlerSpec("application/x-own", "Own", path=str(path)),),
         "default_handler": "application/x-own",
         "convert_timeout": 600.0,
     }
@@ -113,7 +103,7 @@ def test_a_reply_that_is_not_read_in_time_fails_its_request(world: World, own: d
     data = {**named("wait"), "Meta": {"TimeToLive": "600000"}}
     late = other.request_async("Customer.Retrieve", data, timeout=1500)
     hanging = [client.request_async("Customer.Retrieve", named(what)) for what in ("hang", "wait")]
-    words = "data handler Handler: did not end within 0.5 s (convert_timeout)"
+    words = "data handler Own: did not end within 0.5 s (convert_timeout)"
     for result, said in zip(done([*hanging, late]), (words, words, "(ResponseTimeout)"), strict=True):
         assert (result.status.name, said in (result.message or "")) == ("FAIL", True), result.message
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -21,11 +20,11 @@ from connector.brokers.jms.provider import JmsProvider
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.service.loop import Service
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine.world import leftovers
 from tests.cli.in_process import call
+from tests.events.conftest import serving
 from tests.runs import ServiceDeployment, customer
 from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import CLIENT, Broker
@@ -223,15 +222,8 @@ class BrokerDeployment(ServiceDeployment):
 
         Cheaper than :meth:`start`, with its own Java. No command may run beside it.
         """
-        with InProcessAdapter(self.configuration) as adapter:
-            service = Service(adapter)
-            thread = threading.Thread(target=service.run)
-            thread.start()
-            try:
-                yield adapter
-            finally:
-                service.stop()
-                thread.join()
+        with InProcessAdapter(self.configuration) as adapter, serving(adapter):
+            yield adapter
 
     def change(self, section: str, **values: Any) -> None:
         """Changes keys of a section of adapter.yaml. None removes a key."""

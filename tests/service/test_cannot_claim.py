@@ -5,41 +5,21 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
 from connector.service.observer import Observer
 from connector.service.status_document import StatusReader
-from connector.testing.deployment import Deployment, InProcessAdapter
+from connector.testing.deployment import InProcessAdapter
 from tests.cli.in_process import Commands
+from tests.events.conftest import ORDER, Bench, bench
 from tests.stores.dropbox.steps import closed
 from tests.tables import rows
 from tests.waiting import wait_for
 
-ADAPTER = """\
-provider: {type: dropbox, root: ./data, create: true}
-connector:
-  ApplicationName: shop
-  InputDestination: queue://orders
-  PollFrequency: 100
-  ArchiveDestination: queue://archive
-  ErrorDestination: queue://error
-  UnsubscribedDestination: queue://unsubscribed
-  DataHandlerMimeType: application/json
-subscriptions:
-  - {object: Order, process: "processes:store"}
-metaobjects: ./metaobjects
-"""
-OBJECTS = """\
-business_object: Order
-verbs: {Create: }
-attributes: {Id: {type: String, key: true}}
-"""
-PROCESSES = "def store(order, event):\n    pass\n"
-BODY = '{"BusinessObject": "Order", "Verb": "Create", "Id": "7"}'
+__all__ = ["bench"]
 
 Breakage = Callable[[Path], AbstractContextManager[object]]
 
@@ -49,21 +29,17 @@ def _failing(number: int, *functions: str) -> Breakage:
 
     @contextmanager
     def broken(root: Path) -> Iterator[None]:
-        target = str(root / "orders/incoming/target")
-
-        def failing(name: str) -> Callable[..., object]:
-            call = getattr(os, name)
-
+        def failing(call: Callable[..., object]) -> Callable[..., object]:
             def fail(path: object, *arguments: object, **named: object) -> object:
-                if str(path).startswith(target):
+                if str(path).startswith(f"{root}/orders/incoming/target"):
                     raise OSError(number, os.strerror(number), str(path))
                 return call(path, *arguments, **named)
 
             return fail
 
-        with ExitStack() as patches:
+        with pytest.MonkeyPatch.context() as patch:
             for name in functions:
-                patches.enter_context(mock.patch.object(os, name, failing(name)))
+                patch.setattr(os, name, failing(getattr(os, name)))
             yield
 
     return broken
@@ -78,7 +54,8 @@ def _read_only(root: Path) -> Iterator[None]:
         found[8] |= os.ST_RDONLY
         return os.statvfs_result(found)
 
-    with mock.patch.object(os, "statvfs", statvfs):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "statvfs", statvfs)
         yield
 
 
@@ -107,11 +84,10 @@ def _turn(adapter: InProcessAdapter, times: int) -> None:
 
 @rows("what", BREAKAGES)
 def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     breaks, words = BREAKAGES[what]
-    deployment = Deployment(tmp_path / "d", adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
-    root = deployment.directory / "data"
+    deployment = bench.deploy(InputDestination="queue://orders", PollQuantity=1)
     caplog.clear()
     with caplog.at_level("INFO"), deployment.running() as adapter:
         monkeypatch.setattr("connector.service.stopping.StopRequest.wait", lambda self, seconds: None)
@@ -121,8 +97,8 @@ def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
         observer = Observer(adapter, deployment.provider)
         reader = StatusReader(deployment.configuration, deployment.provider)
         assert (observer.not_ready(), observer.status()["reasons"], reader.read()["reasons"]) == ("", [], [])
-        deployment.send("queue://orders", BODY)
-        with breaks(root):
+        deployment.send("orders", ORDER)
+        with breaks(bench.root):
             _turn(adapter, 6)
             observer.look_again()
             assert words in observer.not_ready()
@@ -130,11 +106,11 @@ def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
             assert words in str(reader.read()["reasons"])
             assert words in Commands(deployment.directory)("status").stdout
         assert len([one for one in caplog.records if words in str(vars(one).get("reason"))]) <= 3
-        assert not deployment.messages("queue://archive")
+        assert deployment.ids("archive") == []
 
         def is_archived() -> bool:
             _turn(adapter, 1)
-            return len(deployment.messages("queue://archive")) == 1
+            return len(deployment.ids("archive")) == 1
 
         wait_for(is_archived, 30)
         _turn(adapter, 1)
@@ -142,11 +118,11 @@ def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
         assert (observer.not_ready(), observer.status()["reasons"], reader.read()["reasons"]) == ("", [], [])
 
 
-def test_a_failure_that_a_new_connection_ends_leaves_nothing_behind(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+def test_a_failure_that_a_new_connection_ends_leaves_nothing_behind(bench: Bench) -> None:
+    deployment = bench.deploy(InputDestination="queue://orders", PollQuantity=1)
     with deployment.running() as adapter:
         _turn(adapter, 1)
-        with _failing(errno.EIO, "listdir", "scandir")(tmp_path / "data"):
-            deployment.send("queue://orders", BODY)
+        with _failing(errno.EIO, "listdir", "scandir")(bench.root):
+            deployment.send("orders", ORDER)
             _turn(adapter, 1)
         assert adapter.obstacle == ""

@@ -48,12 +48,7 @@ def test_a_deployment_that_can_be_loaded_has_nothing_to_tell(call: Commands) -> 
         (PROCESS, "process: mine:go", "import os\nos.kill(os.getpid(), 9)\n" + GO, "subscription", "SIGKILL"),
         (PROCESS, "process: mine:go", "raise SystemExit(4)\n" + GO, "subscription", "SystemExit: 4"),
         (PROCESS, "load: mine:go", "import nowhere\n" + GO, "load mine:go", "No module named 'nowhere'"),
-        (
-            *BY_CLASS,
-            "import nowhere\n" + HANDLER.replace("START", "..."),
-            "data handler mine.py:Csv",
-            "No module named 'nowhere'",
-        ),
+        (*BY_CLASS, "import nowhere\n" + HANDLER, "data handler mine.py:Csv", "No module named 'nowhere'"),
         (*BY_CLASS, HANDLER.replace("...", "1 / 0", 1), "data handler mine.py:Csv", "division by zero"),
     ],
 )

@@ -19,7 +19,6 @@ from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.service.adapter import Adapter
 from connector.service.loop import Service
-from connector.service.poll_window import PollWindow
 from connector.status import OutcomeKind, ReturnCode
 from tests.tables import rows
 
@@ -319,25 +318,6 @@ def test_a_closed_window_is_logged_once_with_its_opening_time(caplog: pytest.Log
     lines = [one for one in caplog.records if one.getMessage() == "polls wait for the daily window"]
     opens = [vars(one)["opens"] for one in lines]
     assert opens == ["2026-06-01T14:00:00+02:00", "2026-06-02T14:00:00+02:00"]
-
-
-@rows(
-    "start, end, now, seconds",
-    [
-        ("06:00", "22:00", "2026-06-01 05:00", 3600),
-        ("06:00", "22:00", "2026-06-01 06:00", 0),
-        ("06:00", "22:00", "2026-06-01 22:00", 8 * 3600),
-        ("22:00", "06:00", "2026-06-01 23:00", 0),
-        ("22:00", "06:00", "2026-06-01 05:59", 0),
-        ("22:00", "06:00", "2026-06-01 21:00", 3600),
-        # the night in which clocks go forward is an hour shorter, the one in which they go back longer
-        ("06:00", "22:00", "2026-03-28 23:00", 6 * 3600),
-        ("06:00", "22:00", "2026-10-24 23:00", 8 * 3600),
-    ],
-)
-def test_a_window_is_open_or_opens_in_so_many_seconds(start: str, end: str, now: str, seconds: int) -> None:
-    window = PollWindow(datetime.time.fromisoformat(start), datetime.time.fromisoformat(end))
-    assert window.opens_in(datetime.datetime.fromisoformat(now).replace(tzinfo=VIENNA)) == seconds
 
 
 def test_the_first_failure_is_what_has_ended_the_service() -> None:

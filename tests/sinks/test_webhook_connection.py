@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from connector.sinks.webhook.sink import WebhookSink, WebhookSpec, WebhookUnavailable
-from connector.sinks.webhook.url import UrlTemplate
-from connector.testing.sinks import sample_context, sample_event, sample_object
-from tests.sinks.web_server import WebServer, answer, hang_up, raw, server
+from connector.sinks.webhook.sink import WebhookSink, WebhookUnavailable
+from connector.testing.sinks import sample_event, sample_object
+from tests.sinks.test_webhook_sink import sink
+from tests.sinks.web_server import Answer, WebServer, answer, hang_up, raw, server
 from tests.tables import rows
 
 __all__ = ["server"]
@@ -19,10 +18,6 @@ GOOD = b"HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n"
 LATE = b"HTTP/1.1 200 X\r\nContent-Length: 4\r\n\r\nlate"
 LENGTH_4 = b"HTTP/1.1 200 X\r\nContent-Length: 4\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-def open_sink(server: WebServer) -> WebhookSink:
-    return WebhookSpec(UrlTemplate(server.url), timeout=5.0).open(sample_context())
 
 
 def deliver(made: WebhookSink) -> None:
@@ -71,27 +66,21 @@ def expect_failure_of_its_own(made: WebhookSink, server: WebServer, *, kept: boo
 def test_a_connection_is_used_again_only_if_nothing_follows_the_answer(
     server: WebServer, kept: bool, first: bytes
 ) -> None:
-    made = open_sink(server)
+    made = sink(server.url)
     server.answers = [raw(first)]
     deliver(made)
     expect_failure_of_its_own(made, server, kept=kept)
 
 
-def end(handler: BaseHTTPRequestHandler) -> None:
-    hang_up(handler)
-
-
-@rows("then", [raw(LATE), raw(b"HTTP/1.1 100 Continue\r\n\r\n"), raw(b"\n"), end])
-def test_what_comes_between_two_events_ends_the_connection(
-    server: WebServer, then: Callable[[BaseHTTPRequestHandler], None]
-) -> None:
+@rows("then", [raw(LATE), raw(b"HTTP/1.1 100 Continue\r\n\r\n"), raw(b"\n"), hang_up])
+def test_what_comes_between_two_events_ends_the_connection(server: WebServer, then: Answer) -> None:
     handlers: list[BaseHTTPRequestHandler] = []
 
     def good(handler: BaseHTTPRequestHandler) -> None:
         handlers.append(handler)
         raw(GOOD)(handler)
 
-    made = open_sink(server)
+    made = sink(server.url)
     server.answers = [good]
     deliver(made)
     then(handlers[0])
@@ -99,7 +88,7 @@ def test_what_comes_between_two_events_ends_the_connection(
 
 
 def test_an_event_is_sent_once_when_its_connection_ends_under_it(server: WebServer) -> None:
-    made = open_sink(server)
+    made = sink(server.url)
     server.answers = [raw(GOOD), hang_up]
     deliver(made)
     with pytest.raises(WebhookUnavailable, match="the connection was closed without an answer"):

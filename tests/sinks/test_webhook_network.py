@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import re
 import ssl
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from connector.errors import ConnectorError
 from connector.sinks.webhook.network import WrongVariable, check_network, find_proxy
-from connector.sinks.webhook.sink import WebhookSpec, WebhookUnavailable
-from connector.sinks.webhook.url import UrlTemplate
-from connector.testing.sinks import sample_context, sample_event, sample_object
+from connector.sinks.webhook.sink import WebhookUnavailable
+from connector.testing.sinks import sample_event, sample_object
 from tests.postgres import free_port
+from tests.sinks.test_webhook_sink import deliver, sink
 from tests.sinks.web_server import WebServer, answer, raw, server, serving
 from tests.tables import rows, texts
 
@@ -43,11 +44,7 @@ def proxy_of(url: str, **environment: str) -> str | None:
         ({"https_proxy": P, "all_proxy": "no:port"}, "https://h.example", f"{P} by https_proxy"),
         ({"ALL_PROXY": " proxy:3128 "}, "https://h.example", f"{P} by ALL_PROXY"),
         ({"HTTP_PROXY": "HTTP://proxy:3128/"}, "http://h.example", f"{P} by HTTP_PROXY"),
-        (
-            {"HTTP_PROXY": "https://[fd00::1]:8443"},
-            "http://h.example",
-            "https://[fd00::1]:8443 by HTTP_PROXY",
-        ),
+        ({"HTTP_PROXY": "https://[fd00::1]:8"}, "http://h.example", "https://[fd00::1]:8 by HTTP_PROXY"),
         ({"HTTP_PROXY": "http://u:p%40ss@proxy:3128"}, "http://h.example", f"{P} by HTTP_PROXY"),
         ({"HTTP_PROXY": "http://u:p@ss@proxy:3128"}, "http://h.example", f"{P} by HTTP_PROXY"),
         ({"HTTP_PROXY": "nonsense://x", "NO_PROXY": "*"}, "http://h.example", None),
@@ -102,13 +99,11 @@ NOT_EXCEPTED = """
 """
 
 
-@rows(
-    "expected, row", [(True, one) for one in texts(EXCEPTED)] + [(False, one) for one in texts(NOT_EXCEPTED)]
-)
+@rows("row", texts(EXCEPTED + NOT_EXCEPTED))
 @rows("name", ["no_proxy", "NO_PROXY"])
-def test_what_is_called_without_the_proxy(expected: bool, row: str, name: str) -> None:
+def test_what_is_called_without_the_proxy(row: str, name: str) -> None:
     url, _, value = row.partition(" by ")
-    assert (proxy_of(url, ALL_PROXY=P, **{name: value}) is None) is expected
+    assert (proxy_of(url, ALL_PROXY=P, **{name: value}) is None) is (row in texts(EXCEPTED))
 
 
 BAD_EXCEPTIONS = """
@@ -128,14 +123,6 @@ def test_an_exception_that_cannot_be_read_is_a_mistake(value: str) -> None:
 # --- the way to the server -------------------------------------------------------------------
 
 
-def deliver(url: str) -> None:
-    made = WebhookSpec(UrlTemplate(url), timeout=5.0).open(sample_context())
-    try:
-        made.deliver(sample_object(), sample_event())
-    finally:
-        made.close()
-
-
 def test_a_proxy_gets_the_whole_url_and_its_user(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", server.url.replace("http://", "http://me:s3%3Acret@"))
     monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.0/8,::1/128")
@@ -144,15 +131,13 @@ def test_a_proxy_gets_the_whole_url_and_its_user(server: WebServer, monkeypatch:
     deliver(f"{server.url}/direct")
     targets = [one.target for one in server.asked]
     assert targets == ["http://h.example/x?a=b", "http://[fd00::1]:81/", "/direct"]
-    assert [one.headers.get("proxy-authorization") for one in server.asked] == [
-        "Basic bWU6czM6Y3JldA=="
-    ] * 2 + [None]
+    users = [one.headers.get("proxy-authorization") for one in server.asked]
+    assert users == ["Basic bWU6czM6Y3JldA==", "Basic bWU6czM6Y3JldA==", None]
     assert server.asked[1].headers["host"] == "[fd00::1]:81"
     server.answers = [answer(407, b"who are you?")]
     route = f"http://h.example through the proxy {server.url} (HTTP_PROXY): the answer is 407"
-    with pytest.raises(ConnectorError) as failed:
+    with pytest.raises(ConnectorError, match=re.escape(route)):
         deliver("http://h.example")
-    assert str(failed.value).startswith(route)
 
 
 @rows("scheme", ["http", "https"])
@@ -194,16 +179,11 @@ CivmQlWlzJCZDkyid0qQf0/JMR95DhcDGutcro3f
 """A key and a certificate for 127.0.0.1 until the year 2126, of nobody but this test."""
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    file = tmp_path / "own.pem"
-    file.write_text(CERTIFICATE)
-    return file
-
-
 def test_certificates_count_in_place_of_the_known_ones(
-    certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    certificate = tmp_path / "own.pem"
+    certificate.write_text(CERTIFICATE)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
     with serving(tls) as secured:
@@ -211,14 +191,13 @@ def test_certificates_count_in_place_of_the_known_ones(
             deliver(secured.url)
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         deliver(secured.url)
-        made = WebhookSpec(UrlTemplate(secured.url), timeout=5.0).open(sample_context())
         good = b"HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n"
         secured.answers = [raw(good), raw(good + good), answer(500)]
-        for _ in range(2):
-            made.deliver(sample_object(), sample_event())
-        with pytest.raises(WebhookUnavailable, match="the answer is 500"):
-            made.deliver(sample_object(), sample_event())
-        made.close()
+        with closing(sink(secured.url)) as made:
+            for _ in range(2):
+                made.deliver(sample_object(), sample_event())
+            with pytest.raises(WebhookUnavailable, match="the answer is 500"):
+                made.deliver(sample_object(), sample_event())
 
 
 @rows("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE"])

@@ -410,23 +410,3 @@ def test_a_worker_without_httpcore_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "httpcore", None)
     with pytest.raises(ConnectorError, match=r"pip install 'event-connector\[webhook\]'"):
         sink("https://h.example/x")
-
-
-def test_the_resolved_configuration_shows_no_header(tmp_path: Path) -> None:
-    url, headers = "https://h.example/{Text}?token=${T}", {"Authorization": SECRET, "X-Trace": "${T}"}
-    document = {
-        "provider": {"type": "dropbox", "root": "./data", "create": True},
-        "connector": {"ApplicationName": "a", "InputDestination": "queue://in"},
-        "metaobjects": "./metaobjects",
-        "subscriptions": [{"object": "Note", "webhook": {"url": url, "headers": headers}}],
-    }
-    objects = "business_object: Note\nverbs: {Create: }\nattributes: {Text: {type: String}}\n"
-    deployment = Deployment(
-        tmp_path, adapter=json.dumps(document), metaobjects=objects, environment={"T": "s3cr3t-t0ken"}
-    )
-    configuration = deployment.configuration
-    text = as_yaml(as_document(configuration))
-    assert "Authorization: '********'" in text
-    assert "url: https://h.example/********" in text
-    assert configuration.subscriptions[0].name == "Note https://h.example"
-    assert "s3cr3t" not in text + repr(configuration.subscriptions)

@@ -57,15 +57,9 @@ class StandIn:
     def getConf(self) -> Any:
         return {"spark.task.cpus": "1"}
 
-    def setJobGroup(self, *_: str) -> None: ...
-
-    def setLocalProperty(self, *_: str) -> None: ...
-
-    def parallelize(self, *_: object) -> StandIn:
-        return self
-
-    def mapPartitions(self, _: object) -> StandIn:
-        return self
+    def __getattr__(self, _: str) -> Callable[..., StandIn]:
+        """Answers each other call, which only prepares a job."""
+        return lambda *_: self
 
     def collect(self) -> list[bytes]:
         self.killed.wait()
@@ -145,16 +139,17 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         tasks.close()
 
 
-WAYS = {
-    "a task is started in vain": (StandIn(stage(1, 0, failed=700)), "Spark is dead: .* in vain"),
-    "a task does not begin": (StandIn(stage(1, 0)), "Spark is dead: .* has a core"),
-    "Java does not answer": (StandIn(is_silent=True), "Spark is dead: .* has not answered"),
-}
-
-
-@rows("way", list(WAYS))
-def test_who_waits_for_a_task_of_a_dead_spark_is_told_and_so_is_who_asks(make: Make, way: str) -> None:
-    spark, words = WAYS[way]
+@rows(
+    "spark, words",
+    [
+        (StandIn(stage(1, 0, failed=700)), "Spark is dead: .* in vain"),
+        (StandIn(stage(1, 0)), "Spark is dead: .* has a core"),
+        (StandIn(is_silent=True), "Spark is dead: .* has not answered"),
+    ],
+)
+def test_who_waits_for_a_task_of_a_dead_spark_is_told_and_so_is_who_asks(
+    make: Make, spark: StandIn, words: str
+) -> None:
     tasks = make(StayingTasks, spark)
     calls: list[Future[Any]] = [beside(tasks.run, "f:g", b"", [b""], "poll 4") for _ in range(3)]
     for call in [*calls, beside(tasks.probe, "f:g", b"")]:
@@ -173,28 +168,23 @@ def test_a_spark_without_a_ready_task_is_an_obstacle_before_it_is_given_up(make:
     assert not spark.killed.is_set(), "other jobs have all cores"
 
 
-ENDS: dict[str, tuple[Callable[[EventTasks], None], str]] = {
-    "cancelled": (lambda tasks: tasks.cancel(), "^poll 4: cancelled$"),
-    "stopped": (lambda tasks: tasks.close(), "^poll 4: Spark was stopped$"),
-}
+@rows("act, words", [("cancel", "^poll 4: cancelled$"), ("close", "^poll 4: Spark was stopped$")])
+@rows("stages", [(stage(1, 0), stage(2, 2)), ()])
+def test_a_wait_for_a_task_ends_whether_or_not_java_answers(
+    make: Make, stages: tuple[SparkStageInfo, ...], act: str, words: str
+) -> None:
+    tasks = make(StayingTasks, StandIn(*stages, is_silent=not stages), 3600.0)
+    calls = [beside(tasks.run, "f:g", b"", [b""], "poll 4") for _ in range(3)]
+    wait_for(lambda: [one.name for one in threading.enumerate()].count("spark-task-1") >= 1)
 
+    def acted() -> bool:
+        getattr(tasks, act)()  # again and again, because a call may not wait yet
+        return all(call.done() for call in calls)
 
-@rows("end", list(ENDS))
-def test_a_wait_for_a_task_ends_whether_or_not_java_answers(make: Make, end: str) -> None:
-    act, words = ENDS[end]
-    for spark in (StandIn(stage(1, 0), stage(2, 2)), StandIn(is_silent=True)):
-        tasks = make(StayingTasks, spark, 3600.0)
-        calls = [beside(tasks.run, "f:g", b"", [b""], "poll 4") for _ in range(3)]
-        wait_for(lambda: [one.name for one in threading.enumerate()].count("spark-task-1") >= 1)
-
-        def acted(tasks: EventTasks = tasks, calls: Any = calls) -> bool:
-            act(tasks)  # again and again, because a call may not wait yet
-            return all(call.done() for call in calls)
-
-        beside(wait_for, acted).result(60)
-        for call in calls:
-            with pytest.raises(PipelineError, match=words):
-                call.result()
+    beside(wait_for, acted).result(60)
+    for call in calls:
+        with pytest.raises(PipelineError, match=words):
+            call.result()
 
 
 class Application:
@@ -212,24 +202,18 @@ class Application:
         return False
 
 
-@rows("kind", [StayingTasks, BatchJobs, None])
+@rows("kind, answers", [(StayingTasks, False), (BatchJobs, False), (None, False), (StayingTasks, True)])
 def test_a_cancel_kills_a_java_that_does_not_answer_and_waits_no_longer(
-    make: Make, kind: type[EventTasks] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, kind: type[EventTasks] | None, answers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without tasks Spark starts."""
-    monkeypatch.setattr(pipeline, "_CANCEL_SECONDS", 0.1)
-    spark = StandIn(is_silent=True)
+    if not answers:
+        monkeypatch.setattr(pipeline, "_CANCEL_SECONDS", 0.1)
+    spark = StandIn(stage(1, 1), is_silent=not answers)
     running = SparkPipeline(Settings(), tmp_path, "test")
     running._spark = cast(Any, Application(spark))
     running._tasks = None if kind is None else make(kind, spark, 3600.0)
     beside(running.cancel).result(60)
-    wait_for(spark.killed.is_set, what="killed")
-
-
-def test_a_cancel_leaves_a_java_that_answers_alone(make: Make, tmp_path: Path) -> None:
-    spark = StandIn(stage(1, 1))
-    running = SparkPipeline(Settings(), tmp_path, "test")
-    running._spark = cast(Any, Application(spark))
-    running._tasks = make(StayingTasks, spark, 3600.0)
-    running.cancel()
-    assert not spark.killed.is_set()
+    if not answers:
+        wait_for(spark.killed.is_set, what="killed")
+    assert spark.killed.is_set() is not answers

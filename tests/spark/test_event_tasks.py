@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,7 +21,7 @@ from connector.spark.batch_jobs import BatchJobs
 from connector.spark.event_tasks import EventTasks
 from connector.spark.pipeline import SparkPipeline
 from connector.spark.staying_tasks import StayingTasks
-from tests.waiting import is_running, wait_for
+from tests.waiting import beside, is_running, wait_for
 
 Make = Callable[[], EventTasks]
 
@@ -147,11 +146,10 @@ def test_a_cancel_ends_what_runs_and_the_next_run_is_well(tasks: EventTasks, tmp
         wait_for(lambda: list(tmp_path.glob("gate.*")), what="at the gate")
         tasks.cancel()
 
-    cancelling = threading.Thread(target=cancel)
-    cancelling.start()
+    cancelling = beside(cancel)
     with pytest.raises(PipelineError, match=r"^poll 3: "):
         tasks.run("functions:hold", b"", [str(gate).encode()], "poll 3")
-    cancelling.join()
+    cancelling.result(120)
     assert tasks.run("functions:upper", b"", [b"a"], "x") == [b"A"]
     tasks.cancel()  # nothing runs
     assert tasks.run("functions:upper", b"", [b"b"], "x") == [b"B"]
@@ -202,15 +200,14 @@ def test_what_is_closed_while_it_runs_is_an_error_and_leaves_no_task(make: Make,
         ]
         number = 1 if tasks.stays else 2  # there is one task that stays
         wait_for(lambda: len(list(tmp_path.glob("gate.*"))) == number, what="at the gate")
-        closing = threading.Thread(target=tasks.close)
-        closing.start()
+        closing = beside(tasks.close)
         try:
             for one in running:
                 with pytest.raises(PipelineError, match=r"^poll 5: "):
                     one.result(120)
         finally:
             gate.touch()
-    closing.join()
+    closing.result(120)
     tasks.close()  # repeatable
     with pytest.raises(PipelineError):
         tasks.run(ECHO, b"", [b"a"], "x")

@@ -18,24 +18,12 @@ from connector.messaging.message import Message
 from connector.service.source.data_source import EventsDataSource, SourceError, SourceOptions
 from connector.spark.pipeline import SparkPipeline
 from connector.stores.dropbox.provider import DropboxProvider
+from tests.events.conftest import Bench
 from tests.spark.events_query import run_here
 from tests.tables import rows
 
 Run = Callable[..., dict[str, Any]]
 
-CONFIG = """
-provider: {type: dropbox, root: ./data, create: true}
-connector:
-  ApplicationName: lake
-  InputDestination: queue://in
-  ArchiveDestination: queue://archive
-  ErrorDestination: queue://error
-  UnsubscribedDestination: queue://unsubscribed
-  DataHandlerMimeType: application/json
-  ConfigurationMetaObject: MO_Config
-metaobjects: ./metaobjects
-subscriptions: []
-"""
 OBJECTS = """
 business_object: Customer
 attributes:
@@ -64,9 +52,9 @@ rules:
 
 def make(place: Path) -> Path:
     """Writes a deployment into a directory."""
-    (place / "metaobjects").mkdir()
-    (place / "metaobjects" / "objects.yaml").write_text(OBJECTS)
-    (place / "adapter.yaml").write_text(CONFIG)
+    Bench(place, place / "data").deploy(
+        objects=OBJECTS, subscriptions=(), processes="", InputDestination="queue://in", DefaultVerb=None
+    )
     return place
 
 

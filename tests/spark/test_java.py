@@ -125,12 +125,6 @@ def test_the_masters_that_are_understood() -> None:
     assert parse_master("spark://a:7077,[::1]:7078").addresses == (("a", 7077), ("::1", 7078))
 
 
-@rows("text", ["local[2,0]", "local[0]", "mesos://h:5050", "spark://", "spark://host", "spark://h:0", "7077"])
-def test_masters_that_would_not_do_are_refused(text: str) -> None:
-    with pytest.raises(PipelineError, match=r"^spark\.master is "):
-        parse_master(text)
-
-
 def test_a_master_that_is_not_there_is_named() -> None:
     port = free_port()
     with pytest.raises(

@@ -8,7 +8,6 @@ import signal
 import socket
 import struct
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from connector.spark.settings import OWNED_LOCAL_SETTINGS, OWNED_SETTINGS
 from tests import forked_command
 from tests.forked_command import PipedProcess
 from tests.spark.conftest import Settings, deployment
-from tests.waiting import is_running, wait_for
+from tests.waiting import beside, is_running, wait_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,11 +50,10 @@ def test_a_cancelled_job_is_an_error_at_once_and_the_next_job_runs(
         wait_for(mark.exists)
         local.cancel()
 
-    canceller = threading.Thread(target=cancel)
-    canceller.start()
+    canceller = beside(cancel)
     with pytest.raises(PipelineError, match=r"^poll 3: cancelled$"):
         local.run("functions:sleep", b"", [str(mark).encode()], "poll 3")
-    canceller.join()
+    canceller.result(120)
     assert local.run("functions:upper", b"", [b"a"], "x") == [b"A"]
 
 
@@ -72,17 +70,13 @@ def test_the_process_of_the_adapter_is_left_as_it_was(local: SparkPipeline) -> N
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "spark.executor.allowSparkContext",
-        "spark.speculation.quantile",
-        "spark.master",
-        "spark.authenticate",
-        "spark.authenticate.secret",
-        "spark.storage.blockManagerHeartbeatTimeoutMs",
-    ],
-)
+OWNED = """
+    spark.executor.allowSparkContext spark.speculation.quantile spark.master spark.authenticate
+    spark.authenticate.secret spark.storage.blockManagerHeartbeatTimeoutMs
+"""
+
+
+@pytest.mark.parametrize("setting", OWNED.split())
 def test_a_setting_that_the_event_job_owns_is_refused_with_the_reason(setting: str, tmp_path: Path) -> None:
     pipeline = SparkPipeline(Settings(conf={setting: "4"}), tmp_path, "test")
     with pytest.raises(PipelineError, match=f"{setting}, which belongs to the adapter"):

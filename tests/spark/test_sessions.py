@@ -33,17 +33,10 @@ def test_what_is_no_session_that_can_run_jobs_is_refused(session: object, words:
 
 
 PRIVATE = {
-    "SparkContext._gateway",
-    "SparkContext._jvm",
-    "SparkContext._lock",
-    "SparkContext._active_spark_context",
-    "SparkContext._ensure_initialized",
-    "SparkContext._jsc",
-    "SparkContext._accumulatorServer",
-    "_PYSPARK_DRIVER_CONN_INFO_PATH",
-    "PYSPARK_GATEWAY_PORT",
-    "PYSPARK_GATEWAY_SECRET",
-    "PYSPARK_PIN_THREAD",
+    *("SparkContext._gateway", "SparkContext._jvm", "SparkContext._lock", "SparkContext._jsc"),
+    *("SparkContext._active_spark_context", "SparkContext._ensure_initialized"),
+    *("SparkContext._accumulatorServer", "_PYSPARK_DRIVER_CONN_INFO_PATH", "PYSPARK_GATEWAY_PORT"),
+    *("PYSPARK_GATEWAY_SECRET", "PYSPARK_PIN_THREAD"),
 }
 """The private names of PySpark that the fast start uses. No other file uses any."""
 

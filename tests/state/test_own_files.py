@@ -15,39 +15,28 @@ from connector import own_files
 from connector.config.loading import check
 from connector.messaging.message import Message
 from connector.operate.history import note_action
-from connector.testing.deployment import Deployment
 from tests.cli.in_process import Commands
+from tests.events.conftest import ORDER, Bench, EventDeployment, bench
 from tests.tables import rows
 
-OBJECTS = """\
-business_object: Order
-verbs: {Create: }
-attributes: {Id: {type: String, key: true}}
-"""
+__all__ = ["bench"]
+
 PROCESSES = """\
-def store(order, event):
+def a(order, event):
     event.transaction.execute("INSERT INTO booking VALUES (:id)", {"id": order["Id"]})
 """
-DROPBOX = "{type: dropbox, root: ./new/data, create: true}"
-SQLITE = "{type: sql, url: 'sqlite:///./new/messages.db'}"
+DROPBOX = {"root": "./new/data"}
+SQLITE = {"type": "sql", "url": "sqlite:///./new/messages.db"}
 
 
-def adapter(provider: str) -> str:
-    return f"""\
-provider: {provider}
-connector:
-  ApplicationName: shop
-  InputDestination: queue://orders
-  ErrorDestination: queue://error
-  UnsubscribedDestination: queue://unsubscribed
-  ArchiveDestination: queue://archive
-  DuplicateEventElimination: true
-  DataHandlerMimeType: application/json
-databases: {{shop: {{url: "sqlite:///./shop.db"}}}}
-subscriptions:
-  - {{object: Order, process: "processes:store", transaction: shop}}
-metaobjects: ./metaobjects
-"""
+def deploy(bench: Bench, provider: dict[str, str]) -> EventDeployment:
+    return bench.deploy(
+        provider=provider,
+        subscriptions=[{"object": "Order", "process": "processes:a", "transaction": "shop"}],
+        processes=PROCESSES,
+        more={"databases": {"shop": {"url": "sqlite:///./shop.db"}}},
+        DuplicateEventElimination=True,
+    )
 
 
 @contextmanager
@@ -69,38 +58,35 @@ def modes(directory: Path) -> dict[str, int]:
     return found
 
 
-def _run(deployment: Deployment) -> None:
+def _run(deployment: EventDeployment) -> None:
     with closing(sqlite3.connect(deployment.directory / "shop.db")) as database:
         database.execute("CREATE TABLE booking (id TEXT)")
         database.commit()
     os.chmod(deployment.directory / "shop.db", 0o600)
-    body = '{"BusinessObject": "Order", "Verb": "Create", "Id": "7"}'
     subscribe = ("subscribe", "topic://news", "--subscription", "all", "--client-id", "reader")
     assert Commands(deployment.directory)(*subscribe).returncode == 0
     with deployment.running() as running:
         deployment.send("topic://news", Message(b"news", type="t" * 300))
-        deployment.send("queue://orders", body)
-        deployment.send("queue://orders", Message(body.encode(), "T", type="t" * 300))
-        deployment.send("queue://orders", "no JSON")
-        deployment.send("queue://later", body, delivery_time=1 << 50)
+        deployment.send("orders", ORDER)
+        deployment.send("orders", ORDER, type="t" * 300)
+        deployment.send("orders", "no JSON")
+        deployment.send("later", ORDER, delivery_time=1 << 50)
         running.drain()
-        assert len(deployment.messages("queue://archive")) >= 1
-        note_action(deployment.provider.state("shop").history(), "moved", ["ID:1"], by="me")
+        assert len(deployment.ids("archive")) >= 1
+        note_action(deployment.provider.state("test").history(), "moved", ["ID:1"], by="me")
 
 
 @rows("mask", [0, 0o027])
 @rows("provider", [DROPBOX, SQLITE])
 def test_what_a_run_makes_is_for_user_and_group_less_the_umask(
-    tmp_path: Path, provider: str, mask: int
+    bench: Bench, provider: dict[str, str], mask: int
 ) -> None:
-    deployment = Deployment(
-        tmp_path / "d", adapter=adapter(provider), metaobjects=OBJECTS, processes=PROCESSES
-    )
+    deployment = deploy(bench, provider)
     before = set(modes(deployment.directory)) | {"shop.db"}
     with umask(mask):
         _run(deployment)
-    made = {name: mode for name, mode in modes(deployment.directory).items() if name not in before}
-    made = {name: mode for name, mode in made.items() if "__pycache__" not in name}
+    found = modes(deployment.directory)
+    made = {name: found[name] for name in found.keys() - before if "__pycache__" not in name}
     assert len(made) > 10, made
     for name, mode in made.items():
         most = own_files.DIRECTORY if (deployment.directory / name).is_dir() else own_files.FILE
@@ -116,24 +102,19 @@ def test_what_commands_write_is_for_user_and_group(tmp_path: Path) -> None:
 
 
 @rows(
-    "provider, place, mode, mended",
+    "provider, mode, mended",
     [
-        (DROPBOX, "new/data", 0o755, "chmod -R o-rwx"),
-        (DROPBOX, "new/data", 0o2775, "chmod -R o-rwx"),
-        (DROPBOX, "new/data", 0o771, "chmod -R o-rwx"),
-        (DROPBOX, "new/data", 0o770, ""),
-        (DROPBOX, "new/data", 0o2770, ""),
-        (SQLITE, "new/messages.db", 0o644, "messages.db*"),
-        (SQLITE, "new/messages.db", 0o660, ""),
+        *((DROPBOX, mode, "chmod -R o-rwx") for mode in (0o755, 0o2775, 0o771)),
+        *((DROPBOX, mode, "") for mode in (0o770, 0o2770)),
+        (SQLITE, 0o644, "messages.db*"),
+        (SQLITE, 0o660, ""),
     ],
 )
 def test_check_warns_of_what_others_may_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str, place: str, mode: int, mended: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, provider: dict[str, str], mode: int, mended: str
 ) -> None:
-    deployment = Deployment(
-        tmp_path / "d", adapter=adapter(provider), metaobjects=OBJECTS, processes=PROCESSES
-    )
-    path = deployment.directory / place
+    deployment = deploy(bench, provider)
+    path = deployment.directory / "new" / ("data" if provider is DROPBOX else "messages.db")
     path.parent.mkdir()
     path.touch() if path.suffix else path.mkdir()
     path.chmod(mode)

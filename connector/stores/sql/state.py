@@ -14,7 +14,6 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql
 
-from connector import faults
 from connector.errors import ProviderError, ProviderMisconfigured
 from connector.messaging.state_store import (
     Control,
@@ -120,7 +119,6 @@ class PostgresControl(ControlRecord):
             after = control.to_json()
             if after != before:
                 connection.execute(update(record).where(self._own).values(data=after))
-                faults.point("control.write")
 
 
 class PostgresInstance(HeldInstance):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from connector.messaging.destination import Destination
-from connector.service.loop import Service
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy, ids, running, seen, send, stored
-from tests.waiting import beside, now_ms, wait_for
+from tests.events.conftest import serving
+from tests.waiting import now_ms, wait_for
 
 LATER = "connector.lent.later"
 SOON = {"first": "50ms", "most": "50ms", "attempts": 1000}
@@ -103,14 +103,8 @@ def test_another_instance_takes_what_a_stopped_one_has_left(tmp_path: Path, prov
 
 def test_a_service_takes_a_message_when_its_time_has_come(tmp_path: Path, provider: LentProvider) -> None:
     deployment, adapter = away(tmp_path, provider, PollFrequency=60_000)
-    with adapter:
+    with adapter, serving(adapter):
         (sent,) = send(provider, "away")
-        service = Service(adapter)
-        running_service = beside(service.run)
-        try:
-            wait_for(lambda: ids(provider, LATER), what="the event comes again later")
-            (deployment.directory / "away").unlink()
-            wait_for(lambda: ids(provider, "archive") == [sent], what="the event is published")
-        finally:
-            service.stop()
-            running_service.result(120)
+        wait_for(lambda: ids(provider, LATER), what="the event comes again later")
+        (deployment.directory / "away").unlink()
+        wait_for(lambda: ids(provider, "archive") == [sent], what="the event is published")

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
+from tests.events.conftest import Bench, bench
 from tests.forked_command import PipedProcess
 
-METAOBJECTS = "{business_object: Order, verbs: [Create], attributes: {Id: {type: String, key: true}}}"
-
-ADAPTER = """
-provider: {type: dropbox, root: ./data, create: true, durability: none}
-connector:
-  ApplicationName: shop
-  instance: one
-  InputDestination: queue://in
-  ArchiveDestination: queue://archive
-  DataHandlerMimeType: application/json
-  PollFrequency: 100
-  stop_timeout: 1s
-subscriptions: [{object: Order, name: store, process: "processes:store"}]
-metaobjects: ./metaobjects
-spark: {master: "local[1]"}
-"""
+__all__ = ["bench"]
 
 PROCESSES = """
 import os, pathlib
-def store(order, event):
+def a(order, event):
     pathlib.Path(__file__).with_name("pid." + order["Id"]).write_text(str(os.getppid()))
 """
 
@@ -40,6 +25,7 @@ from connector.service.loop import Service
 from connector.service.observer import Observer
 from connector.service.status_document import StatusReader
 from connector.spark import dead_spark, staying_tasks
+from connector.testing.deployment import Deployment
 from tests.waiting import wait_for
 
 dead_spark.LOOK_SECONDS = staying_tasks.LOOK_SECONDS = 0.3
@@ -48,11 +34,10 @@ adapter = Adapter.from_file("adapter.yaml")
 observer = Observer(adapter)
 reader = StatusReader(adapter.configuration, observer._provider)
 
+deployment = Deployment(".")
+
 def send(name):
-    path = Path("data/in/incoming")
-    body = json.dumps({"BusinessObject": "Order", "Verb": "Create", "Id": name})
-    (path / "working" / name).write_text(body)
-    (path / "working" / name).rename(path / "target" / name)
+    deployment.drop("orders", json.dumps({"BusinessObject": "Order", "Id": name}), name)
 
 def worker_of(name):
     return int(wait_for(lambda: (path := Path("pid." + name)).exists() and path.read_text(), what=name))
@@ -81,23 +66,21 @@ wait_for(lambda: adapter.in_progress, what="claimed")
 service.stop()
 thread.join()
 adapter.stop()
-print(json.dumps([path.name for path in Path("data/in/incoming/target").iterdir()]))
+print(json.dumps(deployment.names("orders")))
 """
 
 
 @pytest.mark.process
 def test_an_adapter_goes_on_in_a_new_spark_when_its_executor_has_ended_and_stops_with_a_dead_one(
-    tmp_path: Path,
+    bench: Bench,
 ) -> None:
-    (tmp_path / "adapter.yaml").write_text(ADAPTER)
-    (tmp_path / "processes.py").write_text(PROCESSES)
-    (tmp_path / "metaobjects").mkdir()
-    (tmp_path / "metaobjects" / "o.yaml").write_text(METAOBJECTS)
-    with PipedProcess(cwd=tmp_path, script=PROGRAM) as process:
+    more = {"spark": {"master": "local[1]"}}
+    bench.deploy(processes=PROCESSES, more=more, InputDestination="queue://orders", PollFrequency=100)
+    with PipedProcess(cwd=bench.directory, script=PROGRAM) as process:
         output, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
     (ready, reasons), left = map(json.loads, output.splitlines())
     assert "Spark" in ready
     assert any(reason.startswith("one: ") and "Spark" in reason for reason in reasons)
     assert left == ["c"]
-    assert sorted(path.name for path in tmp_path.glob("pid.*")) == ["pid.a", "pid.b"]
+    assert sorted(path.name for path in bench.directory.glob("pid.*")) == ["pid.a", "pid.b"]

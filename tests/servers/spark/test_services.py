@@ -9,38 +9,30 @@ from tests.cli.in_process import call as in_process
 from tests.crash.conftest import Deploy
 from tests.crash.test_service import call, start
 from tests.crash.test_start import wait_for_the_database
+from tests.events.conftest import handler
 from tests.postgres import PostgresServer
 from tests.waiting import wait_for
 
-HANDLER = """
-import ctypes, json, os, re, signal
-from connector.businessobjects.instance import BusinessObject
-
-class Handler:
-    mime_types = ("application/x-obeying",)
-    options = ()
-
-    def __init__(self, options, definitions):
-        self.definitions = definitions
-
-    def to_business_object(self, body, hint):
-        values = json.loads(body)
-        what = values.get("Second")
-        if what == "hang":
-            re.match("^([a-z]+)+$", "a" * 64 + "1")
-        elif what == "segv":
-            ctypes.string_at(0)
-        elif what == "group":
-            os.killpg(0, signal.SIGKILL)
-        elif what == "terminate":
-            os.killpg(0, signal.SIGTERM)
-        return BusinessObject(self.definitions, values.pop("BusinessObject"), values.pop("Verb"), values)
-
-    def to_body(self, bo):
-        return "{}"
-"""
+HANDLER = handler(
+    "application/x-obeying",
+    head="import ctypes, json, os, re, signal\nfrom connector.businessobjects.instance import BusinessObject",
+    reads="""\
+values = json.loads(body)
+what = values.get("Second")
+if what == "hang":
+    re.match("^([a-z]+)+$", "a" * 64 + "1")
+elif what == "segv":
+    ctypes.string_at(0)
+elif what == "group":
+    os.killpg(0, signal.SIGKILL)
+elif what == "terminate":
+    os.killpg(0, signal.SIGTERM)
+return BusinessObject(self.definitions, values.pop("BusinessObject"), values.pop("Verb"), values)
+""",
+    writes="return '{}'",
+)
 CONVERSIONS: Final = {
-    "hang": "data handler Handler: did not end within 2 s (convert_timeout)",
+    "hang": "data handler Own: did not end within 2 s (convert_timeout)",
     "segv": "its worker was ended by SIGSEGV during the conversion; it was tried alone, too",
     "group": "tried alone",
     "terminate": "alone",
@@ -53,7 +45,7 @@ def test_bodies_that_harm_their_conversion_hold_up_no_service(deploy: Deploy) ->
     out = {"object": "Customer", "destination": "queue://out", "mime_type": "application/json"}
     deployment = deploy(
         inputs=("a", "b"),
-        connector={"DataHandlerClassName": "obeying:Handler", "convert_timeout": "2s", "max_attempts": 2},
+        connector={"DataHandlerClassName": "obeying:Own", "convert_timeout": "2s", "max_attempts": 2},
         only=[out],
         java=True,
     )

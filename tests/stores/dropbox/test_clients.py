@@ -45,7 +45,7 @@ from tests.stores.dropbox.steps import (
     store_of,
 )
 from tests.tables import rows
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 
 @pytest.mark.process
@@ -212,12 +212,11 @@ def test_two_threads_that_end_a_connection_close_each_descriptor_once(
         time.sleep(0.05)  # meanwhile the other thread comes here, or waits, which nothing shows
 
     monkeypatch.setattr(os, "close", close_slowly)
-    thread = threading.Thread(target=connection.close)
-    thread.start()
+    thread = beside(connection.close)
     is_closing.wait()
     connection.abandon()
     poller.close()
-    thread.join()
+    thread.result(120)
 
 
 # -- prepared messages ------------------------------------------------------------------------------

@@ -198,10 +198,6 @@ def _twice(connection: LocalConnection, _: Path) -> None:
     connection.settle([Settlement(take(connection))])
 
 
-def _in_progress(connection: LocalConnection, _: Path) -> None:
-    connection.settle([Settlement(take(connection.poller(ORDERS, NOTES)))])
-
-
 def _too_often(connection: LocalConnection, file: Path) -> None:
     strict = connect(file.parents[3], "strict", redelivery_limit=1)
     connection.settle([Settlement(take(connection), give_back=True, delivery_count=2)])
@@ -236,18 +232,17 @@ _ENDS: dict[str, _Ends] = {
     "acknowledged": _settled(),
     "copied": _settled(copy_to=ARCHIVE),
     "copied, with a reason": _settled(copy_to=ARCHIVE, properties={"connector_reason": "r" * 300}),
-    "in a group": lambda connection, _: connection.settle([GroupSettlement([take(connection)], ARCHIVE)]),
+    "in a group": lambda one, _: one.settle([GroupSettlement([take(one)], ARCHIVE)]),
     "given back": _settled(give_back=True),
     "given back and settled": _twice,
-    "in progress": _in_progress,
+    "in progress": lambda one, _: one.settle([Settlement(take(one.poller(ORDERS, NOTES)))]),
     "delivered too often": _too_often,
     "in the same queue": _of_the_same_queue,
     "distributed": _of_a_topic,
     "of a dead client": _of_a_dead_client,
+    "expired": lambda connection, _: connection.poller(ORDERS).take(1, 0),
     "emptied": lambda connection, _: store_of(connection).empty(Channel(ORDERS)),
-    "removed with its queue": lambda connection, _: store_of(connection).remove(
-        Channel(ORDERS), claimed=True
-    ),
+    "removed with its queue": lambda one, _: store_of(one).remove(Channel(ORDERS), claimed=True),
 }
 
 
@@ -255,31 +250,21 @@ _ENDS: dict[str, _Ends] = {
 def test_the_end_of_a_file_takes_no_headers_of_a_message_with_the_same_name(root: Path, end: str) -> None:
     connection = connect(root, keep_processed=0)
     layout_of(connection).ensure(ORDERS)
-    connection.send(PARKED, [long_message(region="EU")])
+    sent = long_message(region="EU")
+    sent.expiration = int(end == "expired")
+    connection.send(PARKED, [sent])
     (name,) = names(root, "parked")
     copy = root / "orders/incoming/target" / name
     copy.write_bytes(b"another body")
     _ENDS[end](connection, copy)
     (message,) = connection.browse(PARKED)
     assert (message.type, message.properties["region"], message.body) == (LONG, "EU", b"body")
+    if end == "expired":
+        assert names(root, "orders") == []
+        return
     connection.settle([Settlement(take(connection, 9, source=PARKED))])
     if end not in ("given back", "copied", "copied, with a reason", "in a group", "delivered too often"):
         assert sidecars(root) == [], "the headers go with their own file"
-    connection.close()
-
-
-def test_an_expired_file_takes_no_headers_of_a_message_with_the_same_name(root: Path) -> None:
-    connection = connect(root, keep_processed=0)
-    layout_of(connection).ensure(ORDERS)
-    expired = long_message(region="EU")
-    expired.expiration = 1
-    connection.send(PARKED, [expired])
-    (name,) = names(root, "parked")
-    (root / "orders/incoming/target" / name).write_bytes(b"another body")
-    assert connection.poller(ORDERS).take(1, 0) is None
-    assert names(root, "orders") == []
-    (message,) = connection.browse(PARKED)
-    assert message.properties["region"] == "EU"
     connection.close()
 
 

@@ -26,10 +26,12 @@ from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.store import Reader
 from connector.stores.memory.provider import MemoryProvider, open_provider
 from connector.stores.memory.store import MemoryStore
-from connector.testing.deployment import Deployment
+from tests.events.conftest import IN_MEMORY, ORDER, Bench, bench
 from tests.forked_command import PipedProcess
 from tests.stores.memory.conftest import BILLS, ORDERS, PRICES, bodies, text
 from tests.tables import Table, rows
+
+__all__ = ["bench"]
 
 FEW, MANY = 10, 2_000
 
@@ -344,19 +346,6 @@ def test_a_takeover_takes_as_many_steps_however_many_messages_wait() -> None:
 
 # -- what a state directory keeps ----------------------------------------------------------------------
 
-ADAPTER = """\
-provider: {type: memory}
-connector:
-  ApplicationName: suite
-  InputDestination: queue://orders
-  ArchiveDestination: queue://archive
-  DuplicateEventElimination: true
-  DataHandlerMimeType: application/json
-subscriptions: [{object: Order, process: "processes:book"}]
-metaobjects: ./metaobjects
-state: {directory: ./state}
-"""
-
 
 def publish(provider: MemoryProvider, key: str) -> None:
     """Lets an instance of the application publish an event with this key."""
@@ -421,12 +410,13 @@ def test_a_directory_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Pat
         provider.state("suite")
 
 
-def test_an_adapter_eliminates_what_another_has_published(tmp_path: Path) -> None:
-    objects = "business_object: Order\nverbs: {Create: }\nattributes:\n  Id: {type: String, key: true}\n"
-    processes = "def book(order, event):\n    pass\n"
-    deployment = Deployment(tmp_path, adapter=ADAPTER, metaobjects=objects, processes=processes)
-    identity = deployment.send("orders", '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
-    before = MemoryProvider(state_directory=tmp_path / "state")
+def test_an_adapter_eliminates_what_another_has_published(bench: Bench) -> None:
+    state = {"state": {"directory": "./state"}}
+    deployment = bench.deploy(
+        provider=IN_MEMORY, more=state, ApplicationName="suite", DuplicateEventElimination=True
+    )
+    identity = deployment.send("orders", ORDER)
+    before = MemoryProvider(state_directory=bench.directory / "state")
     publish(before, f"queue://orders|{identity}")
     before.close()
     with deployment.running() as adapter:
@@ -434,5 +424,4 @@ def test_an_adapter_eliminates_what_another_has_published(tmp_path: Path) -> Non
         total = adapter.summary.total
         assert (total.published, total.as_dict()["duplicates"]) == (0, 1)
         assert [one.name for one in deployment.provider.state("suite").instances() if one.runs]
-    (copy,) = deployment.messages("archive")
-    assert copy.properties["connector_outcome"] == "duplicate"
+    assert deployment.properties("archive", identity)["connector_outcome"] == "duplicate"

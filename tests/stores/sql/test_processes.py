@@ -28,7 +28,7 @@ from connector.stores.sql.turns import Turns
 from tests.postgres import PostgresServer
 from tests.stores.conftest import Children
 from tests.stores.sql.conftest import ARCHIVE, ORDERS, PRICES
-from tests.waiting import wait_for
+from tests.waiting import beside, wait_for
 
 PRELUDE = """
 from connector.messaging.subscription import TopicSubscription
@@ -227,13 +227,12 @@ def test_the_last_writer_lets_each_other_that_waits_write_first(gate: Path) -> N
 
     for _ in range(20):
         with loop.turn():
-            thread = threading.Thread(target=write_once)
-            thread.start()
+            thread = beside(write_once)
             wait_for(lambda: is_locked(gate), what="the other waits")
             written.append("loop")
         with loop.turn():
             written.append("loop again")
-        thread.join()
+        thread.result(120)
     assert written == ["loop", "other", "loop again"] * 20
 
 
@@ -241,19 +240,16 @@ def test_the_last_writer_lets_each_other_that_waits_write_first(gate: Path) -> N
 def test_only_one_process_has_the_turn(gate: Path, children: Children) -> None:
     child = children.start(HOLD, gate, gate.with_name("turn"))
     assert child.stdout.readline() == "holds\n"
-    taken = threading.Event()
 
     def take() -> None:
         with turns(gate).turn():
-            taken.set()
+            pass
 
-    thread = threading.Thread(target=take)
-    thread.start()
+    taking = beside(take)
     wait_for(lambda: is_locked(gate), what="this process waits")
-    assert not taken.is_set()
+    assert not taking.done()
     os.kill(child.pid, signal.SIGKILL)
-    thread.join()
-    assert taken.is_set(), "the kernel releases the turn of a process that is killed"
+    taking.result(120)  # the kernel releases the turn of a process that is killed
 
 
 def test_a_process_that_has_waited_long_enough_goes_on_without_the_turn(gate: Path) -> None:
@@ -306,20 +302,16 @@ def test_each_write_to_a_file_is_a_turn(root: Path) -> None:
     connection, looking = provider.connect(), provider.existing()
     connection.send(ORDERS, [Message(b"1")])
     other = Turns(f"{root}/m.db.clients", f"{root}/m.db.turn", 60.0)
-    settled: list[bool] = []
 
     def settle() -> None:
         claim = connection.poller(ORDERS).take(1, 0)
         assert claim is not None
         connection.settle([Settlement(claim)])
-        settled.append(True)
 
     with other.turn():
-        thread = threading.Thread(target=settle)
-        thread.start()
+        settling = beside(settle)
         wait_for(lambda: is_locked(root / "m.db.clients"), what="the client waits for its turn")
         assert [message.body for message in looking.browse(ORDERS)] == [b"1"], "to read needs no turn"
-        assert not settled
-    thread.join()
-    assert settled
+        assert not settling.done()
+    settling.result(120)
     connection.close()

@@ -16,7 +16,7 @@ from connector.stores.sql.schema import published, reference
 from connector.stores.sql.selection import may_match
 from tests.postgres import PostgresServer
 from tests.stores.sql.conftest import ORDERS
-from tests.tables import Table
+from tests.tables import Table, texts
 
 
 def _message(type: str | None = None, priority: int = 4, **properties: PropertyValue) -> Message:
@@ -37,30 +37,15 @@ SENT = [
     _message("100%", 7, region="E%"),
     _message("1000", 7, **{"$price": "EU"}),
 ]
-EXACT = [
-    "region = 'EU'",
-    "'EU' = region",
-    "JMSType = 'T' AND region = 'EU'",
-    "JMSType = 'T' OR JMSPriority >= 7",
-    "JMSPriority = 9",
-    "7 < JMSPriority",
-    "region IN ('EU', 'US')",
-    "$price = 'EU'",
-    "JMSCorrelationID LIKE 'c-7\\_%' ESCAPE '\\'",
-    "JMSType LIKE '100\\%%' ESCAPE '\\'",
-    "region = 'nowhere'",
-]
-OTHER = [
-    "region = 5",
-    "region <> 'EU'",
-    "NOT (region = 'EU')",
-    "region IS NULL",
-    "region = 'EU' OR region = 5",
-    "JMSMessageID LIKE 'ID:%'",
-    "JMSPriority > 4.5 AND region LIKE '_U'",
-    "JMSXDeliveryCount = 1",
-    "region = TRUE",
-]
+EXACT = texts(r"""
+    region = 'EU'  'EU' = region  JMSType = 'T' AND region = 'EU'  JMSType = 'T' OR JMSPriority >= 7
+    JMSPriority = 9  7 < JMSPriority  region IN ('EU', 'US')  $price = 'EU'  region = 'nowhere'
+    JMSCorrelationID LIKE 'c-7\_%' ESCAPE '\'  JMSType LIKE '100\%%' ESCAPE '\'
+""")
+OTHER = texts("""
+    region = 5  region <> 'EU'  NOT (region = 'EU')  region IS NULL  region = 'EU' OR region = 5
+    JMSMessageID LIKE 'ID:%'  JMSPriority > 4.5 AND region LIKE '_U'  JMSXDeliveryCount = 1  region = TRUE
+""")
 
 
 def test_what_a_selector_accepts_is_never_left_out(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
