@@ -1,6 +1,6 @@
 """Files and directories that the connector makes: nothing for other users of the machine.
 
-The umask takes more of the modes away. Senders share a group with the adapter, because they write into its directories.
+The umask takes more of their modes away. Senders share a group with the adapter, because they write there.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from os.path import commonprefix
 from typing import Final
 from urllib.parse import unquote
 
@@ -73,9 +72,10 @@ class Secrets:
                 yield hit.span()
         for secret in self._parts:
             for hit in re.finditer(re.escape(secret[:_SHORTEST]), text):
-                end = hit.start() + len(commonprefix([text[hit.start() :], secret]))
-                goes_on = _CODED.match(text, end) if end - hit.start() < len(secret) else None
-                yield hit.start(), end if goes_on is None else goes_on.end()
+                begin = hit.start()
+                size = next(n for n in range(len(secret), 0, -1) if text.startswith(secret[:n], begin))
+                goes_on = _CODED.match(text, begin + size) if size < len(secret) else None
+                yield begin, begin + size if goes_on is None else goes_on.end()
             for begin in range(1, len(secret) - _RUN + 1):
                 place = text.find(secret[begin : begin + _RUN])
                 while place >= 0:

@@ -123,7 +123,8 @@ class TableRows:
                 found = f"{place} cannot go into {what}, which is {column.type.name} and holds {NOTHING}"
                 self._problems.append(found)
             if (earlier := places.setdefault(column.name, place)) is not place:
-                self._problems.append(f"{what} would get {earlier} and {place}: give one of them in `columns`")
+                found = f"{what} would get {earlier} and {place}: give one of them in `columns`"
+                self._problems.append(found)
             yield _Target(column, source)
         self._problems += [
             f"the column {column.name} of {self._name} needs a value, and no attribute of {definition.name} "
