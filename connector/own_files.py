@@ -1,6 +1,6 @@
-"""Modes of the files and directories that the connector makes: nothing for other users of the machine.
+"""Files and directories that the connector makes: nothing for other users of the machine.
 
-The umask takes more away. Senders share a group with the adapter, because they write into its directories.
+The umask takes more of their modes away. Senders share a group with the adapter, because they write there.
 """
 
 from __future__ import annotations
@@ -23,6 +23,15 @@ def opener(path: str, flags: int) -> int:
 def make_file(path: str) -> None:
     """Makes an empty file, for a library that would make it in its own mode. It may exist."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE))
+
+
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Makes the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_directories(path: str | os.PathLike[str]) -> None:

@@ -53,9 +53,8 @@ class SeenMessage:
         document = self._document()
         try:
             found = None if document is None else _expression(text).search(document)
-            return bool(found) or (
-                isinstance(found, int | float | Decimal) and found is not False
-            )  # 0 is true
+            is_number = isinstance(found, int | float | Decimal) and found is not False
+            return bool(found) or is_number  # 0 is true
         except MemoryError:
             raise
         except Exception:  # such as a function of a value of another type

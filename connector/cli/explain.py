@@ -196,11 +196,8 @@ def _show(found: Explanation, what: str) -> None:
     answer(printable(found.why))
     if found.data_handler:
         config = f", options of {found.config}" if found.config else ""
-        answer(
-            printable(
-                f"data handler {found.data_handler} ({found.mime_type}{config}), named by {found.named_by}"
-            )
-        )
+        handler = f"data handler {found.data_handler} ({found.mime_type}{config}), named by {found.named_by}"
+        answer(printable(handler))
     for name, value in found.options.items():
         answer(f"  {name}: {printable(json_module.dumps(value, ensure_ascii=False))}")
     for number, one in enumerate(found.objects, 1):

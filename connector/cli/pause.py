@@ -6,14 +6,7 @@ from typing import Annotated
 
 import typer
 
-from connector.cli.common import (
-    DEFAULT_CONFIG,
-    BadArgument,
-    ConfigOption,
-    JsonOption,
-    answer,
-    answer_json,
-)
+from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption, answer, answer_json
 from connector.cli.deployment import load_for
 from connector.messaging.state_store import ControlRecord
 from connector.operate.control import Changes, Target, Targets, UnknownTarget, targets_of

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from connector.cli.common import (
-    DEFAULT_CONFIG,
-    ConfigOption,
-    JsonOption,
-    answer,
-    answer_json,
-    note,
-)
+from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
 from connector.cli.deployment import load_for
 from connector.cli.subscriptions import info_document, title
 from connector.messaging.destination import Destination

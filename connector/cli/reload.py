@@ -6,14 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from connector.cli.common import (
-    DEFAULT_CONFIG,
-    ConfigOption,
-    JsonOption,
-    answer,
-    answer_json,
-    whole_number,
-)
+from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, whole_number
 from connector.config.loading import load
 from connector.messaging.numbers import MAX_INT
 from connector.operate.control import ReloadAnswer, await_reload, reload_document

@@ -8,13 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from connector.cli.common import (
-    DEFAULT_CONFIG,
-    ConfigOption,
-    JsonOption,
-    answer,
-    answer_json,
-)
+from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json
 from connector.cli.deployment import load_for
 from connector.cli.tables import ago, span, table
 from connector.config.loading import MESSAGES

@@ -407,10 +407,8 @@ def _complete(root: Table, problems: Problems) -> Table:
             if not is_misspelt(section, complete, _SECTIONS):
                 position = complete.keys[section].position if section in complete.keys else root.position
                 problems.add(position, section, f"{section} is missing", f"the section {section}")
-            node, missing = (
-                Table(Position(root.position.file)),
-                [*keys],
-            )  # no line, because the file does not have it
+            # No line, because the file does not have it.
+            node, missing = Table(Position(root.position.file)), [*keys]
         else:
             problems.add(node.position, section, kind_of(node), "a mapping")
             node, missing = Table(node.position), [*keys]

@@ -1,10 +1,10 @@
-"""A table as it is now: its columns compared with attributes, and values for its columns."""
+"""A table as it is now: its columns, and values for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sqlalchemy import Column, Connection, MetaData, Table, cast, text
 from sqlalchemy.exc import DBAPIError, NoSuchTableError
@@ -12,17 +12,8 @@ from sqlalchemy.sql.elements import BindParameter, ColumnElement
 from sqlalchemy.types import UserDefinedType
 
 from connector.businessobjects.types import describe
-from connector.databases.column_types import (
-    LIST,
-    MONEY,
-    NOTHING,
-    OTHER,
-    ColumnType,
-    of_postgresql,
-    of_sqlalchemy,
-)
-from connector.databases.values import Unfit, converter, fits
-from connector.text.names import did_you_mean
+from connector.databases.column_types import LIST, MONEY, OTHER, ColumnType, of_postgresql, of_sqlalchemy
+from connector.databases.values import Unfit, converter
 
 _POSTGRESQL: Final = text("""
     WITH RECURSIVE found AS (
@@ -71,20 +62,6 @@ def version_of(connection: Connection, names: Iterable[str]) -> object:
 def _quoted(connection: Connection, name: str) -> str:
     quote = connection.dialect.identifier_preparer.quote
     return ".".join(quote(part) for part in name.rpartition(".") if part not in ("", "."))
-
-
-class Wanted(NamedTuple):
-    """A value that shall go into a column.
-
-    Args:
-        column: its name. Upper and lower case count only if two columns differ in nothing else.
-        source: the attribute or the expression, for texts: ``Order.Total``.
-        type: of the attribute. Empty = an expression, whose values show only later what they are.
-    """
-
-    column: str
-    source: str
-    type: str
 
 
 class _Written(UserDefinedType[Any]):
@@ -159,7 +136,6 @@ class TableColumns:
     """
 
     def __init__(self, connection: Connection, name: str) -> None:
-        self.name = name
         self._dialect = connection.dialect.name
         schema, _, table = name.rpartition(".")
         if self._dialect == "postgresql":
@@ -190,49 +166,3 @@ class TableColumns:
         folded = [one for one in self.columns if one.name.casefold() == name.casefold()]
         exact = [one for one in folded if one.name == name]
         return exact[0] if exact else folded[0] if len(folded) == 1 else None
-
-    def compare(self, wanted: Sequence[Wanted], objects: str) -> tuple[list[TableColumn | None], list[str]]:
-        """Compares the columns with what shall go into them.
-
-        Args:
-            wanted: all values of a row.
-            objects: the name of the business object, for texts.
-
-        Returns:
-            the column of each value, and all mistakes.
-        """
-        found = [self.find(one.column) for one in wanted]
-        problems: list[str] = []
-        sources: dict[str, str] = {}
-        for one, column in zip(wanted, found, strict=True):
-            problems += self._mistakes(one, column)
-            if column is not None and column.name in sources:
-                problems.append(
-                    f"the column {column.name} of {self.name} would get {sources[column.name]} and "
-                    f"{one.source}: give one of them in `columns`"
-                )
-            elif column is not None:
-                sources[column.name] = one.source
-        problems += [
-            f"the column {column.name} of {self.name} needs a value, and no attribute of {objects} goes there"
-            for column in self.columns
-            if column.is_needed and column.name not in sources
-        ]
-        return found, problems
-
-    def _mistakes(self, wanted: Wanted, column: TableColumn | None) -> Iterable[str]:
-        names = [one.name for one in self.columns]
-        if column is None:
-            near = did_you_mean(wanted.column, names)
-            has = f"; it has {', '.join(names)}" if not near else ""
-            yield f"the table {self.name} has no column {wanted.column!r} for {wanted.source}{near}{has}"
-        elif wanted.type and not fits(wanted.type, column.type):
-            yield (
-                f"{wanted.source} is {wanted.type}, but the column {column.name} of {self.name} is "
-                f"{column.type.name}"
-            )
-        elif column.type.family == NOTHING:
-            yield (
-                f"{wanted.source} cannot go into the column {column.name} of {self.name}, which is "
-                f"{column.type.name} and holds {NOTHING}"
-            )

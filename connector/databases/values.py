@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import datetime
 import re
-import struct
 import uuid
 from collections.abc import Callable, Mapping
+from ctypes import c_float
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final
@@ -157,17 +157,9 @@ def _float(value: Any, column: ColumnType, dialect: str) -> Any:
 
 def _is_single(number: float) -> bool:
     """Whether the shortest text of the nearest number of 32 bits, which clients read, is this number."""
-    single = struct.pack("f", number)
-    (nearest,) = struct.unpack("f", single)
-    texts = (f"{nearest:.{digits}g}" for digits in range(1, 10))
-    return float(next(text for text in texts if _rounds_to(text, single))) == number
-
-
-def _rounds_to(text: str, single: bytes) -> bool:
-    try:
-        return struct.pack("f", float(text)) == single
-    except OverflowError:  # a text with few digits may lie above the largest number
-        return False
+    nearest = c_float(number).value
+    shortest = (float(f"{nearest:.{digits}g}") for digits in range(1, 10))
+    return next(one for one in shortest if c_float(one).value == nearest) == number
 
 
 # --- times -----------------------------------------------------------------------------------

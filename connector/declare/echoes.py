@@ -7,11 +7,12 @@ import binascii
 import html
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Final
 from urllib.parse import unquote
 
 from connector.declare.masking import MASK
+from connector.text.names import one_line
 
 _SHORTEST: Final = 6
 """Characters of a secret, or of its begin, that count in the text of another program."""
@@ -26,6 +27,8 @@ _CODE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BETWEEN: Final = re.compile(r"[\s;,\"'=:]+")
+_CODED: Final = re.compile(r"[\\%&][^\s\"'<>]*")
+"""How a secret goes on whose next character is encoded."""
 
 
 class Secrets:
@@ -44,17 +47,22 @@ class Secrets:
         self._wholes = {_lower(one) for one in words if len(one) >= _SHORTEST}
 
     def hide(self, text: str) -> str:
-        """Returns the text with :data:`MASK` in place of each secret and each recognisable part of one."""
-        text = text[:_MOST]
+        """Returns the text with :data:`MASK` in place of each secret and each recognisable part of one.
+
+        A text with a secret that is encoded is returned decoded.
+        """
+        shown = read = self._mask(text[:_MOST])
+        for _ in range(_ROUNDS):
+            read = _CODE.sub(_character, read)
+            masked = self._mask(read)
+            if masked != read:
+                shown = read = masked
+        return shown
+
+    def _mask(self, text: str) -> str:
         marked = bytearray(len(text))
-        read, at = text, list(range(len(text) + 1))
-        for _ in range(1 + _ROUNDS):
-            for begin, end in self._find(_lower(read)):
-                marked[at[begin] : at[end]] = b"\1" * (at[end] - at[begin])
-            before = read
-            read, at = _decode(read, at)
-            if read == before:
-                break
+        for begin, end in self._find(_lower(text)):
+            marked[begin:end] = b"\1" * (end - begin)
         runs = groupby(zip(marked, text, strict=True), key=lambda one: one[0])
         return "".join(MASK if is_secret else "".join(c for _, c in run) for is_secret, run in runs)
 
@@ -64,7 +72,10 @@ class Secrets:
                 yield hit.span()
         for secret in self._parts:
             for hit in re.finditer(re.escape(secret[:_SHORTEST]), text):
-                yield hit.start(), hit.start() + _common(text[hit.start() :], secret)
+                begin = hit.start()
+                size = next(n for n in range(len(secret), 0, -1) if text.startswith(secret[:n], begin))
+                goes_on = _CODED.match(text, begin + size) if size < len(secret) else None
+                yield begin, begin + size if goes_on is None else goes_on.end()
             for begin in range(1, len(secret) - _RUN + 1):
                 place = text.find(secret[begin : begin + _RUN])
                 while place >= 0:
@@ -95,42 +106,12 @@ def _lower(text: str) -> str:
     return "".join(c if len(c.lower()) > 1 else c.lower() for c in text)
 
 
-def _common(text: str, secret: str) -> int:
-    """Returns how many characters two texts have in common from the begin."""
-    pairs = zip(text, secret, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _decode(text: str, at: list[int]) -> tuple[str, list[int]]:
-    """Undoes one encoding: of JSON, JavaScript, HTML, or a URL.
-
-    Args:
-        at: the place of each character, and of the end, in the text as it came.
-
-    Returns:
-        the text, and the places of its characters.
-    """
-    parts: list[str] = []
-    places: list[int] = []
-    end = 0
-    for code in _CODE.finditer(text):
-        for i in range(end, code.start()):
-            parts.append(text[i])
-            places.append(at[i])
-        end = code.end()
-        read = _character(code)
-        parts.append(read)
-        places += [at[code.start()]] * len(read)
-    parts += text[end:]
-    places += at[end:]
-    return "".join(parts), places
-
-
 def _character(code: re.Match[str]) -> str:
+    """Returns the character that a code of JSON, JavaScript, HTML or a URL means."""
     number = code[1] or code[2] or code[3]
     try:
         if number or code[4]:
-            return chr(int(number, 16) if number else int(code[4]))
+            return one_line(chr(int(number, 16) if number else int(code[4])))
     except (ValueError, OverflowError):
         return code[0]
     return html.unescape(code[5]) if code[5] else code[6]

@@ -20,6 +20,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
+from connector.operate.history import COPY_KEYS
 from connector.operate.own_history import OwnHistory
 from connector.status import OutcomeKind, timestamp
 from connector.trace import EVENTS, Trace
@@ -50,11 +51,6 @@ _COPIES: Final = {
     OutcomeKind.FAILED: "error",
     OutcomeKind.UNSUBSCRIBED: "unsubscribed",
 }
-
-
-def destination_of(kind: str) -> str:
-    """Returns the key of ``adapter.yaml`` that says where copies of an outcome go."""
-    return f"{_COPIES[OutcomeKind(kind)].capitalize()}Destination"
 
 
 class SettlementRules:
@@ -138,9 +134,8 @@ class SettlementRules:
         sends = [unpack_prepared(packed) for packed in outcome.sends]
         if outcome.not_read and outcome.kind == OutcomeKind.FAILED and self._refusals is not None:
             headers = claim.headers()
-            if not history(headers, self.own, str(claim.destination))[
-                1
-            ]:  # subscriptions that have confirmed have replied
+            _, confirmed = history(headers, self.own, str(claim.destination))
+            if not confirmed:  # subscriptions that have confirmed have replied
                 reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
                 sends += [reply] if reply is not None else []
         return sends
@@ -310,7 +305,7 @@ class Settler:
         elif outcome.kind not in (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE):
             fields = event_fields(claim.cycle, claim, identity, outcome)
             if discarded:
-                fields["copy"] = f"none: there is no {destination_of(outcome.kind)}"
+                fields["copy"] = f"none: there is no {COPY_KEYS[outcome.kind]}"
             self._lines.warning("an event was not published", extra=fields)
         if self._trace.level >= EVENTS:
             self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))

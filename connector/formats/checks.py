@@ -13,17 +13,9 @@ from connector.formats.handlers import normal_mime_type
 from connector.formats.single_attribute import ATTRIBUTE, holds_one_attribute, unfit
 from connector.text.names import nearest, shown
 
-NEVER_JSON: Final = frozenset(
-    [
-        "application/soap+xml",
-        "application/xml",
-        "text/csv",
-        "text/delimited",
-        "text/fixedwidth",
-        "text/namevalue",
-        "text/xml",
-        "xml/soap",
-    ]
+NEVER_JSON: Final = (
+    *("application/soap+xml", "application/xml", "text/csv", "text/delimited", "text/fixedwidth"),
+    *("text/namevalue", "text/xml", "xml/soap"),
 )
 """The shipped formats whose bodies are no JSON document."""
 

@@ -245,9 +245,8 @@ class XmlReader:
     def _attributes(
         self, plan: XmlPlan, element: etree._Element, values: dict[str, Any], path: str, depth: int
     ) -> None:
-        for (
-            key
-        ) in element.attrib:  # reading all values takes time in proportion to the square of their number
+        # Reading all values at once takes time in proportion to the square of their number.
+        for key in element.attrib:
             name = str(key)
             item = plan.attributes.get(name)
             if item is None and name[0] == "{":

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 import h11
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -46,9 +44,8 @@ _RESERVED: Final = 400
 _TOO_MANY: Final = HttpProblem(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "too many connections (http.max_requests); nothing was sent, so that it may be repeated",
-    {"Retry-After": SECONDS_TO_RETRY},
+    {**HEADERS, "Retry-After": SECONDS_TO_RETRY},
 )
-
 _ABOUT_HEALTH: Final = ("/health/", "/metrics")
 
 
@@ -78,7 +75,6 @@ class _Limits:
         write_seconds: time in which a client reads :data:`_LEAST` bytes of an answer.
         refused: counts the connections above the limit.
         open: open connections now.
-        clients: the number of open connections of each client.
         health: connections above the limit, the oldest first.
     """
 
@@ -87,24 +83,16 @@ class _Limits:
     write_seconds: float
     refused: ThrottledLog
     open: set[_Connection] = field(default_factory=set)
-    clients: Counter[str] = field(default_factory=Counter)
     health: dict[_Connection, None] = field(default_factory=dict)
 
     def have_room(self, client: str) -> bool:
         """Whether a client may open one more connection."""
-        return len(self.open) < self.most and self.clients[client] < self.most - _OTHERS
-
-    def add(self, connection: _Connection) -> None:
-        self.open.add(connection)
-        self.clients[connection.client] += 1
+        own = sum(one.client == client for one in self.open)
+        return len(self.open) < self.most and own < self.most - _OTHERS
 
     def remove(self, connection: _Connection) -> None:
+        self.open.discard(connection)
         self.health.pop(connection, None)
-        if connection in self.open:
-            self.open.remove(connection)
-            self.clients[connection.client] -= 1
-            if not self.clients[connection.client]:
-                del self.clients[connection.client]
 
 
 _CONNECTION: Final = "connector.connection"
@@ -137,7 +125,7 @@ class _Connection(asyncio.Protocol):
         self.client = client_of(transport.get_extra_info("peername"))
         self._inner.connection_made(transport)
         if self.limits.have_room(self.client):
-            self.limits.add(self)
+            self.limits.open.add(self)
         elif not self._take_health_place():
             self._refuse()
             return
@@ -233,7 +221,7 @@ class _Connection(asyncio.Protocol):
 def _as_bytes(problem: HttpProblem) -> bytes:
     """Returns an answer that no application has made."""
     response = problem.response()
-    headers = {**HEADERS, **response.headers, "Connection": "close"}
+    headers = {**response.headers, "Connection": "close"}
     lines = [f"HTTP/1.1 {problem.status} {problem.status.phrase}", *map(": ".join, headers.items()), "", ""]
     return "\r\n".join(lines).encode() + bytes(response.body)
 
@@ -267,16 +255,10 @@ def with_connections(application: ASGIApp) -> ASGIApp:
             scope["headers"].append((b"connection", b"close"))  # uvicorn closes after the answer
             if not scope["path"].startswith(_ABOUT_HEALTH):
                 connection.limits.refused.add()
-                called = _refusal()
+                called = _TOO_MANY.response()
         try:
             await called(scope, receive, send_counted)
         finally:
             connection.end_call()
 
     return call
-
-
-def _refusal() -> Response:
-    response = _TOO_MANY.response()
-    response.headers.update(HEADERS)
-    return response

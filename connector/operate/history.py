@@ -20,7 +20,7 @@ IN_PROGRESS: Final = "in progress"
 DELAYED: Final = "delayed"
 NO_STATES: Final[Mapping[Destination, str]] = {}
 
-_COPIES: Final = {"failed": "ErrorDestination", "unsubscribed": "UnsubscribedDestination"}
+COPY_KEYS: Final = {"failed": "ErrorDestination", "unsubscribed": "UnsubscribedDestination"}
 """From an outcome to the key that says where its copies go."""
 _MOST_IDS: Final = 1000
 """Most messages that one life follows."""
@@ -95,7 +95,7 @@ class Life(NamedTuple):
     def why_gone(self) -> str:
         """Why the message is in no queue although it was not published. Empty = another reason."""
         last = next((one.row for one in reversed(self.events) if one.id == self.id), None)
-        key = _COPIES.get(last.what) if last is not None and not last.to else None
+        key = COPY_KEYS.get(last.what) if last is not None and not last.to else None
         return f"there was no {key}, so it was settled without a copy" if key else ""
 
     def as_dict(self, now: Sequence[dict[str, str]]) -> dict[str, Any]:

@@ -112,9 +112,8 @@ class RequestConverter:
         """
         settings = self._settings
         timeout, name = settings.convert_timeout, "convert_timeout"
-        whole = (
-            call.properties.response_timeout or 0
-        ) / 1000  # a reply may come before its call has a deadline
+        # A reply may come before its call has a deadline.
+        whole = (call.properties.response_timeout or 0) / 1000
         left = max(_LEAST_SECONDS, min(whole, call.deadline - time.monotonic()))
         if left < timeout:
             timeout, name = round(left, 3), "ResponseTimeout"

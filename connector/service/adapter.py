@@ -515,10 +515,7 @@ class Adapter:
             raise ProviderError("the adapter has no connection: start it first")
         try:
             return work(inbound)
-        except (
-            ProviderError,
-            OSError,
-        ) as error:  # a bare OSError comes from the provider, too: nothing else opens files here
+        except (ProviderError, OSError) as error:  # nothing but the provider opens files here
             reason = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
             self._connection.working.lines.error("the provider failed", extra={"reason": reason})
             self._connection.abandon()

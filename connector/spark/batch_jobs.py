@@ -101,11 +101,6 @@ class BatchJobs(EventTasks):
     def check(self) -> None:
         """Does nothing. The next job finds out."""
 
-    @property
-    def obstacle(self) -> str:
-        """Nothing: a cluster replaces its executors, and the Spark of a program belongs to the program."""
-        return ""
-
     def cancel(self) -> None:
         with suppress(Exception):
             self._context.cancelJobGroup(self._group)

@@ -49,6 +49,7 @@ class EventTasks(Protocol):
     @property
     def obstacle(self) -> str:
         """Why no event can be processed now. Empty = nothing is known to be wrong."""
+        return ""  # a cluster replaces its executors, and the Spark of a program belongs to the program
 
     def run(
         self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str

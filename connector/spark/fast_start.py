@@ -182,9 +182,8 @@ class FastStart(SparkApplication):
         port, secret = self._gateway()
         silence_py4j()
         if pyspark.SparkContext._active_spark_context is None:
-            discard_context(
-                None
-            )  # else the Java of a Spark that this process has stopped would be taken for ours
+            # Else the Java of a Spark that this process has stopped would be taken for ours.
+            discard_context(None)
         gateway = {
             "PYSPARK_GATEWAY_PORT": str(port),
             "PYSPARK_GATEWAY_SECRET": secret,

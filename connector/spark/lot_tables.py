@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 from connector import faults
 from connector.databases.settings import DatabaseSettings
+from connector.own_files import sync_directory
 from connector.spark.reasons import java_reason
 from connector.text.names import cut
 from connector.tracebacks import error_text
@@ -172,7 +173,7 @@ class FilesWriter(LotWriter):
         if target.exists():
             target.rename(old)
         part.rename(target)
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
         for left in (new, old):
             shutil.rmtree(left, ignore_errors=True)
 
@@ -194,15 +195,7 @@ def _sync(directory: Path) -> None:
         for name in names:
             with open(os.path.join(path, name), "rb") as file:
                 os.fsync(file.fileno())
-        _sync_directory(path)
-
-
-def _sync_directory(path: str | os.PathLike[str]) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_directory(path)
 
 
 class DeltaWriter(LotWriter):

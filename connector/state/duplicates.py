@@ -182,22 +182,14 @@ class DuplicateWindow(PublishedIds):
                 os.fsync(out.fileno())
             os.utime(temporary, ns=(newest, newest))
             os.rename(temporary, merged)
-            self._sync_names()
+            if not file_systems.keeps_order(self._directory):
+                own_files.sync_directory(self._directory)  # before the merged records are removed
             for name in names:
                 path = os.path.join(self._directory, name)
                 if path != merged:
                     os.unlink(path)
             if self._read.issuperset(names):  # otherwise the file has keys that this index lacks
                 self._read.add(os.path.basename(merged))
-
-    def _sync_names(self) -> None:
-        """Makes the name of a merged file durable before the merged records are removed."""
-        if not file_systems.keeps_order(self._directory):
-            descriptor = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
 
     def _in_order(self, names: Iterable[str]) -> list[str]:
         """Returns records in the order in which they were written."""

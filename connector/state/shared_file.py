@@ -98,8 +98,4 @@ class SharedFile(Generic[_Value]):
                 os.fsync(file.fileno())
         os.rename(f"{self._path}.new", self._path)
         if self._is_durable:
-            directory = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            own_files.sync_directory(os.path.dirname(self._path))

@@ -30,7 +30,7 @@ from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterInput, LaterMessages
 from connector.brokers.engine.lots import RemoteLot, RemoteLots
-from connector.brokers.engine.owners import Owners, unowned
+from connector.brokers.engine.owners import MAY_BE_OWNED, Owners, unowned
 from connector.brokers.engine.picker import RemotePicker
 from connector.brokers.engine.poller import RemotePoller
 from connector.brokers.engine.probe import takes
@@ -183,7 +183,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.check()
         owners = Owners(self.directory)
         try:
-            return owners.notes(self.broker.browse(queue, owners.may_be_owned))
+            return owners.notes(self.broker.browse(queue, MAY_BE_OWNED))
         except UnknownDestination:
             return {}
 

@@ -6,6 +6,7 @@ A broker gives any message to anybody. So an operator and a program leave such m
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from connector.brokers.engine.claims import OWNER, original
 from connector.brokers.engine.commits import quote
@@ -14,7 +15,8 @@ from connector.brokers.engine.state import ClientFile
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote, owning_lot
 
-_MAY_BE_OWNED = f"{OWNER} IS NOT NULL OR {SEQUENCE} IS NOT NULL"
+MAY_BE_OWNED: Final = f"{OWNER} IS NOT NULL OR {SEQUENCE} IS NOT NULL"
+"""The selector of messages that may have an owner."""
 
 
 class Owners:
@@ -23,9 +25,6 @@ class Owners:
     Args:
         directory: of the state of all applications.
     """
-
-    may_be_owned = _MAY_BE_OWNED
-    """The selector of messages that may have an owner."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory

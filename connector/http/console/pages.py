@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, Final, Literal, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -57,13 +57,6 @@ _HEADERS: Final = {
     "Content-Security-Policy": POLICY.replace("form-action 'none'", "form-action 'self'"),
     "Referrer-Policy": "same-origin",  # with no-referrer a browser sends a form with the Origin null
 }
-
-
-class _CookieOptions(TypedDict):
-    path: str
-    httponly: bool
-    samesite: Literal["strict"]
-    secure: bool
 
 
 class _Page(NamedTuple):
@@ -248,7 +241,7 @@ class Console:
                 cookie = self._sessions.open(form.get("token", "").strip(), client_of(request.client))
                 if cookie:
                     response = _see_other(there)
-                    response.set_cookie(COOKIE, cookie, max_age=SECONDS, **self._cookie(request))
+                    self._set_cookie(request, response, cookie, SECONDS)
                     return response
                 mistake = "This token is not one of this server's. The section http of adapter.yaml has them."
                 status = HTTPStatus.UNAUTHORIZED
@@ -263,11 +256,11 @@ class Console:
         form = await _form(request, _SIGN_BYTES)
         if self._sessions.is_form_key(cookie, form.get("form_key", "")):
             self._sessions.close(cookie)
-            response.delete_cookie(COOKIE, **self._cookie(request))
+            self._set_cookie(request, response, "", 0)
         return response
 
-    def _cookie(self, request: Request) -> _CookieOptions:
-        """Returns how a browser keeps the cookie: where TLS leads to this server, it is sent by TLS only.
+    def _set_cookie(self, request: Request, response: Response, cookie: str, seconds: int) -> None:
+        """Gives a cookie to a browser, which sends the cookie by TLS only where TLS leads to this server.
 
         A proxy ends TLS. The page of the form says so, otherwise the proxy, otherwise the name of the host.
         """
@@ -275,8 +268,10 @@ class Console:
         page = headers.get("origin", "").partition(":")[0]
         proxy = headers.get("x-forwarded-proto", "").partition(",")[0].strip()
         host = "https" if request.url.hostname in self._hosts else "http"
-        is_secure = next(filter(("http", "https").__contains__, (page, proxy, host))) == "https"
-        return {"path": _HOME, "httponly": True, "samesite": "strict", "secure": is_secure}
+        secure = next(filter(("http", "https").__contains__, (page, proxy, host))) == "https"
+        response.set_cookie(
+            COOKIE, cookie, seconds, path=_HOME, secure=secure, httponly=True, samesite="strict"
+        )
 
     def _steers(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         action = self._actions[name]

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
-from sqlalchemy import (
-    Connection,
-    and_,
-    delete,
-    exists,
-    insert,
-    inspect,
-    literal,
-    select,
-    update,
-)
+from sqlalchemy import Connection, and_, delete, exists, insert, inspect, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import NoSuchTableError
 from sqlalchemy.sql.elements import ColumnElement
@@ -25,17 +15,12 @@ from sqlalchemy.sql.elements import ColumnElement
 from connector.businessobjects.definition import Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import SECRET
-from connector.databases.tables import TableColumn, TableColumns, Wanted, version_of
-from connector.databases.values import Unfit
+from connector.databases.column_types import NOTHING
+from connector.databases.tables import TableColumn, TableColumns, version_of
+from connector.databases.values import Unfit, fits
 from connector.errors import ObjectRefused
 from connector.sinks.table.creation import create_statement, tables_there
-from connector.sinks.table.mapping import (
-    Source,
-    TableMapping,
-    WrongExpression,
-    default_columns,
-    source_of,
-)
+from connector.sinks.table.mapping import Source, TableMapping, WrongExpression, default_columns, source_of
 from connector.text.decimals import plain
 from connector.text.names import did_you_mean
 
@@ -81,19 +66,18 @@ class TableRows:
         definitions: Definitions,
         parent: Definition | None = None,
     ) -> None:
-        self._definition = definition
         self._name = mapping.name
         self._problems: list[str] = []
         self._names = [mapping.name, *(child.name for _, child in mapping.children)]
         self._version = version_of(connection, self._names) if parent is None else None
-        self._columns = _read(connection, mapping, definition, parent)
-        self._table = self._columns.table
+        columns = _read(connection, mapping, definition, parent)
+        self._table = columns.table
         pairs = mapping.columns
         if pairs is None:
             pairs = tuple((name, name) for name in default_columns(definition))
         own = [(definition, *pair) for pair in pairs]
         of_parent = [(parent, *pair) for pair in mapping.key] if parent is not None else []
-        targets = self._compare([*own, *of_parent])
+        targets = list(self._compare(columns, definition, [*own, *of_parent]))
         self._targets, self._parent_key = targets[: len(own)], targets[len(own) :]
         self._key = [
             one for one in self._targets if one.source.attribute is not None and one.source.attribute.is_key
@@ -110,26 +94,44 @@ class TableRows:
         if self._problems:
             raise WrongTable("\n".join(self._problems))
 
-    def _compare(self, wanted: Sequence[tuple[Definition, str, str]]) -> list[_Target]:
-        """Compares the columns of the table with their sources.
+    def _compare(
+        self, columns: TableColumns, definition: Definition, wanted: Iterable[tuple[Definition, str, str]]
+    ) -> Iterator[_Target]:
+        """Yields the columns that get values, and notes all mistakes.
 
         Args:
             wanted: definition, column, and attribute or expression.
         """
-        sources, values = [], []
-        for owner, column, text in wanted:
+        places: dict[str, str] = {}
+        for owner, name, text in wanted:
             try:
                 source = source_of(text, owner)
             except WrongExpression as error:
-                self._problems.append(f"{self._name}.{column}: {error}")
+                self._problems.append(f"{self._name}.{name}: {error}")
                 continue
-            kind = source.attribute.type if source.attribute is not None else ""
-            sources.append(source)
-            values.append(Wanted(column, f"{owner.name}.{text}", kind))
-        columns, problems = self._columns.compare(values, self._definition.name)
-        self._problems += problems
-        pairs = zip(columns, sources, strict=True)
-        return [_Target(column, source) for column, source in pairs if column is not None]
+            place = f"{owner.name}.{text}"
+            column = columns.find(name)
+            if column is None:
+                names = [one.name for one in columns.columns]
+                hint = did_you_mean(name, names) or f"; it has {', '.join(names)}"
+                self._problems.append(f"the table {self._name} has no column {name!r} for {place}{hint}")
+                continue
+            what = f"the column {column.name} of {self._name}"
+            if source.attribute is not None and not fits(source.attribute.type, column.type):
+                self._problems.append(f"{place} is {source.attribute.type}, but {what} is {column.type.name}")
+            elif column.type.family == NOTHING:
+                found = f"{place} cannot go into {what}, which is {column.type.name} and holds {NOTHING}"
+                self._problems.append(found)
+            if (earlier := places.setdefault(column.name, place)) is not place:
+                found = f"{what} would get {earlier} and {place}: give one of them in `columns`"
+                self._problems.append(found)
+            yield _Target(column, source)
+        self._problems += [
+            f"the column {column.name} of {self._name} needs a value, and no attribute of {definition.name} "
+            "goes there"
+            for column in columns.columns
+            if column.is_needed and column.name not in places
+        ]
 
     def have_changed(self, connection: Connection) -> bool:
         """Whether the table or that of a child has other columns now."""
@@ -180,7 +182,7 @@ class TableRows:
             if self._insert(connection, bo, on_conflict):
                 self._replace_children(connection, bo, deletes=on_conflict == "update")
             return
-        where = self._where(connection, bo)
+        where = self._where(connection, self._key, bo)
         if operation == "delete":
             for child in self._children.values():
                 child._delete_of(connection, bo)
@@ -227,9 +229,7 @@ class TableRows:
 
     def _delete_of(self, connection: Connection, parent: BusinessObject) -> None:
         """Deletes the rows of the children of an object."""
-        values = self._values(connection, self._parent_key, parent, parent.type)
-        where = and_(*(self._table.columns[name] == value for name, value in values.items()))
-        connection.execute(delete(self._table).where(where))
+        connection.execute(delete(self._table).where(self._where(connection, self._parent_key, parent)))
 
     def _insert_of(
         self,
@@ -252,8 +252,10 @@ class TableRows:
     def _row(self, connection: Connection, bo: BusinessObject, place: str) -> Row:
         return self._values(connection, self._targets, bo, place, only_set=True)
 
-    def _where(self, connection: Connection, bo: BusinessObject) -> ColumnElement[bool]:
-        values = self._values(connection, self._key, bo, bo.type)
+    def _where(
+        self, connection: Connection, key: Iterable[_Target], bo: BusinessObject
+    ) -> ColumnElement[bool]:
+        values = self._values(connection, key, bo, bo.type)
         return and_(*(self._table.columns[name] == value for name, value in values.items()))
 
     def _values(

@@ -141,13 +141,9 @@ class TableEntry(TransactionalEntry):
 
     def _check_tables(self, check: EntryCheck) -> None:
         """Reports children in a table of other rows, which an update of the children would delete."""
-        seen = {self.table: "the object"}
-        for name, child in self.children.items():
-            other = seen.setdefault(child.table, name)
-            if other != name:
-                check.add(
-                    f"children.{name}.table", f"{child.table}, the table of {other}", "a table of its own"
-                )
+        tables = {"the object": self.table, **{name: child.table for name, child in self.children.items()}}
+        for other, name in twins(tables, tables.__getitem__):
+            check.add(f"children.{name}.table", f"{tables[name]}, the table of {other}", "a table of its own")
 
 
 def _check_columns(

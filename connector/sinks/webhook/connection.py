@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import httpcore
@@ -149,15 +149,8 @@ def _reason(error: Exception) -> str:
 class _Network(httpcore.SyncBackend):
     """Makes connections that know whether something has followed an answer."""
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.NetworkStream:
-        return _Stream(super().connect_tcp(host, port, timeout, local_address, socket_options))
+    def connect_tcp(self, *arguments: Any, **options: Any) -> httpcore.NetworkStream:
+        return _Stream(super().connect_tcp(*arguments, **options))
 
 
 class _Stream(httpcore.NetworkStream):
@@ -191,11 +184,9 @@ class _Stream(httpcore.NetworkStream):
     def close(self) -> None:
         self._stream.close()
 
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
+    def start_tls(self, *arguments: Any, **options: Any) -> httpcore.NetworkStream:
         is_first = self._stream.get_extra_info("ssl_object") is None
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, timeout), can_tell=is_first)
+        return _Stream(self._stream.start_tls(*arguments, **options), can_tell=is_first)
 
     def get_extra_info(self, info: str) -> Any:
         if info == "is_readable" and (self._last or not self._can_tell):

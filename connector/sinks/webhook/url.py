@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, quote
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import ObjectRefused
+from connector.sinks.webhook.network import split_authority
 
 URL_EXPECTED: Final = "https://HOST/PATH, with {Attribute} in the path or the query"
 _URL: Final = re.compile(r"https?://([^/?#]*)(.*)", re.DOTALL)
-_HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?\Z")
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_]+)\}")
 _AFTER_HOST: Final = re.compile(
     rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{{2}}|{_PLACEHOLDER.pattern})*\Z"
@@ -54,8 +54,7 @@ class UrlTemplate:
             raise WrongUrl("a placeholder before the path", "a host without placeholders")
         if "@" in authority:
             raise WrongUrl("a URL with a user", "a URL without one, and headers: {Authorization: ...}")
-        host = _HOST.match(authority)
-        if host is None or not 0 < int(host[2] or 1) < 65536:
+        if split_authority(authority) is None:
             raise WrongUrl("a URL without a valid host and port")
         if "#" in rest:
             raise WrongUrl("a URL with a fragment, which no server gets", "a URL without '#'")

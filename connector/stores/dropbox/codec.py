@@ -290,10 +290,8 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
     elif BARE not in pairs:
         pairs.append(BARE)
     name = f"{message.priority}.{encode_field(identity)}.{message.message_class}"
-    if not (
-        pairs or message.expiration or message.correlation_id or message.reply_to or message.type
-    ):  # most messages have three fields
-        return name
+    if not (pairs or message.expiration or message.correlation_id or message.reply_to or message.type):
+        return name  # as most messages, which have three fields
     rest = (
         str(message.expiration) if message.expiration else "",
         encode_field(message.correlation_id or ""),

@@ -232,12 +232,8 @@ def sync_files(paths: list[str]) -> None:
 
 def sync_directory(path: str) -> None:
     """Makes the names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with _add_path_to_errors(path):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with _add_path_to_errors(path):
+        own_files.sync_directory(path)
 
 
 def sync_earlier(path: str) -> None:

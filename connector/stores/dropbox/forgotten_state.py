@@ -24,31 +24,25 @@ def remove_forgotten_state(layout: RootLayout) -> None:
 
     A file that cannot be removed stays.
     """
-    found = [*_journals(layout), *_keys(layout)]
+    found = list(_state(layout))
     known = set(list_files(layout.clients))  # after the others: a client has its file first
     for client_id, path in found:
-        if client_id not in known:
-            if os.path.isdir(path):
-                shutil.rmtree(path, ignore_errors=True)
-                continue
+        if client_id in known:
+            continue
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
 
-def _journals(layout: RootLayout) -> Iterator[tuple[str, str]]:
-    """Yields the client and the directory of journals."""
+def _state(layout: RootLayout) -> Iterator[tuple[str, str]]:
+    """Yields the client and the directory of journals, and the client and the file of keys in flight."""
     for application in files.names_in(layout.adapters):
-        for instance in files.names_in(f"{layout.adapters}/{application}"):
-            if instance not in FOLDERS:
-                folder = f"{layout.adapters}/{application}/{instance}"
-                for name in files.names_in(folder):
-                    if os.path.isdir(f"{folder}/{name}"):
-                        yield name.removesuffix(CLOSED), f"{folder}/{name}"
-
-
-def _keys(layout: RootLayout) -> Iterator[tuple[str, str]]:
-    """Yields the client and the file of keys in flight."""
-    for application in files.names_in(layout.adapters):
-        folder = f"{layout.adapters}/{application}/{IN_FLIGHT}"
-        for name in files.names_in(folder):
-            yield name, f"{folder}/{name}"
+        for folder in files.names_in(f"{layout.adapters}/{application}"):
+            if folder in FOLDERS and folder != IN_FLIGHT:
+                continue
+            for name in files.names_in(f"{layout.adapters}/{application}/{folder}"):
+                path = f"{layout.adapters}/{application}/{folder}/{name}"
+                if folder == IN_FLIGHT or os.path.isdir(path):
+                    yield name.removesuffix(CLOSED), path
