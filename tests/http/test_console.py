@@ -89,6 +89,7 @@ def test_pages_show_what_happened(world: World) -> None:
             assert answer.status_code == HTTPStatus.OK, page
             assert answer.headers["content-type"] == "text/html; charset=utf-8"
             assert "form-action 'self'" in answer.headers["content-security-policy"]
+            assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
             assert "unsafe" not in answer.headers["content-security-policy"]
             assert not re.search(r"<[^>]*\s(style|on\w+)=", answer.text)
         told = "In the last hour 1 published and 2 failed"
