@@ -120,6 +120,7 @@ def test_every_answer_forbids_what_it_does_not_need(http: httpx.Client, path: st
     headers = http.get(path).headers
     assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
     assert headers["x-content-type-options"] == "nosniff"
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
     assert headers["x-frame-options"] == "DENY"
     assert headers["cache-control"] == "no-store"
     assert "server" not in headers

@@ -258,7 +258,11 @@ def test_java_keeps_few_new_objects_unless_the_user_gives_it_memory(tmp_path: Pa
     assert "-XX:MaxNewSize=16m" not in launched(tmp_path, memory="600m")
 
 
-def test_java_takes_the_memory_in_units_of_spark_and_the_collector_of_the_user(tmp_path: Path) -> None:
-    words = launched(tmp_path, memory="600", extraJavaOptions="-XX:+UseParallelGC")
+def test_java_takes_the_memory_in_units_of_spark_the_collector_of_the_user_and_no_secret(
+    tmp_path: Path,
+) -> None:
+    conf = {"memory": "600", "extraJavaOptions": "-XX:+UseParallelGC", "my.password": "SEKRET"}
+    words = launched(tmp_path, **conf)
+    assert not any("SEKRET" in word for word in words), "everybody can see the words of a command"
     assert f"-Xmx{600 << 20}" in words
     assert [word for word in words if word.endswith("GC")] == ["-XX:+UseParallelGC"]

@@ -12,6 +12,8 @@ from connector.errors import CapabilityError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
+from connector.operate.correct import correct
+from connector.operate.own_history import OwnHistory
 from connector.operate.replay import Choice, Discard, Move, Mover, Order, Replay, Result, carry_out
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
@@ -19,6 +21,7 @@ from tests.brokers.engine.world import ids, seen, send, stored
 from tests.tables import rows
 from tests.waiting import now_ms
 
+ARCHIVE = parse_destination("queue://archive")
 ERROR = parse_destination("queue://error")
 BUSY = parse_destination("queue://busy")
 NEWS = parse_destination("topic://news")
@@ -121,6 +124,18 @@ def test_messages_of_other_programs_are_found_by_their_own_ids(provider: LentPro
     assert do(provider, Move(parse_destination("queue://aside")), choice).moved == 2
     assert ids(provider, "aside") == [own[0], "ID:it's"]
     assert ids(provider, "error") == [own[1]]
+
+
+def test_a_message_is_sent_again_with_another_body(provider: LentProvider) -> None:
+    put_into_error(provider, copy("ID:1"), copy("ID:2"))
+    told: list[object] = []
+    to = correct(provider, OwnHistory("lent"), ERROR, "ID:1", b"new", ARCHIVE, "eva", told.append)
+    assert (str(to), told) == ("queue://customers", [to])
+    assert (ids(provider, "error"), ids(provider, "archive")) == (["ID:2"], ["ID:1"])
+    (new,) = seen(provider, "customers")
+    assert (new.body, new.properties["connector_event_id"]) == (b"new", "ID:1")
+    (old,) = seen(provider, "archive")
+    assert (old.body, old.properties["connector_outcome"]) == (b"body", "discarded")
 
 
 def test_more_messages_than_a_transaction_holds_are_moved_in_order(root: Path) -> None:
