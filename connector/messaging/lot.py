@@ -61,6 +61,8 @@ class Lot(Protocol):
     """A random text, made with the first number of the name. Numbers of another sequence mean other lots."""
     claims: Sequence[Claim]
     """The claims of the messages, in the order of taking. Any process may load a message by its reference."""
+    ends_at_limit: bool = False
+    """True = a limit of the provider has ended the lot, so more messages may wait. False also = not known."""
 
     def read(self) -> Iterator[Message]:
         """Yields the messages, in the order of :attr:`claims`. Repeatable until the lot is settled.

@@ -71,6 +71,8 @@ class Loader:
         self._suspects = 0
         """Messages at the front of the queue among which is one that cannot be loaded. 0 = none is known."""
         self._look_at = self._claimed_at = self._again_at = 0.0
+        self._more_may_wait = False
+        """Whether the last lot has ended at a limit of the provider."""
         self._is_open = False
         """Whether an earlier process, or an earlier connection, has left a lot."""
         self._thread = threading.Thread(target=self._run, name=f"load {load.subscription}", daemon=True)
@@ -238,7 +240,7 @@ class Loader:
         if self._suspects:
             return True
         if self._provider.capabilities.transactions:  # a broker does not tell what waits
-            return now - self._claimed_at >= self.load.every
+            return self._more_may_wait or now - self._claimed_at >= self.load.every
         if now < self._look_at:
             return False
         waiting = self._provider.waiting(self.load.queue)
@@ -261,6 +263,7 @@ class Loader:
                 self._is_open = False
                 self._claimed_at = time.monotonic()
             self._failures, self._said = 0, ""
+            self._more_may_wait = self._lot is not None and self._lot.ends_at_limit
             if self._lot is None:
                 self._suspects = 0
                 self._note("", "")

@@ -64,6 +64,8 @@ def test_the_lock_and_the_environment_of_developers_have_every_extra() -> None:
     assert {"jsonschema-rs", "prometheus-client"} <= {one.name for one in EXTRAS["dev"]}
     page = (ROOT / "docs/how-to/install.md").read_text("utf-8")
     assert set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) == set(EXTRAS) - {"dev"}
+    front = (ROOT / "PACKAGE.md").read_text("utf-8")
+    assert set(re.findall(r"event-connector\[([a-z-]+)\]", front)) == set(EXTRAS) - {"dev"}
 
 
 def test_who_lacks_an_extra_is_told_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,12 +9,17 @@ import sys
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from connector.brokers.jms.section import QPID_PACKAGES
 from connector.cli.app import VERBS
+from connector.config.loading import check
+from connector.config.model import AdapterFile
 from tests.docs.forked import Forks
 from tests.docs.reader import Terminal, blocks, options_of, without_blocks
 from tests.tables import rows
@@ -127,6 +132,86 @@ def test_the_front_page_fits_on_two_screens_and_shows_the_whole_example() -> Non
         for pattern in ("*.yaml", "*.py", "metaobjects/*")
         for file in example.glob(pattern)
     }
+
+
+_SECTIONS = {field.alias or key for key, field in AdapterFile.model_fields.items()}
+_REST: dict[str, Any] = {
+    "provider": {"type": "dropbox", "root": "./data"},
+    "connector": {
+        "ApplicationName": "shop",
+        "InputDestination": "queue://in",
+        "ArchiveDestination": "queue://archive",
+        "ErrorDestination": "queue://error",
+        "UnsubscribedDestination": "queue://unsubscribed",
+        "DataHandlerMimeType": "application/json",
+    },
+    "databases": {"shop": {"url": "sqlite:///./shop.db"}},
+    "metaobjects": "./metaobjects",
+}
+"""What a part of an ``adapter.yaml`` needs beside it."""
+_CLIENT: dict[str, Any] = {
+    "type": "jms",
+    "factory": "org.apache.qpid.jms.JmsConnectionFactory",
+    "url": "amqp://127.0.0.1:5672",
+    "packages": ["org.apache.qpid:qpid-jms-client:2.10.0"],
+}
+"""The provider of a part that names none: a page on brokers."""
+_OBJECT = """
+business_object: {name}
+verbs: [Create, Update, Delete]
+attributes:
+  {name}Id: {{type: String, key: true}}
+  Country: String
+"""
+
+
+def _merged(whole: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(whole)
+    for key, value in part.items():
+        both = isinstance(value, dict) and isinstance(whole.get(key), dict)
+        merged[key] = _merged(whole[key], value) if both else value
+    return merged
+
+
+def _write_around(directory: Path, part: dict[str, Any]) -> None:
+    """Writes a deployment with a part that a page shows, and the files that the part names."""
+    given = part.get("provider", {})
+    rest = _REST if "type" not in given else _REST | {"provider": {}}
+    document = _merged(rest if not given or "type" in given else _REST | {"provider": _CLIENT}, part)
+    (directory / "adapter.yaml").write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
+    packages = document["provider"].get("packages", QPID_PACKAGES)
+    lock = "".join(f"# package: {one}\n" for one in packages)
+    (directory / "connector-jars.lock").write_text(lock, "utf-8")
+    for path in ("lib/client.jar", "trust.p12", "client.p12"):
+        (directory / path).parent.mkdir(exist_ok=True)
+        (directory / path).touch()
+    (directory / "metaobjects").mkdir(exist_ok=True)
+    for entry in document.get("subscriptions", ()):
+        shown = _OBJECT.format(name=entry["object"])
+        (directory / f"metaobjects/{entry['object']}.yaml").write_text(shown, "utf-8")
+        module, _, function = entry.get("process", entry.get("load", "")).partition(":")
+        if module:
+            (directory / f"{module}.py").write_text(f"def {function}(first, second): pass\n", "utf-8")
+
+
+def _fragments() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for block in blocks(page):
+            if block.language == "yaml" and not block.file:
+                documents = list(yaml.load_all(block.text, yaml.BaseLoader))
+                if len(documents) == 1 and set(documents[0]) <= _SECTIONS:
+                    yield name(page), block.text
+
+
+@rows("page, text", _fragments())
+def test_every_part_of_a_configuration_is_one_that_the_check_takes(
+    tmp_path: Path, page: str, text: str
+) -> None:
+    part = yaml.load(text.replace("/etc/adapter/", f"{tmp_path}/"), yaml.BaseLoader)
+    _write_around(tmp_path, part)
+    environment = {one: f"the-secret-{one}" for one in re.findall(r"\$\{(\w+)}", text)}
+    problems = check(tmp_path / "adapter.yaml", environment)
+    assert [str(one) for one in problems if not one.warning] == [], page
 
 
 @rows("page", PAGES)

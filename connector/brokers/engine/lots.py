@@ -74,12 +74,21 @@ Found = TypeVar("Found")
 
 
 class RemoteLot(Lot):
-    def __init__(self, lots: RemoteLots, record: NameRecord, mark: Mark, claims: Sequence[LentClaim]) -> None:
+    def __init__(
+        self,
+        lots: RemoteLots,
+        record: NameRecord,
+        mark: Mark,
+        claims: Sequence[LentClaim],
+        *,
+        ends_at_limit: bool = False,
+    ) -> None:
         self.destination = mark.destination
         self.name = record.name
         self.number = mark.number
         self.sequence_id = record.sequence_id
         self.claims: Sequence[LentClaim] = claims
+        self.ends_at_limit = ends_at_limit
         self._lots = lots
 
     def read(self) -> Iterator[Message]:
@@ -201,7 +210,7 @@ class RemoteLots:
         self, owned: OwnedName, last: Mark, destination: Destination, most: int, selector: str
     ) -> RemoteLot | None:
         with contextlib.closing(self._connection.session()) as session:
-            found = self._receive(session, destination, most, selector)
+            found, ends_at_limit = self._receive(session, destination, most, selector)
             if not found:
                 return None
             number = max(last.number, owned.record.number) + 1
@@ -221,11 +230,12 @@ class RemoteLots:
                 claims.append(claim)
             self._commit(session, owned, last, mark)
         faults.point("lot.claimed")
-        return self._keep(owned, mark, claims)
+        return self._keep(owned, mark, claims, ends_at_limit=ends_at_limit)
 
     def _receive(
         self, session: BrokerSession, destination: Destination, most: int, selector: str
-    ) -> list[Received]:
+    ) -> tuple[list[Received], bool]:
+        """Returns the messages of a lot, and whether more may wait."""
         receiver = session.receiver(destination, selector, self._limit)
         found: list[Received] = []
         room = self._most_bytes
@@ -236,7 +246,7 @@ class RemoteLots:
             found += more
             room -= sum(len(one.message.body) for one in more)
         receiver.close()
-        return found
+        return found, len(found) >= most or room <= 0
 
     def _commit(self, session: BrokerSession, owned: OwnedName, last: Mark, mark: Mark) -> None:
         """Replaces the mark, and commits."""
@@ -270,8 +280,11 @@ class RemoteLots:
             )
         return mark, self._keep(owned, mark, claims)
 
-    def _keep(self, owned: OwnedName, mark: Mark, claims: Sequence[LentClaim]) -> RemoteLot:
-        lot = self._lots[owned.record.name] = RemoteLot(self, owned.record, mark, claims)
+    def _keep(
+        self, owned: OwnedName, mark: Mark, claims: Sequence[LentClaim], *, ends_at_limit: bool = False
+    ) -> RemoteLot:
+        lot = RemoteLot(self, owned.record, mark, claims, ends_at_limit=ends_at_limit)
+        self._lots[owned.record.name] = lot
         return lot
 
     def _mark(self, owned: OwnedName) -> Mark:

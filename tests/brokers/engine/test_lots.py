@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from connector.errors import (
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.settlement import Settlement
+from connector.service import loader as loader_of_service
+from connector.service.lot_load import Tried
 from tests.brokers.engine import lot_owner
 from tests.brokers.engine.lot_owner import (
     ARCHIVE,
@@ -41,6 +44,7 @@ from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.server import serving
 from tests.brokers.engine.world import deploy, ids, running, seen, send
 from tests.stores.conftest import Children
+from tests.waiting import wait_for
 
 LOTS = "connector.shop.lots"
 
@@ -407,3 +411,28 @@ def test_an_adapter_leaves_a_lot_of_its_input_alone(
     with running(deployment, provider) as adapter:
         adapter.drain()
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+
+
+def test_a_load_takes_the_next_lot_at_once_where_a_limit_has_ended_the_last_one(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker does not tell what waits, and its lots are small."""
+    provider = LentProvider(root / "state", most_of_lot=2)
+    put(provider.connect(), *"abcde")
+    load: Any = SimpleNamespace(subscription="lake", queue=ORDERS, size=100, every=0.0)
+    sizes: list[int] = []
+
+    def run(_connection: Any, lot: Any, _attempt: int, **_options: bool) -> Tried:
+        load.every = 3600.0
+        sizes.append(len(lot.claims))
+        archive(lot)
+        return Tried(settled=len(lot.claims))
+
+    monkeypatch.setattr(loader_of_service, "LotLoad", lambda *_: SimpleNamespace(run=run))
+    spark: Any = None
+    loader = loader_of_service.Loader(load, provider, spark, lambda: False)
+    loader.start()
+    wait_for(lambda: len(sizes) == 3)
+    loader.request_stop()
+    loader.wait(60)
+    assert sizes == [2, 2, 1]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connector.errors import CapabilityError, SettlementError
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.operate.correct import correct
@@ -128,8 +128,12 @@ def test_messages_of_other_programs_are_found_by_their_own_ids(provider: LentPro
 
 def test_a_message_is_sent_again_with_another_body(provider: LentProvider) -> None:
     put_into_error(provider, copy("ID:1"), copy("ID:2"))
-    told: list[object] = []
-    to = correct(provider, OwnHistory("lent"), ERROR, "ID:1", b"new", ARCHIVE, "eva", told.append)
+    told: list[Destination] = []
+
+    def note(_: str, destination: Destination) -> None:
+        told.append(destination)
+
+    to = correct(provider, OwnHistory("lent"), ERROR, "ID:1", b"new", ARCHIVE, "eva", note)
     assert (str(to), told) == ("queue://customers", [to])
     assert (ids(provider, "error"), ids(provider, "archive")) == (["ID:2"], ["ID:1"])
     (new,) = seen(provider, "customers")
