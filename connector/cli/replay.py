@@ -86,7 +86,7 @@ def replay(
 
     def order(source: Destination, configuration: Configuration) -> Order:
         target = read_target(to, source, configuration, option="--to") if to else None
-        return Replay(source, target, own_history(configuration))
+        return Replay(source, target, own_history(configuration), own_names=configuration.own_names)
 
     choice = read_choice(id, group, kind, reason, selector, limit)
     run_order(order, choice, destination, config, yes=yes, expect=expect, json=json)
@@ -112,7 +112,7 @@ def read_target(text: str, source: Destination, configuration: Configuration, *,
     Raises:
         BadArgument: the text names no destination that messages of ``source`` can go to.
     """
-    target = read_destination(text)
+    target = read_destination(text, configuration)
     try:
         check_target(target, source, allows_topic=option != "--to")
     except DestinationError as error:

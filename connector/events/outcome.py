@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from connector.messaging.claim import Claim
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import known_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.operate.own_history import OwnHistory
@@ -212,4 +212,4 @@ def pack_prepared(prepared: Prepared) -> list[Any]:
 
 
 def unpack_prepared(packed: Any) -> Prepared:
-    return Prepared(packed[0], parse_destination(packed[1]))
+    return Prepared(packed[0], known_destination(packed[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -101,11 +102,13 @@ class Targets:
 
     @staticmethod
     def _find(name: str, known: Sequence[Target]) -> Target:
-        try:
-            destination = str(parse_destination(name))
-        except DestinationError:
-            destination = ""
-        for wanted in (Target(TargetKind.SUBSCRIPTION, name), Target(TargetKind.INPUT, destination)):
+        destinations = [""]
+        for own_names in (True, False):
+            with contextlib.suppress(DestinationError):
+                destinations.insert(0, str(parse_destination(name, own_names=own_names)))
+        destination = destinations[0]
+        inputs = [Target(TargetKind.INPUT, one) for one in destinations]
+        for wanted in (Target(TargetKind.SUBSCRIPTION, name), *inputs):
             if wanted in known:
                 return wanted
         names = [one.what for one in known]

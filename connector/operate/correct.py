@@ -53,7 +53,7 @@ def correct(
     """
     if archive is None or archive == source:
         raise CannotCorrect("the old message has to be kept: there is no ArchiveDestination for it")
-    replay = Replay(source, own=own)
+    replay = Replay(source, own=own, own_names=provider.capabilities.own_names)
     with contextlib.closing(provider.connect_operator(own.application)) as connection:
         try_take_over(connection, at_start=True)  # of an earlier call that was killed
         try:
