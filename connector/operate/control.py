@@ -102,12 +102,11 @@ class Targets:
 
     @staticmethod
     def _find(name: str, known: Sequence[Target]) -> Target:
-        destinations = [""]
-        for own_names in (True, False):
-            with contextlib.suppress(DestinationError):
-                destinations.insert(0, str(parse_destination(name, own_names=own_names)))
-        destination = destinations[0]
-        inputs = [Target(TargetKind.INPUT, one) for one in destinations]
+        destination = own = ""
+        with contextlib.suppress(DestinationError):
+            own = str(parse_destination(name, own_names=True))
+            destination = str(parse_destination(name, own_names=False))
+        inputs = [Target(TargetKind.INPUT, one) for one in (destination, own)]
         for wanted in (Target(TargetKind.SUBSCRIPTION, name), *inputs):
             if wanted in known:
                 return wanted
