@@ -26,6 +26,7 @@ from tests.postgres import free_port
 from tests.runs import customer
 from tests.servers.broker import OPENWIRE, SMALL, STORE_PASSWORD, TOPIC
 from tests.servers.conftest import ARTEMIS, CLIENT, RETRIES, Broker, make_stores, resolved
+from tests.servers.rhea import server_without_transactions
 from tests.servers.test_commands import publish
 from tests.servers.test_held import fill, free
 from tests.waiting import wait_for
@@ -447,3 +448,16 @@ def test_ibm_mq_is_set_up_as_far_as_the_refused_connection(
         deployment.change("provider", properties={"Hostname": "127.0.0.1"})
         answer = deployment.run("check", "--connect", status=1)
         assert "has no property 'Hostname', did you mean 'HostName'?" in answer.stderr
+
+
+@pytest.mark.parametrize("way", ["link", "session"])
+def test_a_broker_without_transactions_is_found(
+    artemis: Broker, deploy: Deploy, way: str
+) -> None:
+    with server_without_transactions(way) as port:
+        deployment = deploy(artemis, provider={"url": f"amqp://127.0.0.1:{port}?jms.requestTimeout=9000"})
+        answer = deployment.run("check", "--connect", status=1)
+    (line,) = [one for one in answer.stdout.splitlines() if "transactions: " in one]
+    assert line.startswith("no  transactions: ")
+    assert "Transactions not supported" in line
+    assert "an adapter cannot work" in line

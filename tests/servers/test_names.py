@@ -6,9 +6,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from connector.messaging import Byte, Char, Double, Float, Int, Long, Short
-from connector.messaging.destination import own_destination, parse_destination
-from connector.messaging.message import Message
+from connector.messaging.destination import own_destination
 from tests.runs import customer
 from tests.tables import Table
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
 
 NAMES: Final = ("a/b", "a b", "50%", "x%2Fy", "rep~EXPIRED", "größe/ü", "..", ".x", "l" * 300, "to;do")
-"""Names of queues. Artemis reads what follows a question mark as options, so that no client gets a message."""
+"""Names of queues. Behind a question mark Artemis has options, and no client gets a message."""
 
 
 def test_each_name_is_an_input_with_copies_replies_and_commands(artemis: Broker, deploy: Deploy) -> None:
@@ -67,24 +65,20 @@ def test_plain_texts_with_a_slash_name_the_same_queue(artemis: Broker, deploy: D
     assert deployment.run("receive", "PRICES/NYSE").stdout.endswith("| 1\n")
 
 
-_VALUES: Final = {
-    "Int": 7, "Long": 1 << 40, "SmallLong": Long(7), "Short": Short(7), "Byte": Byte(-1), "I": Int(7),
-    "Float": Float(1.5), "Double": 1.5, "D": Double(2.5), "Char": Char("x"), "Text": "x", "Yes": True,
-}  # fmt: skip
 _CLASSES: Final = {
     "Int": "Integer", "Long": "Long", "SmallLong": "Long", "Short": "Short", "Byte": "Byte", "I": "Integer",
-    "Float": "Float", "Double": "Double", "D": "Double", "Char": "Character", "Text": "String", "Yes": "Boolean",
+    "Float": "Float", "Double": "Double", "D": "Double", "Char": "Character", "Text": "String",
+    "Yes": "Boolean",
 }  # fmt: skip
 
 
-def test_java_reads_the_types_that_a_program_names_and_a_copy_keeps_them(
-    artemis: Broker, deploy: Deploy
-) -> None:
+def test_java_reads_the_types_of_values_and_a_copy_keeps_them(artemis: Broker, deploy: Deploy) -> None:
     deployment = deploy(artemis)
     program = f"""
 from connector.messaging import *
 with connect("adapter.yaml") as connection, connection.session() as session:
-    values = {{"Int": 7, "Long": 1 << 40, "SmallLong": Long(7), "Short": Short(7), "Byte": Byte(-1), "I": Int(7),
+    values = {{"Int": 7, "Long": 1 << 40, "SmallLong": Long(7),
+        "Short": Short(7), "Byte": Byte(-1), "I": Int(7),
         "Float": Float(1.5), "Double": 1.5, "D": Double(2.5), "Char": Char("x"), "Text": "x", "Yes": True}}
     session.send("queue://{deployment.name}.values", values)
     session.send("queue://{deployment.name}.values", list(values.values()))

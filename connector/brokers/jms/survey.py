@@ -93,9 +93,7 @@ class _Survey:
         except (AttributeError, TypeError):
             reason = "JMS 1.1 does not have it"
         if name == _TRANSACTIONS:
-            reason += (
-                " (each event needs a transaction over its input and its copies, so no adapter works here)"
-            )
+            reason += " (an event is a transaction over its input and its copies, so an adapter cannot work)"
         return Finding(name, False, reason, needed=name in _NEEDED)
 
     def _temporary_queue(self) -> str:
