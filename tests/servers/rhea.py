@@ -93,7 +93,10 @@ container.sasl_server_mechanisms.enable_anonymous();
 container.sasl_server_mechanisms.enable_plain(() => true);
 let number = 0;
 container.on('receiver_open', (context) => {
-    if (process.argv[1] === 'link') context.receiver.close(error);
+    const target = context.receiver.remote.attach.target;
+    if (target.dynamic) context.receiver.set_target({address: `temporary-${++number}`, dynamic: true});
+    else if (target.address) context.receiver.set_target({address: target.address});
+    else if (process.argv[1] === 'link') context.receiver.close(error);
     else context.session.close(error);
 });
 container.on('sender_open', (context) => {

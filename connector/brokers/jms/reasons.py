@@ -25,8 +25,8 @@ _ARTIFACTS: Final = {
 """From the beginning of a class name to the Maven artifact with that class. The longest beginning counts."""
 _REMEDIES: Final = (
     (
-        "Transactions not supported|txn.*not.implemented|coordinator",
-        " (the broker has no transactions of AMQP 1.0, which the adapter needs)",
+        "Transactions not supported|TransactionCoordinator|amqp:coordinator",
+        " (does the broker have transactions of AMQP 1.0? The adapter needs them)",
     ),
     (
         "NotSslRecord|not an SSL/TLS record|Unrecognized SSL|HandshakeTimeout|handshake timed out"
