@@ -498,9 +498,16 @@ def _outcome(
     if not delivered and not prepared:
         reason = shorten("; ".join(publication.unsubscribed + publication.unwanted))
         return _unsubscribed(object_name, verb, reason, attempts)
-    unwanted = shorten("; ".join(publication.unwanted + publication.unanswered)) or None
+    unwanted = shorten("; ".join(publication.unwanted)) or None
     return Outcome(
-        OutcomeKind.PUBLISHED, object_name, verb, unwanted, attempts, delivered, prepared + replies
+        OutcomeKind.PUBLISHED,
+        object_name,
+        verb,
+        unwanted,
+        attempts,
+        delivered,
+        prepared + replies,
+        unanswered=shorten("; ".join(publication.unanswered)),
     )
 
 
