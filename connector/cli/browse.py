@@ -45,13 +45,14 @@ def browse(
     delivered too often. With --json each message is an object on a separate line. Exit status 1 when a
     message cannot be read. The others are shown.
     """
-    target = read_destination(destination)
+    configuration = load_for(config)
+    target = read_destination(destination, configuration)
     wanted = read_selector(selector)
     if not target.is_queue:
         raise BadArgument(f"{target}: a topic keeps no messages, its subscriptions do; see connector queues")
     if delayed and target.view:
         raise BadArgument(f"{target}: --delayed is for the whole queue {target.base}")
-    provider = make_provider(load_for(config))
+    provider = make_provider(configuration)
     if delayed and not (provider.capabilities.delays and provider.capabilities.shows_all):
         raise BadArgument("--delayed: a broker does not show the messages that it delays")
     connection = provider.existing()

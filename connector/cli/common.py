@@ -8,17 +8,20 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import typer
 
 from connector.errors import DestinationError, SelectorError
 from connector.java import JAVA_LINE
 from connector.log import JSON_BEGIN, is_json, is_json_line
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.numbers import read_whole
 from connector.messaging.selector import Selector, compile_selector, selector_text
 from connector.text.names import shown
+
+if TYPE_CHECKING:
+    from connector.config.loading import Configuration
 
 ConfigOption = Annotated[
     str,
@@ -96,14 +99,14 @@ class CannotAnswer(typer.TyperException):
     exit_code = 1
 
 
-def read_destination(text: str) -> Destination:
-    """Returns the destination that an argument names.
+def read_destination(text: str, configuration: Configuration) -> Destination:
+    """Returns the destination that an argument names at the provider of a deployment.
 
     Raises:
         BadArgument: the argument names no destination.
     """
     try:
-        return parse_destination(text)
+        return configuration.destination(text)
     except DestinationError as error:
         raise BadArgument(str(error)) from None
 
@@ -138,13 +141,13 @@ def read_selector(text: str | None) -> Selector | None:
         raise BadArgument(f"--selector: {error}") from None
 
 
-def read_topic(text: str) -> Destination:
+def read_topic(text: str, configuration: Configuration) -> Destination:
     """Returns the topic that an argument names.
 
     Raises:
         BadArgument: the argument names no destination, or a queue.
     """
-    destination = read_destination(text)
+    destination = read_destination(text, configuration)
     if destination.is_queue:
         raise BadArgument(
             f"{destination} is a queue, expected a topic (topic://NAME): only topics have subscriptions"

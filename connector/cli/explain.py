@@ -68,7 +68,7 @@ def explain(
     Exit status 1 when the message would fail.
     """
     configuration = load_for(config, _NEEDED, in_process=True, thorough=True)
-    target = None if destination is None else read_destination(destination)
+    target = None if destination is None else read_destination(destination, configuration)
     path = Path(what)
     if path.is_file():
         message, source = _message(path, type, property or ()), target or _first_input(configuration)
@@ -147,7 +147,7 @@ def _find(
             try:
                 for message in connection.find(queue, wanted):
                     if (message.message_id or "").removeprefix("ID:") in wanted:
-                        return message, _origin(message, queue)
+                        return message, _origin(message, queue, configuration)
             except UnknownDestination:
                 continue
     finally:
@@ -156,9 +156,9 @@ def _find(
     raise BadArgument(f"{message_id}: no such file, and no message of this id in {looked or 'any queue'}")
 
 
-def _origin(message: Message, queue: Destination) -> Destination:
+def _origin(message: Message, queue: Destination, configuration: Configuration) -> Destination:
     origin = message.properties.get("connector_origin_destination")
-    return read_destination(origin) if isinstance(origin, str) else queue
+    return read_destination(origin, configuration) if isinstance(origin, str) else queue
 
 
 def _document(found: Explanation) -> dict[str, Any]:

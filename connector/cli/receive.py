@@ -80,13 +80,13 @@ def receive(
     existing subscription is used with the selector that it has.
     Exit status 0 also when nothing came. 1 when a message could not be read, which then waits again.
     """
-    target = read_destination(destination)
+    configuration = load_for(config)
+    target = read_destination(destination, configuration)
     if subscription is not None:
-        read_topic(destination)
+        read_topic(destination, configuration)
         check_subscription(subscription, client_id, shared=shared)
     elif shared:
         raise BadArgument("--shared: say which subscription with --subscription")
-    configuration = load_for(config)
     provider = make_provider(with_poll_quantity(configuration, count))
     is_lent = provider.capabilities.transactions
     if not is_lent:  # a selector at a broker is the broker's

@@ -98,9 +98,9 @@ def replay(
     def order(source: Destination, configuration: Configuration) -> Order:
         if body is not None:
             archive = configuration.connector.archive_destination
-            return Correction(source, own_history(configuration), archive)
+            return Correction(source, own_history(configuration), archive, own_names=configuration.own_names)
         target = read_target(to, source, configuration, option="--to") if to else None
-        return Replay(source, target, own_history(configuration))
+        return Replay(source, target, own_history(configuration), own_names=configuration.own_names)
 
     correction = None
     if body is not None:
@@ -132,7 +132,7 @@ def read_target(text: str, source: Destination, configuration: Configuration, *,
     Raises:
         BadArgument: the text names no destination that messages of ``source`` can go to.
     """
-    target = read_destination(text)
+    target = read_destination(text, configuration)
     try:
         check_target(target, source, allows_topic=option != "--to")
     except DestinationError as error:

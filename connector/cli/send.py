@@ -94,11 +94,12 @@ def send(
         template.priority = priority
     for text in property or ():
         add_property(template, text)
-    target = read_destination(destination)
+    configuration = load_for(config)
+    target = read_destination(destination, configuration)
     if target.view:
         raise BadArgument(f"{target} is a view of {target.base}: send to {target.base}")
     if reply_to is not None:
-        template.reply_to = str(read_destination(reply_to))
+        template.reply_to = str(read_destination(reply_to, configuration))
     try:
         template.expiration = expiration_after(expires_in or 0)
     except ValueError as error:
@@ -113,7 +114,6 @@ def send(
         template.check()
     except ValueError as error:
         raise BadArgument(str(error)) from None
-    configuration = load_for(config)
     provider = make_provider(configuration)
     if delay and not provider.capabilities.delays:
         raise BadArgument("--delay: the provider cannot delay a message")

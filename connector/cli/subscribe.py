@@ -46,8 +46,9 @@ def subscribe(
     --no-local is made anew, and the messages that it had kept are lost. While consumers use the subscription,
     that is an error.
     """
+    configuration = load_for(config)
     wanted = TopicSubscription(
-        read_topic(topic),
+        read_topic(topic, configuration),
         subscription,
         client_id,
         durable=True,
@@ -60,7 +61,7 @@ def subscribe(
         raise BadArgument(
             "--no-local and --shared exclude each other: a shared subscription has no connection of its own"
         )
-    provider = make_provider(load_for(config))
+    provider = make_provider(configuration)
     if not provider.capabilities.transactions:  # a selector at a broker is the broker's
         read_selector(selector)
     with contextlib.closing(provider.connect(client_id=client_id)) as connection:

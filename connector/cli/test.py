@@ -30,6 +30,7 @@ from connector.cli.common import (
 from connector.config.loading import Configuration, load
 from connector.declare.problems import Problems
 from connector.errors import ConfigurationError
+from connector.messaging.destination import names_of
 from connector.messaging.message import Message
 from connector.printable import printable
 from connector.service.assembly import make_explainer
@@ -61,11 +62,12 @@ def test(
     problems = Problems()
     definitions = configuration.metaobjects.definitions
     names = [entry.name for entry in configuration.subscriptions]
-    cases = [
-        case
-        for file in _files(places, root)
-        for case in read_cases(file, os.path.relpath(file), definitions, names, problems)
-    ]
+    with names_of(own_names=configuration.own_names):
+        cases = [
+            case
+            for file in _files(places, root)
+            for case in read_cases(file, os.path.relpath(file), definitions, names, problems)
+        ]
     if problems.errors:
         raise ConfigurationError(problems.sorted())
     if not cases:

@@ -76,7 +76,10 @@ def _of_inputs(
         location = (*_INPUTS, index)
         if entry.destination.view and not capabilities.virtual_destinations:
             found = f"{entry.destination} with the provider {name}, which has no views of queues"
-            yield location, found, f"the queue itself: {entry.destination.base}"
+            expected = f"the queue itself: {entry.destination.base}"
+            if capabilities.own_names:
+                expected += " (%7E means ~ in a name)"
+            yield location, found, expected
         if not entry.destination.is_queue and not capabilities.topics:
             yield location, f"{entry.destination} with the provider {name}, which has no topics", "a queue"
         is_shared = entry.shared or not (capabilities.shares_client_ids or entry.no_local)

@@ -19,7 +19,7 @@ from connector.config.lint import Lint
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Connector, HistorySection, Logging, State
-from connector.config.provider_section import adopt_keys, check_provider, read_provider
+from connector.config.provider_section import adopt_keys, check_provider, has_own_names, read_provider
 from connector.config.subscription_reading import SubscriptionReader
 from connector.config.tracing_model import Tracing
 from connector.databases.settings import DatabaseSettings
@@ -45,6 +45,7 @@ from connector.formats.catalogue import Catalogue, discover
 from connector.java import find_java
 from connector.limits.free_space import MinFree
 from connector.local_time import unknown_zone
+from connector.messaging.destination import Destination, names_of, parse_destination
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
 from connector.operate.limits import Health
 from connector.sinks.subscription_model import SinkEntry
@@ -107,6 +108,19 @@ class Configuration:
     tracing: Tracing | None = None
     databases: tuple[DatabaseSettings, ...] = ()
     history: HistorySection = _HISTORY
+
+    @property
+    def own_names(self) -> bool:
+        """Whether names of destinations are those of a server."""
+        return PROVIDERS.load(self.provider.type).own_names
+
+    def destination(self, text: str) -> Destination:
+        """Returns the destination that a text names at the provider.
+
+        Raises:
+            DestinationError: the text names no destination.
+        """
+        return parse_destination(text, own_names=self.own_names)
 
     @property
     def paths(self) -> DeploymentPaths:
@@ -304,6 +318,34 @@ def _read(
     has_provider = isinstance(filled.entries.get("provider"), Table)
     reader = SectionReader(problems, directory, home_of)
     provider = read_provider(filled, reader) if has_provider else None
+    with names_of(own_names=has_own_names(filled)):
+        return _read_parts(
+            display,
+            file,
+            filled,
+            complete,
+            reader,
+            provider,
+            in_process=in_process,
+            thorough=thorough,
+            java=java,
+        )
+
+
+def _read_parts(
+    display: str,
+    file: Path,
+    filled: Table,
+    complete: Table,
+    reader: SectionReader,
+    provider: ProviderSection | None,
+    *,
+    in_process: bool,
+    thorough: bool,
+    java: bool,
+) -> Configuration | None:
+    """Reads all but the section of the provider, which says what the names of destinations are."""
+    problems, directory = reader.problems, file.parent
     reading = reader.read(
         AdapterFile,
         complete,

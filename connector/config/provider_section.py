@@ -217,3 +217,16 @@ def check_provider(
         if all(problem.warning for problem in found):
             reporter.add(("provider", "type"), str(error), "")
         return None
+
+
+def has_own_names(root: Table) -> bool:
+    """Whether the provider of a file is a server with names of destinations of its own.
+
+    The section may have mistakes, which are reported where it is read.
+    """
+    node = root.entries.get("provider")
+    name = str(node.entries.get("type", DEFAULT_PROVIDER)) if isinstance(node, Table) else DEFAULT_PROVIDER
+    try:
+        return name in PROVIDERS.names and PROVIDERS.load(name).own_names
+    except PlugInError:
+        return False

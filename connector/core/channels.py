@@ -43,6 +43,7 @@ class Channels(ChannelOwner):
 
     def __init__(self, provider: Provider, client_id: str = "") -> None:
         mode, capabilities = AcknowledgeMode.INDIVIDUAL, provider.capabilities
+        self._own_names = capabilities.own_names
         self.session = sole_session(
             provider.connect(client_id=client_id), mode, capabilities, client_id=client_id
         )
@@ -63,7 +64,7 @@ class Channels(ChannelOwner):
             DestinationError: the name is no name of a queue.
             SessionStateError: the channels are closed.
         """
-        return self._open(QueueChannel, Destination("queue", _plain(name)))
+        return self._open(QueueChannel, Destination("queue", _plain(name, own_names=self._own_names)))
 
     def topic(self, name: str) -> TopicChannel:
         """Returns the topic of this name, the same at every call until the topic is closed.
@@ -72,7 +73,7 @@ class Channels(ChannelOwner):
             DestinationError: the name is no name of a topic.
             SessionStateError: the channels are closed.
         """
-        return self._open(TopicChannel, Destination("topic", _plain(name)))
+        return self._open(TopicChannel, Destination("topic", _plain(name, own_names=self._own_names)))
 
     def transaction(self) -> ChannelTransaction:
         """Returns a new transaction over any of these channels.
@@ -159,9 +160,9 @@ class Channels(ChannelOwner):
             raise SessionStateError("the channels of this process are closed; open them anew")
 
 
-def _plain(name: str) -> str:
+def _plain(name: str, *, own_names: bool) -> str:
     """Returns a valid name without a kind. Refuses virtual destinations."""
-    destination = parse_destination(f"queue://{name}")
+    destination = parse_destination(f"queue://{name}", own_names=own_names)
     if destination.view:
         raise DestinationError(
             f"{name!r} is a view of {destination.base}, and a view has no channel: open {destination.base}"

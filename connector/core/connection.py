@@ -71,7 +71,7 @@ class MessagingConnection(SessionOwner, client.MessagingConnection):
     def claim_lot(
         self, destination: Destination | str, name: str, limit: int, *, number: int | None = None
     ) -> Lot | None:
-        queue = as_destination(destination)
+        queue = as_destination(destination, self._capabilities)
         if not self._capabilities.lots:
             raise CapabilityError("the provider has no lots: use a consumer")
         with self._lock:

@@ -22,6 +22,7 @@ from connector.messaging.message import (
 )
 from connector.messaging.provider import Capabilities
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
+from connector.messaging.typed_values import TYPES, types_of
 
 
 class ProducerOwner(Protocol):
@@ -49,7 +50,7 @@ class SessionProducer(Producer):
         delivery_delay: int | None = None,
     ) -> None:
         self._session = session
-        self._destination = None if destination is None else as_destination(destination)
+        self._destination = None if destination is None else self._destination_of(destination)
         self._delivery_mode = _check_mode(delivery_mode)
         self._priority = _check_priority(priority)
         self._time_to_live = _check_time(time_to_live)
@@ -82,7 +83,7 @@ class SessionProducer(Producer):
         if correlation_id is not None:
             message.correlation_id = correlation_id or None
         if reply_to is not None:
-            message.reply_to = str(as_destination(reply_to))
+            message.reply_to = str(self._destination_of(reply_to))
         for name, value in (properties or {}).items():
             check_property_name(name)
             message.set_property(name, value)
@@ -121,12 +122,15 @@ class SessionProducer(Producer):
                 f"the producer sends to {self._destination}: make one without a destination to send "
                 f"elsewhere ({destination})"
             )
-        return as_destination(destination)
+        return self._destination_of(destination)
+
+    def _destination_of(self, destination: Destination | str) -> Destination:
+        return as_destination(destination, self._session.capabilities)
 
     def _message(
         self, body: Body, mode: int | None, priority: int | None, ttl: int | None, delay: int | None
     ) -> Message:
-        message = _copy(body) if isinstance(body, Message) else self._make(body)
+        message = _copy(body, self._session.capabilities) if isinstance(body, Message) else self._make(body)
         if message.delivery_time and not self._session.capabilities.delays:
             raise _no_delays()
         if mode is not None:
@@ -149,10 +153,13 @@ class SessionProducer(Producer):
     def _make(self, value: Value) -> Message:
         message_class, body = encode_body(value)
         mode = PERSISTENT if self._session.capabilities.reliable else NON_PERSISTENT
-        return Message(body, message_class, delivery_mode=mode)
+        message = Message(body, message_class, delivery_mode=mode)
+        if types := types_of(value):
+            message.set_property(TYPES, types)
+        return message
 
 
-def _copy(message: Message) -> Message:
+def _copy(message: Message, capabilities: Capabilities) -> Message:
     """Returns a copy of a message that looks as if it had never been sent or delivered.
 
     A message with an id comes from a store. The program is not responsible for the property names of such a
@@ -162,12 +169,12 @@ def _copy(message: Message) -> Message:
         ValueError: a property that the program has set has an invalid name, or the priority or JMSReplyTo is
             not valid.
     """
-    names = list(message.properties)
+    names, reply_to = list(message.properties), message.reply_to
     if message.message_id is None:
         check_priority(message.priority)
-        if message.reply_to:
-            check_text(message.reply_to)
-            parse_destination(message.reply_to)
+        if reply_to:
+            found = as_destination(check_text(reply_to), capabilities)
+            reply_to = str(found) if capabilities.own_names else reply_to
         for name in names:
             check_property_name(name, message.property_types.get(name))
     else:
@@ -176,7 +183,7 @@ def _copy(message: Message) -> Message:
         body=message.body,
         message_class=message.message_class,
         correlation_id=message.correlation_id or None,
-        reply_to=message.reply_to,
+        reply_to=reply_to,
         type=message.type or None,
         delivery_mode=message.delivery_mode,
         priority=message.priority,
@@ -191,9 +198,11 @@ def _no_delays() -> CapabilityError:
     return CapabilityError("the provider cannot delay a message: send it without a delivery delay")
 
 
-def as_destination(destination: Destination | str) -> Destination:
+def as_destination(destination: Destination | str, capabilities: Capabilities) -> Destination:
     """Returns a destination that is given as object or as text. Raises DestinationError."""
-    return parse_destination(destination) if isinstance(destination, str) else destination
+    if not isinstance(destination, str):
+        return destination
+    return parse_destination(destination, own_names=capabilities.own_names)
 
 
 def _check_mode(mode: int | None) -> int | None:

@@ -25,7 +25,7 @@ from connector.core.subscriptions import check_names
 from connector.core.transaction import SessionTransaction
 from connector.errors import CapabilityError, SessionStateError, UnknownDestination
 from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage, Session
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Capabilities, Connection
@@ -71,10 +71,10 @@ class CoreSession(Session):
     # -- destinations ------------------------------------------------------------------------------
 
     def queue(self, name: str) -> Destination:
-        return parse_destination(f"queue://{name}")
+        return as_destination(f"queue://{name}", self.capabilities)
 
     def topic(self, name: str) -> Destination:
-        return parse_destination(f"topic://{name}")
+        return as_destination(f"topic://{name}", self.capabilities)
 
     def temporary_queue(self) -> Destination:
         return self._temporary("queue")
@@ -131,7 +131,7 @@ class CoreSession(Session):
     def consumer(
         self, destination: Destination | str, selector: str = "", *, no_local: bool = False
     ) -> SessionConsumer:
-        source = as_destination(destination)
+        source = as_destination(destination, self.capabilities)
         if not source.is_queue:
             return self._subscribe(source, "", selector, no_local=no_local)
         if no_local:
@@ -165,7 +165,7 @@ class CoreSession(Session):
         self._check_open()
         selector = self._selector(selector)
         wanted = compile_selector(selector) if selector else None
-        found = self._browse(as_destination(queue))
+        found = self._browse(as_destination(queue, self.capabilities))
         return found if wanted is None else filter(wanted.matches, found)
 
     def _browse(self, queue: Destination) -> Iterator[Message]:
@@ -190,7 +190,11 @@ class CoreSession(Session):
             details: durable, shared and no_local, as :class:`TopicSubscription` has them.
         """
         wanted = TopicSubscription(
-            as_destination(topic), name, self._owner.client_id, selector=selector, **details
+            as_destination(topic, self.capabilities),
+            name,
+            self._owner.client_id,
+            selector=selector,
+            **details,
         )
         self._require(self._owner.capabilities.topics, "topics")
         check_names(wanted)

@@ -19,7 +19,7 @@ from connector.events.task_settings import TaskSettings
 from connector.formats.datahandler import DataHandler, HandlerFailed, Hint, SplittingHandler
 from connector.formats.handlers import Handlers, choose_handler
 from connector.limits import stages
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message
 from connector.trace import CONVERSION
 
@@ -189,7 +189,7 @@ class Converter:
     def _destination(self, name: str) -> Destination:
         destination = self._destinations.get(name)
         if destination is None:
-            destination = self._destinations[name] = parse_destination(name)
+            destination = self._destinations[name] = known_destination(name)
         return destination
 
     def handler(self, mime_type: str | None) -> DataHandler:

@@ -145,7 +145,7 @@ class EventHistory:
             object=outcome.object or "",
             verb=outcome.verb or "",
             kind=outcome.reason_kind,
-            reason=outcome.reason or "",
+            reason="; ".join(filter(None, (outcome.reason, outcome.unanswered))),
             place=outcome.place,
             subscription=outcome.subscription,
             to=str(copy_to) if copy_to is not None else "",
@@ -174,7 +174,7 @@ def _alike(singles: Iterable[tuple[Claim, Outcome, str]]) -> list[Told]:
     found: dict[tuple[object, ...], tuple[Outcome, list[Claim], list[str]]] = {}
     for claim, outcome, identity in singles:
         what = outcome.kind, outcome.object, outcome.verb, outcome.reason, outcome.due, outcome.delivered
-        where = outcome.reason_kind, outcome.place, outcome.subscription, _sent(outcome)
+        where = outcome.reason_kind, outcome.place, outcome.subscription, _sent(outcome), outcome.unanswered
         key = claim.cycle, claim.destination, what, where
         _, claims, ids = found.setdefault(key, (outcome, [], []))
         claims.append(claim)

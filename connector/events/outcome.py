@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from connector.messaging.claim import Claim
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import known_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.operate.own_history import OwnHistory
@@ -38,6 +38,7 @@ class Outcome(NamedTuple):
         reason_kind: a :class:`~connector.operate.reasons.ReasonKind`. Empty = there is no reason.
         subscription: the first one that has failed. Empty = none.
         place: ``FILE:LINE`` of user code that has failed. Empty = none.
+        unanswered: why the sender of a published request gets no reply, for the history. Empty = it gets one.
     """
 
     kind: OutcomeKind
@@ -57,6 +58,7 @@ class Outcome(NamedTuple):
     reason_kind: str = ""
     subscription: str = ""
     place: str = ""
+    unanswered: str = ""
 
     @property
     def comes_again(self) -> bool:
@@ -71,7 +73,9 @@ class Outcome(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether the message was published without any message to send or discard."""
-        return self.kind == OutcomeKind.PUBLISHED and not (self.sends or self.discards or self.not_read)
+        return self.kind == OutcomeKind.PUBLISHED and not (
+            self.sends or self.discards or self.not_read or self.unanswered
+        )
 
     def to_json(self) -> bytes:
         """Returns one line of JSON without trailing defaults."""
@@ -212,4 +216,4 @@ def pack_prepared(prepared: Prepared) -> list[Any]:
 
 
 def unpack_prepared(packed: Any) -> Prepared:
-    return Prepared(packed[0], parse_destination(packed[1]))
+    return Prepared(packed[0], known_destination(packed[1]))

@@ -6,11 +6,9 @@ settlement.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import UnknownDestination
@@ -21,11 +19,9 @@ from connector.messaging.access import MessageAccess
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.sinks.contract import Event
-from connector.sinks.replying import Replies, ReplyHeaders
+from connector.sinks.replying import Replies, ReplyHeaders, Unanswered
 from connector.sinks.subscriptions import Subscription
 from connector.tracebacks import error_text
-
-_log: Final = logging.getLogger("connector.events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +48,11 @@ class PreparedReply:
     """A prepared reply.
 
     Args:
-        prepared: the reply. None if no message can reach the sender of the request.
+        prepared: the reply, or why no message can reach the sender of the request.
         failure: why the process has failed, as in the reply. None after success.
     """
 
-    prepared: Prepared | None
+    prepared: Prepared | Unanswered
     failure: BaseException | None
 
 
@@ -77,9 +73,10 @@ class RefusalReplies:
             matching=task_settings.matching,
             format_property=task_settings.format_property,
             use_defaults=task_settings.use_defaults,
+            own_names=task_settings.own_names,
         )
 
-    def refuse(self, request: Message, reason: str, key: str) -> Prepared | None:
+    def refuse(self, request: Message, reason: str, key: str) -> Prepared | Unanswered | None:
         """Returns the reply that says why a message has failed or is unsubscribed.
 
         Args:
@@ -88,18 +85,18 @@ class RefusalReplies:
             key: of the claim.
 
         Returns:
-            the reply, or None if nobody awaits a reply.
+            the reply, or why there is none. None if nobody awaits a reply.
 
         Raises:
             ProviderError: the reply cannot be made now.
         """
         reply_headers = self._replies.reply_headers(request) if self._answers_requests else None
-        if reply_headers is None:
-            return None
+        if not isinstance(reply_headers, ReplyHeaders):
+            return reply_headers
         message = self._replies.failure(reply_headers, reason)
         return self._prepare(reply_headers, message, f"{key}\nreply", request.message_id or "")
 
-    def refuse_durably(self, request: Message, reason: str, key: str) -> Prepared | None:
+    def refuse_durably(self, request: Message, reason: str, key: str) -> Prepared | Unanswered | None:
         """Does the same as :meth:`refuse`, and makes the reply durable for a commit."""
         prepared = self.refuse(request, reason, key)
         self._access.sync()
@@ -107,15 +104,14 @@ class RefusalReplies:
 
     def _prepare(
         self, reply_headers: ReplyHeaders, message: Message, key: str, request_id: str
-    ) -> Prepared | None:
+    ) -> Prepared | Unanswered:
         try:
             prepared = self._access.prepare(reply_headers.destination, message, key)
             self._access.write()  # the journal of an event that has begun names the reply
             return prepared
         except (UnknownDestination, ValueError) as error:
             # a temporary queue that has ended, a view of a queue, or a header that no message can carry
-            _log.warning("a request gets no reply", extra={"message_id": request_id, "reason": str(error)})
-            return None
+            return Unanswered.log(request_id, str(error))
 
 
 class ProcessReplies(RefusalReplies):
@@ -137,14 +133,14 @@ class ProcessReplies(RefusalReplies):
             if subscription.reply and subscription.mime_type is not None:
                 converter.handler(subscription.mime_type)  # a missing handler shows at the start
 
-    def context(self, subscription: Subscription, event: Event, key: str) -> ReplyContext | None:
-        """Returns the reply data of a request, or None if nobody awaits a reply.
+    def context(self, subscription: Subscription, event: Event, key: str) -> ReplyContext | Unanswered | None:
+        """Returns the reply data of a request, or why it gets no reply. None if nobody awaits one.
 
         Called before the process, which may change the event.
         """
         reply_headers = self._replies.reply_headers(event.message, event.traceparent)
-        if reply_headers is None:
-            return None
+        if not isinstance(reply_headers, ReplyHeaders):
+            return reply_headers
         if subscription.mime_type is not None:
             handler = self._converter.handler(subscription.mime_type)
         else:

@@ -25,7 +25,7 @@ from connector.events.conversion_limit import ConversionLimit
 from connector.events.convert import Converter
 from connector.events.grouped_log import GroupedLog
 from connector.events.open_sinks import CalledSink, OpenSinks
-from connector.events.prepared_replies import ProcessReplies
+from connector.events.prepared_replies import ProcessReplies, ReplyContext
 from connector.events.rests import TaskRests
 from connector.events.task_settings import TaskSettings
 from connector.events.task_spans import TaskSpans
@@ -44,6 +44,7 @@ from connector.sinks.contract import (
     CallTimer,
     Event,
 )
+from connector.sinks.replying import Unanswered
 from connector.sinks.subscriptions import Broker, Subscription
 from connector.status import OutcomeKind
 from connector.trace import CONVERSION, DETAILS, HANDOVER
@@ -99,6 +100,7 @@ class Publication:
         reason_kind, subscription, place: of the first failure, as :class:`.Outcome` has them.
         unsubscribed: subscriptions that do not want the object after all.
         unwanted: records of the message that no subscription wants.
+        unanswered: why requests get no reply.
         inactive: why the event has to come again: a process is not active, or a provider cannot take a
             message. Otherwise None.
         provider_failed: whether the provider is the reason of ``inactive``.
@@ -120,6 +122,7 @@ class Publication:
     place: str = ""
     unsubscribed: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
     inactive: str | None = None
     provider_failed: bool = False
     begun: bool = False
@@ -154,6 +157,7 @@ class Publication:
             or self.prepared
             or self.replies
             or self.unwanted
+            or self.unanswered
             or self.inactive is not None
         )
 
@@ -361,7 +365,7 @@ class Publisher:
         """
         name, bo, event = subscription.name, matched.bo, matched.event
         label, place = matched.label(name), matched.place
-        context = None
+        context: ReplyContext | Unanswered | None = None
         if subscription.reply:
             self._limit.begin()
             try:
@@ -378,7 +382,9 @@ class Publisher:
         if called.transactions is not None and called.transactions.taken_over is not None:
             raise called.transactions.taken_over
         failure = raised
-        if context is not None and not isinstance(failure, Unsubscribed | NotActive):
+        if isinstance(context, Unanswered):
+            result.unanswered += (f"{place}{name}: {context.reason}",)
+        elif context is not None and not isinstance(failure, Unsubscribed | NotActive):
             try:
                 with self._limit, stages.Stage("reply", name):
                     reply = self._answering.convert(context, bo, returned, failure)
@@ -388,7 +394,9 @@ class Publisher:
                 result.must_repeat = True
                 return
             failure = answer.failure
-            if answer.prepared is not None:
+            if isinstance(answer.prepared, Unanswered):
+                result.unanswered += (f"{place}{name}: {answer.prepared.reason}",)
+            else:
                 if failure is None:
                     result.replies += (answer.prepared,)
                 else:
@@ -483,7 +491,7 @@ class Publisher:
             if os.getpid() != self._pid:
                 os._exit(0)  # a fork that the sink forgot to end: only its parent goes on
 
-    def refuse(self, request: Message, reason: str, reference: object) -> Prepared | None:
+    def refuse(self, request: Message, reason: str, reference: object) -> Prepared | Unanswered | None:
         """See :meth:`connector.events.prepared_replies.ProcessReplies.refuse`."""
         return self._answering.refuse(request, reason, str(reference))
 

@@ -137,7 +137,7 @@ class SettlementRules:
             _, confirmed = history(headers, self.own, str(claim.destination))
             if not confirmed:  # subscriptions that have confirmed have replied
                 reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
-                sends += [reply] if reply is not None else []
+                sends += [reply] if isinstance(reply, Prepared) else []
         return sends
 
     def _copy_properties(self, claim: Claim, outcome: Outcome, now: str) -> dict[str, PropertyValue]:

@@ -45,6 +45,7 @@ from connector.requests.contract import Requests
 from connector.requests.traced import JoiningRequests
 from connector.sinks.contract import CallTimer, Event
 from connector.sinks.lazy_requests import LazyRequests
+from connector.sinks.replying import Unanswered
 from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
 from connector.trace import DETAILS, STEPS
@@ -435,6 +436,8 @@ class Task:
             return outcome._replace(
                 kind=OutcomeKind.GIVEN_BACK, reason=reason, delivered=(), provider_failed=True
             )
+        if isinstance(reply, Unanswered):
+            return outcome._replace(reason=shorten(f"{outcome.reason}; {reply.reason}"))
         return outcome if reply is None else outcome._replace(sends=(pack_prepared(reply),))
 
 
@@ -460,7 +463,9 @@ def _outcome(
             must_repeat=publication.must_repeat,
         )
     if publication.failures:
-        reason = shorten("; ".join(filter(None, publication.failures + publication.later)))
+        reason = shorten(
+            "; ".join(filter(None, publication.failures + publication.later + publication.unanswered))
+        )
         sends = replies + _pack(publication.refusals)
         return Outcome(
             OutcomeKind.FAILED,
@@ -495,7 +500,14 @@ def _outcome(
         return _unsubscribed(object_name, verb, reason, attempts)
     unwanted = shorten("; ".join(publication.unwanted)) or None
     return Outcome(
-        OutcomeKind.PUBLISHED, object_name, verb, unwanted, attempts, delivered, prepared + replies
+        OutcomeKind.PUBLISHED,
+        object_name,
+        verb,
+        unwanted,
+        attempts,
+        delivered,
+        prepared + replies,
+        unanswered=shorten("; ".join(publication.unanswered)),
     )
 
 

@@ -46,6 +46,7 @@ class TaskSettings:
         rerun: whether an event whose worker was ended runs again. Otherwise the event stays in doubt.
         stop_timeout: seconds that a task may go on after the end of its driver or its Spark worker.
         persistent: whether the messages of sinks are persistent. False if the provider is not reliable.
+        own_names: whether names of destinations are those of a server.
         managed: ContainerManagedEvents: a failed event is rolled back, and comes again.
         result_property: MessageResponseResultProperty, the property of a reply that holds the result.
         matching: the field that identifies a request, and the field of its reply that repeats that value. The
@@ -95,6 +96,7 @@ class TaskSettings:
     sample: float | None = None
     instance: str = ""
     copies: frozenset[str] = frozenset()
+    own_names: bool = False
 
     @property
     def own(self) -> OwnHistory:

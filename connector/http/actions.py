@@ -10,7 +10,7 @@ from connector.config.http_model import OPERATE, READ
 from connector.config.loading import load
 from connector.errors import ConnectorError, SelectorError, UnknownDestination
 from connector.http.control import Action, ControlCall
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector, callers_selector
 from connector.messaging.state_store import StateStore
@@ -69,14 +69,17 @@ def _errors(call: ControlCall) -> Any:
 
 def _replay(call: ControlCall) -> Any:
     def make(body: _Body, source: Destination) -> Order:
-        target = _target(body, source, allows_topic=False) if body.text("to") else None
-        return Replay(source, target, own_history(call.configuration))
+        target = _target(call, body, source, allows_topic=False) if body.text("to") else None
+        configuration = call.configuration
+        return Replay(source, target, own_history(configuration), own_names=configuration.own_names)
 
     return _move_messages(call, ("to",), make)
 
 
 def _move(call: ControlCall) -> Any:
-    return _move_messages(call, ("to",), lambda body, source: Move(_target(body, source, allows_topic=True)))
+    return _move_messages(
+        call, ("to",), lambda body, source: Move(_target(call, body, source, allows_topic=True))
+    )
 
 
 def _discard(call: ControlCall) -> Any:
@@ -103,7 +106,7 @@ def _send(call: ControlCall) -> Any:
     message = Message(body.text("body").encode(), "T", type=body.text("type") or None)
     with contextlib.closing(make_provider(call.configuration).connect()) as connection:
         try:
-            (sent,) = connection.send(parse_destination(body.text("destination")), [message])
+            (sent,) = connection.send(call.configuration.destination(body.text("destination")), [message])
         except ValueError as error:
             raise BadCall(str(error)) from None
     return {"id": sent}
@@ -200,14 +203,14 @@ def _selector(body: _Body) -> Selector | None:
 
 
 def _source(call: ControlCall, text: str) -> Destination:
-    found = parse_destination(text) if text else call.configuration.connector.error_destination
+    found = call.configuration.destination(text) if text else call.configuration.connector.error_destination
     if found is None or not found.is_queue:
         raise BadCall("destination: expected a queue")
     return found
 
 
-def _target(body: _Body, source: Destination, *, allows_topic: bool) -> Destination:
-    target = parse_destination(body.text("to"))
+def _target(call: ControlCall, body: _Body, source: Destination, *, allows_topic: bool) -> Destination:
+    target = call.configuration.destination(body.text("to"))
     check_target(target, source, allows_topic=allows_topic)
     return target
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +9,18 @@ from typing import Any, Final
 
 from connector.messaging.bodies import decode_body
 from connector.messaging.numbers import MAX_LONG, SPACE, read_number, read_whole
+from connector.messaging.typed_values import (
+    INTEGER_BITS,
+    TYPES,
+    check_whole,
+    plain,
+    to_float,
+    type_of,
+    with_types,
+)
+from connector.messaging.typed_values import (
+    natural_type as natural_type,
+)
 from connector.text.names import shown
 
 PropertyValue = bool | int | float | str
@@ -33,8 +43,6 @@ STANDARD_TYPES: Final = {
 
 OF_SENDERS: Final = ("JMSXGroupID", "JMSXGroupSeq")
 """The JMSX properties that senders set. All others are set by a provider (JMS 2.0, 3.5.9)."""
-
-_INTEGER_BITS: Final = {"byte": 8, "short": 16, "int": 32, "long": 64}
 
 DEFAULT_PRIORITY: Final = 4
 HIGHEST_PRIORITY: Final = 9
@@ -66,21 +74,12 @@ def check_property(kind: str, value: object) -> PropertyValue:
     if kind == "boolean":
         if isinstance(value, bool):
             return value
-    elif kind in _INTEGER_BITS:
-        bits = _INTEGER_BITS[kind]
+    elif kind in INTEGER_BITS:
         if isinstance(value, int) and not isinstance(value, bool):
-            if -(1 << bits - 1) <= value < 1 << bits - 1:
-                return value
-            raise ValueError(f"{value} does not fit a {kind} ({bits} bits)")
+            return check_whole(kind, value)
     elif kind in ("float", "double"):
         if isinstance(value, int | float) and not isinstance(value, bool):
-            number = float(value)
-            if kind == "double" or math.isnan(number) or math.isinf(number):
-                return number
-            try:
-                return float(struct.unpack("<f", struct.pack("<f", number))[0])
-            except OverflowError:
-                raise ValueError(f"{value} does not fit a float (32 bits)") from None
+            return to_float(float(value)) if kind == "float" else float(value)
     elif kind == "string":
         if isinstance(value, str):
             return value
@@ -100,7 +99,7 @@ def parse_property(kind: str, text: str) -> PropertyValue:
         if lowered in ("true", "false"):
             return lowered == "true"
         raise ValueError(f"{text!r} is no boolean (true or false)")
-    if kind in _INTEGER_BITS:
+    if kind in INTEGER_BITS:
         try:
             return check_property(kind, read_whole(text))
         except ValueError as error:
@@ -182,13 +181,9 @@ def delivery_time_after(milliseconds: int) -> int:
     return now + milliseconds if milliseconds else 0
 
 
-def natural_type(value: PropertyValue) -> str:
-    """Returns the JMS type of a plain Python value: bool, int or long by range, double, string."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "int" if -(1 << 31) <= value < 1 << 31 else "long"
-    return "double" if isinstance(value, float) else "string"
+def _type_of_property(value: PropertyValue) -> str:
+    kind = type_of(value)
+    return "string" if kind == "char" else kind
 
 
 @dataclass(slots=True)
@@ -237,10 +232,14 @@ class Message:
     def value(self) -> Any:
         """The body as str, bytes, dict, list or None, by the message class.
 
+        Values of a map or stream name their JMS types where these are not natural
+        (:mod:`connector.messaging.typed_values`).
+
         Raises:
             MalformedData: the body does not fit the message class, or the message is an object message.
         """
-        return decode_body(self.message_class, self.body)
+        found = decode_body(self.message_class, self.body)
+        return with_types(found, self.properties[TYPES]) if TYPES in self.properties else found
 
     def copy(self, body: bytes = b"") -> Message:
         """Returns a message with copies of the headers and properties, and with another body."""
@@ -280,8 +279,8 @@ class Message:
         """
         if not name:
             raise ValueError("a property needs a name")
-        kind = kind or STANDARD_TYPES.get(name) or natural_type(value)
-        self.properties[name] = check_property(kind, value)
+        kind = kind or STANDARD_TYPES.get(name) or _type_of_property(value)
+        self.properties[name] = plain(check_property(kind, value))
         self.property_types[name] = kind
 
     def remove_property(self, name: str) -> PropertyValue | None:

@@ -77,6 +77,9 @@ class Capabilities:
         retries_later: a message that is given back waits until
             :attr:`~connector.messaging.settlement.Settlement.due`.
         lots: durable claims of many messages under a name and a number (:meth:`Connection.claim_lot`).
+        own_names: names of destinations are those of a server, which are not the names of directories
+            (:func:`~connector.messaging.destination.parse_destination`). As
+            :attr:`~connector.messaging.provider_kind.ProviderKind.own_names`.
     """
 
     topics: bool = False
@@ -94,6 +97,7 @@ class Capabilities:
     delays: bool = False
     retries_later: bool = False
     lots: bool = False
+    own_names: bool = False
 
 
 class Connection(Protocol):

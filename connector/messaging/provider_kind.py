@@ -232,6 +232,8 @@ class ProviderKind:
         packages: returns the Maven coordinates of the jars that a section needs, for ``connector jars``.
         own_selectors: whether a server evaluates the selectors, in a language that may have more than that of
             JMS. Then a selector that is none of JMS is no mistake.
+        own_names: whether names of destinations are those of a server, such as a broker. Otherwise they have
+            to be names of directories, also where none are made.
         lacks: finds parts that the section needs and that this machine lacks, for ``connector check``.
             Connects to nothing and makes no file.
     """
@@ -246,6 +248,7 @@ class ProviderKind:
     one_machine: Callable[[Any], bool] = _many_machines
     packages: Callable[[Any], Sequence[str]] = _no_packages
     own_selectors: bool = False
+    own_names: bool = False
     lacks: Callable[[Any, DeploymentPaths], Iterable[SectionProblem]] = _no_problems
 
 

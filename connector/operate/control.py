@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -100,11 +101,12 @@ class Targets:
 
     @staticmethod
     def _find(name: str, known: Sequence[Target]) -> Target:
-        try:
-            destination = str(parse_destination(name))
-        except DestinationError:
-            destination = ""
-        for wanted in (Target(TargetKind.SUBSCRIPTION, name), Target(TargetKind.INPUT, destination)):
+        destination = own = ""
+        with contextlib.suppress(DestinationError):
+            own = str(parse_destination(name, own_names=True))
+            destination = str(parse_destination(name, own_names=False))
+        inputs = [Target(TargetKind.INPUT, one) for one in (destination, own)]
+        for wanted in (Target(TargetKind.SUBSCRIPTION, name), *inputs):
             if wanted in known:
                 return wanted
         names = [one.what for one in known]

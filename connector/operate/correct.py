@@ -27,14 +27,16 @@ class Correction(Replay):
     """A replay with another body, which goes to a queue. The old message goes to the archive.
 
     Args:
-        source, own: as of :class:`.replay.Replay`.
+        source, own, own_names: as of :class:`.replay.Replay`.
         archive: None = there is none, and all messages stay.
     """
 
     what = "corrected"
 
-    def __init__(self, source: Destination, own: OwnHistory, archive: Destination | None) -> None:
-        super().__init__(source, own=own)
+    def __init__(
+        self, source: Destination, own: OwnHistory, archive: Destination | None, *, own_names: bool
+    ) -> None:
+        super().__init__(source, own=own, own_names=own_names)
         self._is_kept = archive not in (None, source)
 
     def target(self, message: Message) -> Target | Stays:
@@ -79,7 +81,7 @@ def correct(
         ProviderError: the provider failed.
     """
     names = (identity, f"ID:{identity}")
-    replay = Correction(source, own, archive)
+    replay = Correction(source, own, archive, own_names=provider.capabilities.own_names)
     with contextlib.closing(provider.connect_operator(own.application)) as connection:
         try_take_over(connection, at_start=True)  # of an earlier call that was killed
         try:

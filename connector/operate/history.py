@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from connector.errors import UnknownDestination
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination, known_destination
 from connector.messaging.history import RECOVERY, History, HistoryRow, Note, plain_text
 from connector.messaging.provider import Connection
 from connector.text.iso_time import iso_time
@@ -88,7 +88,7 @@ class Life(NamedTuple):
     def destinations(self) -> list[Destination]:
         """Returns the queues that the rows name."""
         texts = [text for one in self.events for text in (one.row.destination, one.row.to, *one.row.sent)]
-        found = [parse_destination(text) for text in dict.fromkeys(texts) if text]
+        found = [known_destination(text) for text in dict.fromkeys(texts) if text]
         return [one.base for one in found if one.is_queue]
 
     @property

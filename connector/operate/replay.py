@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from connector.core.takeover import try_take_over
 from connector.errors import ConnectorError, DestinationError, SettlementError
 from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination, known_destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.notes import OwnerNote, count_owners
 from connector.messaging.provider import Connection
@@ -163,14 +163,21 @@ class Replay(Order):
         source: the queue of the messages.
         to: a queue for all messages. None = each goes where it came from.
         own: says whether the history of a message counts. None = it does.
+        own_names: whether names of destinations are those of a server.
     """
 
     what = REPLAYED
 
     def __init__(
-        self, source: Destination, to: Destination | None = None, own: OwnHistory | None = None
+        self,
+        source: Destination,
+        to: Destination | None = None,
+        own: OwnHistory | None = None,
+        *,
+        own_names: bool = False,
     ) -> None:
         self._own = own
+        self._parse = known_destination if own_names else parse_destination
         self._source = source
         self._to = to
 
@@ -180,7 +187,7 @@ class Replay(Order):
         if self._to is not None or self._source.view:
             return Target(self._to or self._source.base)
         try:
-            origin = parse_destination(text_of(message, "connector_origin_destination")).base
+            origin = self._parse(text_of(message, "connector_origin_destination")).base
         except DestinationError:
             return Stays("their properties do not name where they came from")
         if origin == self._source:

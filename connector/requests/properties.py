@@ -27,7 +27,7 @@ from connector.businessobjects.rules import HANDLER_KEYS
 from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData, RequestRefused
 from connector.formats.handlers import OPTIONS_KEY, choose_handler
-from connector.messaging.destination import Destination
+from connector.messaging.destination import Destination, names_of
 from connector.messaging.message import PropertyValue
 from connector.requests.settings import RequestSettings
 
@@ -90,14 +90,15 @@ def resolve(
             the place.
     """
     levels = tuple(_levels(bo, settings))
-    destination = _first(levels, _DESTINATION, read_destination)
+    with names_of(own_names=settings.own_names):
+        destination = _first(levels, _DESTINATION, read_destination)
+        reply_to = _first(levels, "ReplyToDestination", read_reply_queue)
     if destination is None:
         raise RequestRefused(_no_destination(bo, settings))
     if timeout is None:
         timeout = _first(levels, "ResponseTimeout", read_timeout)
     else:
         timeout = _read("timeout", timeout, read_timeout)
-    reply_to = _first(levels, "ReplyToDestination", read_reply_queue)
     if reply_to is None and timeout is not None and timeout >= 0:
         reply_to = settings.reply_to
     fatal = _first(levels, "TimeoutFatal", read_boolean)

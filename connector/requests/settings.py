@@ -72,6 +72,7 @@ class RequestSettings:
         worker_memory: bytes for the conversion of a reply. None = no limit.
         trace: of AgentTraceLevel.
         intervals: of the reply listener.
+        own_names: whether names of destinations are those of a server.
     """
 
     definitions: Definitions
@@ -94,6 +95,7 @@ class RequestSettings:
     worker_memory: int | None = 2 << 30
     trace: Trace = OFF
     intervals: ListenerIntervals = ListenerIntervals()
+    own_names: bool = False
 
     @property
     def defaults(self) -> Mapping[str, str]:

@@ -111,6 +111,7 @@ def make_task_settings(
         rerun=in_progress is None or settings.in_doubt_events == InDoubtPolicy.REPROCESS.value,
         stop_timeout=settings.stop_timeout,
         persistent=provider.capabilities.reliable,
+        own_names=provider.capabilities.own_names,
         managed=settings.container_managed_events,
         result_property=settings.message_response_result_property,
         matching=(settings.reply_matching.request, settings.reply_matching.reply),
@@ -235,6 +236,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         convert_timeout=settings.convert_timeout,
         worker_memory=settings.worker_memory,
         trace=Trace(settings.agent_trace_level),
+        own_names=provider.capabilities.own_names,
     )
     # requests are local to the adapter, for inputs with no_local
     origin = make_event_settings(configuration, provider, "").client_id

@@ -8,7 +8,7 @@ from typing import Final
 
 from connector.config.loading import Configuration
 from connector.errors import UnknownDestination
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
@@ -46,7 +46,7 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
         for properties in (static.defaults, *(rule.properties for rule in static.rules)):
             for key in ("ReplyToDestination", "OutputDestination"):
                 if text := properties.get(key, "").strip():  # a blank value is undefined
-                    found.setdefault(parse_destination(text), _ROLES[key])
+                    found.setdefault(configuration.destination(text), _ROLES[key])
     return found
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.rules import JMS_TYPE, set_format
 from connector.errors import DestinationError, MalformedData
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination, known_destination, parse_destination
 from connector.messaging.message import Message
 from connector.operate.trace_context import TRACEPARENT, valid_traceparent
 from connector.sinks.contract import write_body
@@ -93,6 +93,22 @@ class ReplyHeaders:
     message: Message
 
 
+class Unanswered(NamedTuple):
+    """Why a request gets no reply. Its event is processed all the same.
+
+    Args:
+        reason: the text, for the log and the history.
+    """
+
+    reason: str
+
+    @classmethod
+    def log(cls, request_id: str, reason: str) -> Self:
+        """Logs the reason, and returns it."""
+        _log.warning("a request gets no reply", extra={"message_id": request_id, "reason": reason})
+        return cls(f"the request gets no reply: {reason}")
+
+
 class Replies:
     """Makes the replies of one adapter.
 
@@ -105,6 +121,7 @@ class Replies:
             repeats the identifier in the same place, the reply names no format. Otherwise the reply would not
             be found.
         use_defaults: whether an attribute's default satisfies ``required``.
+        own_names: whether names of destinations are those of a server.
     """
 
     def __init__(
@@ -115,29 +132,27 @@ class Replies:
         matching: tuple[str, str],
         format_property: str = JMS_TYPE,
         use_defaults: bool = False,
+        own_names: bool = False,
     ) -> None:
+        self._parse = known_destination if own_names else parse_destination
         self._definitions = definitions
         self._result_property = result_property
         self._request_id, self._reply_id = matching
         self._format_property = format_property
         self._use_defaults = use_defaults
 
-    def reply_headers(self, request: Message, traceparent: str = "") -> ReplyHeaders | None:
-        """Returns the beginning of a reply to a message. None when the message has no usable JMSReplyTo.
+    def reply_headers(self, request: Message, traceparent: str = "") -> ReplyHeaders | Unanswered | None:
+        """Returns the beginning of a reply to a message. None when the message has no JMSReplyTo.
 
         The reply carries ``traceparent``, or else that of the request.
-        A JMSReplyTo that is not a destination is logged. The message is processed as an event all the same.
+        A JMSReplyTo that is not a destination is logged.
         """
         if not request.reply_to:
             return None
         try:
-            destination = parse_destination(request.reply_to)
+            destination = self._parse(request.reply_to)
         except DestinationError as error:
-            _log.warning(
-                "a request gets no reply",
-                extra={"message_id": request.message_id, "reason": f"its JMSReplyTo: {error}"},
-            )
-            return None
+            return Unanswered.log(request.message_id or "", f"its JMSReplyTo: {error}")
         message = Message(
             delivery_mode=request.delivery_mode,
             priority=request.priority,

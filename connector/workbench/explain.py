@@ -21,7 +21,7 @@ from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionV
 from connector.formats.handlers import normal_mime_type
 from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message
 from connector.operate.own_history import APPLICATION
 from connector.sinks.contract import Event, PreparedSink, SinkContext
@@ -211,7 +211,7 @@ class Explainer:
     def _explain(self, message: Message, destination: str) -> Explanation:
         settings = self._task_settings
         found_format = message_format(message, settings.format_property)
-        where = parse_destination(destination)
+        where = known_destination(destination)
         rules: tuple[RuleFinding, ...] = ()
         why = "the connector has no ConfigurationMetaObject"
         if settings.rules is not None:

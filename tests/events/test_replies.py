@@ -382,3 +382,15 @@ def test_a_request_that_ends_its_worker_too_often_is_answered_fail(bench: Bench)
     assert (properties["connector_delivered"], properties["connector_attempts"]) == ("another", 3)
     assert answer_to(deployment, identity) == ("FAIL", reason)
     assert len(replies(deployment)) == 1
+
+
+def test_the_history_says_why_a_request_gets_no_reply(bench: Bench) -> None:
+    deployment = deploy(bench)
+    with pytest.MonkeyPatch.context() as foreign:
+        foreign.setattr(Message, "check", lambda message: None)
+        identity = ask(deployment, customer("refilled(customer)"), reply_to="queue://a/b")
+    deployment.outcomes()
+    settings = deployment.configuration.connector
+    history = deployment.provider.state(settings.application_name).history()
+    (row,) = [one for one in history.find([identity]) if one.what == "published"]
+    assert "the request gets no reply: its JMSReplyTo: 'a/b'" in row.reason

@@ -13,8 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connector.errors import DestinationError, MalformedData, SelectorError
+from connector.messaging import Byte, Char, Double, Float, Int, Long, Short
 from connector.messaging.bodies import decode_body, encode_body
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import (
+    Destination,
+    known_destination,
+    names_of,
+    own_destination,
+    parse_destination,
+)
 from connector.messaging.message import (
     PROPERTY_TYPES,
     Message,
@@ -24,6 +31,7 @@ from connector.messaging.message import (
 )
 from connector.messaging.selector import compile_selector
 from connector.messaging.selectors.identifiers import KEYWORDS, check_property_name, is_providers_own
+from connector.messaging.typed_values import TYPES, type_of, types_of
 from tests.tables import rows
 
 
@@ -293,3 +301,100 @@ def test_a_virtual_destination_shows_a_part_of_its_queue() -> None:
     assert expired.base == parse_destination("orders")
     plain = parse_destination("topic://prices")
     assert (plain.view, plain.base) == ("", plain)
+
+
+_own_names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.text(
+    "a%2F./~;\\ é\n", min_size=1
+)
+
+
+@given(st.sampled_from(["queue", "topic"]), _own_names)
+@example("queue", "x%2Fy")
+@example("queue", "dropboxMQ")
+@example("topic", "%")
+def test_a_name_of_a_server_reads_back_and_is_also_one_directory(kind: str, name: str) -> None:
+    destination = own_destination(kind, name)
+    assert destination.own_name == name
+    assert parse_destination(str(destination), own_names=True) == destination
+    assert known_destination(str(destination)) == destination
+    if len(destination.name.encode()) <= 200:
+        assert parse_destination(str(destination)) == destination
+
+
+@rows(
+    "text, name",
+    [
+        ("queue://a%2Fb", "a/b"),
+        ("a/b", "a/b"),
+        ("topic://PRICES/NYSE", "PRICES/NYSE"),
+        ("queue://50%", "50%"),
+        ("queue://a%20b", "a b"),
+        ("queue://rep%7EEXPIRED", "rep~EXPIRED"),
+        ("queue://a~b?x=1", "a~b?x=1"),
+        ("queue://" + "x" * 999, "x" * 999),
+    ],
+)
+def test_a_name_of_a_server_is_read_with_and_without_escapes(text: str, name: str) -> None:
+    destination = parse_destination(text, own_names=True)
+    assert (destination.own_name, destination.view) == (name, "")
+    with names_of(own_names=True):
+        assert parse_destination(text) == destination
+
+
+@rows("text", ["queue://", "queue://%FF", "queue://\ud800", "mail://x", "a:b"])
+def test_what_names_nothing_at_a_server_is_refused(text: str) -> None:
+    with pytest.raises(DestinationError):
+        parse_destination(text, own_names=True)
+
+
+# --- typed values ---------------------------------------------------------------------------------
+
+_typed = (
+    st.builds(Byte, st.integers(-(1 << 7), (1 << 7) - 1))
+    | st.builds(Short, st.integers(-(1 << 15), (1 << 15) - 1))
+    | st.builds(Int, st.integers(-(1 << 31), (1 << 31) - 1))
+    | st.builds(Long, st.integers(-(1 << 63), (1 << 63) - 1))
+    | st.builds(Float, st.floats(allow_nan=False, allow_infinity=False, width=32))
+    | st.builds(Double, st.floats(allow_nan=False, allow_infinity=False))
+    | st.builds(Char, st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))
+)
+
+
+@given(st.dictionaries(_keys, _typed | _values, max_size=5) | st.lists(_typed | _values, max_size=5))
+def test_the_types_of_values_are_kept_beside_a_plain_body(value: Any) -> None:
+    letter, body = encode_body(value)
+    message = Message(body, letter)
+    if types := types_of(value):
+        message.set_property(TYPES, types)
+    assert message.value == value
+    pairs = (
+        zip(message.value.values(), value.values(), strict=True)
+        if letter == "P"
+        else zip(message.value, value, strict=True)
+    )
+    assert all(type_of(found) == type_of(given_) for found, given_ in pairs)
+    assert decode_body(letter, body) == value
+
+
+@rows(
+    "make, value",
+    [
+        (Byte, 128),
+        (Short, 1 << 15),
+        (Int, 1 << 31),
+        (Long, 1 << 63),
+        (Float, 1e39),
+        (Char, "xy"),
+        (Char, "\ud800"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_type_is_refused(make: Any, value: Any) -> None:
+    with pytest.raises(ValueError, match=r"does not fit|no single character"):
+        make(value)
+
+
+@rows("types", ["", "[", "{}", '{"a":"short"}', '{"a":{"b":1}}', '"int"', "[" * 100_000])
+def test_types_that_a_stranger_has_set_spoil_no_body(types: str) -> None:
+    message = Message(b'{"a":"x"}', "P")
+    message.set_property(TYPES, types)
+    assert message.value == {"a": "x"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+from collections.abc import Iterator
 from typing import Final
 
 from connector.brokers.jars.locked import cache_directory
@@ -83,6 +85,46 @@ close_after(Number(given));
 """
 
 
+_REFUSING: Final = """
+const rhea = require('rhea');
+const container = rhea.create_container();
+const error = {condition: 'amqp:not-implemented', description: 'Transactions not supported'};
+container.sasl_server_mechanisms.enable_anonymous();
+container.sasl_server_mechanisms.enable_plain(() => true);
+let number = 0;
+container.on('receiver_open', (context) => {
+    const target = context.receiver.remote.attach.target;
+    if (target.dynamic) context.receiver.set_target({address: `temporary-${++number}`, dynamic: true});
+    else if (target.address) context.receiver.set_target({address: target.address});
+    else if (process.argv[1] === 'link') context.receiver.close(error);
+    else context.session.close(error);
+});
+container.on('sender_open', (context) => {
+    context.sender.set_source({address: context.sender.source.address || `temporary-${++number}`});
+});
+container.on('error', () => {});
+const server = container.listen({port: 0, host: '127.0.0.1'});
+server.on('listening', () => console.log(server.address().port));
+"""
+"""A server whose links for transactions are refused, with the link or the session, as RabbitMQ 4 does."""
+
+
+@contextlib.contextmanager
+def server_without_transactions(way: str) -> Iterator[int]:
+    """Runs a server of AMQP 1.0 that refuses the coordinator of transactions. Yields its port.
+
+    Args:
+        way: ``link`` or ``session``, that is closed with the refusal.
+    """
+    command = [*_node(), _REFUSING, way]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
 def send_by_rhea(broker: Broker, queue: str, messages: str) -> None:
     """Sends a JavaScript list of messages, in which ``t`` makes AMQP types."""
     _run(_SENDING, broker, queue, messages)
@@ -117,11 +159,15 @@ def _run(program: str, broker: Broker, *arguments: str) -> str:
     return subprocess.run(command, check=True, timeout=240, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _command(program: str, broker: Broker, *arguments: str) -> list[str]:
-    """Returns the command that runs a JavaScript program."""
+def _node() -> list[str]:
+    """Returns the beginning of a command that runs a JavaScript program."""
     directory = cache_directory().parent / "tests" / "rhea"
     if not (directory / "node_modules" / "rhea").is_dir():
         directory.mkdir(parents=True, exist_ok=True)
         subprocess.run(["npm", "install", "--silent", "--prefix", str(directory), "rhea@3.0.5"], check=True)
-    start = ["env", f"NODE_PATH={directory / 'node_modules'}", "node", "-e", _CONNECTING + program]
-    return [*start, str(broker.port), USER, PASSWORD, *arguments]
+    return ["env", f"NODE_PATH={directory / 'node_modules'}", "node", "-e"]
+
+
+def _command(program: str, broker: Broker, *arguments: str) -> list[str]:
+    """Returns the command that runs a JavaScript program."""
+    return [*_node(), _CONNECTING + program, str(broker.port), USER, PASSWORD, *arguments]

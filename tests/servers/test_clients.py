@@ -26,6 +26,7 @@ from tests.postgres import free_port
 from tests.runs import customer
 from tests.servers.broker import OPENWIRE, SMALL, STORE_PASSWORD, TOPIC
 from tests.servers.conftest import ARTEMIS, CLIENT, RETRIES, Broker, make_stores, resolved
+from tests.servers.rhea import server_without_transactions
 from tests.servers.test_commands import publish
 from tests.servers.test_held import fill, free
 from tests.waiting import wait_for
@@ -447,3 +448,74 @@ def test_ibm_mq_is_set_up_as_far_as_the_refused_connection(
         deployment.change("provider", properties={"Hostname": "127.0.0.1"})
         answer = deployment.run("check", "--connect", status=1)
         assert "has no property 'Hostname', did you mean 'HostName'?" in answer.stderr
+
+
+@pytest.mark.parametrize("way", ["link", "session"])
+def test_a_broker_without_transactions_is_found(artemis: Broker, deploy: Deploy, way: str) -> None:
+    with server_without_transactions(way) as port:
+        deployment = deploy(artemis, provider={"url": f"amqp://127.0.0.1:{port}?jms.requestTimeout=9000"})
+        answer = deployment.run("check", "--connect", status=1)
+    (line,) = [one for one in answer.stdout.splitlines() if "transactions: " in one]
+    assert line.startswith("no  transactions: ")
+    assert "does the broker have transactions of AMQP 1.0?" in line
+    assert way == "session" or "Transactions not supported" in line  # Qpid JMS waits if the session ends
+    assert "an adapter cannot work" in line
+
+
+_OF_MQ: Final = """
+import sys
+from pathlib import Path
+from connector.brokers.jms import jvm
+from connector.brokers.jms.factory import Factory
+from connector.brokers.jms.names import java_destination, name_of
+from connector.brokers.jms.reasons import reason_of
+from connector.java import find_java
+from connector.messaging.destination import parse_destination
+
+jpype = jvm.start(find_java().home, [Path(jar) for jar in sys.argv[1].split(":")])
+jms = jpype.JPackage("javax").jms
+makers = jpype.JClass("com.ibm.msg.client.jms.JmsFactoryFactory").getInstance("com.ibm.msg.client.wmq")
+for text in sys.argv[2:]:
+    destination = parse_destination(text, own_names=True)
+    java = java_destination(makers, destination)
+    made = java.getQueueName() if isinstance(java, jms.Queue) else java.getTopicName()
+    again = java_destination(makers, parse_destination(name_of(java, jms), own_names=True))
+    print(made, again.equals(java), java.getStringProperty("XMSC_DESTINATION_NAME"))
+for code in (2009, 2016, 2035, 2051, 2053, 2059, 2085):
+    error = jms.JMSException("JMSWMQ2007: no message was sent", "JMSWMQ2007")
+    error.setLinkedException(jpype.JClass("com.ibm.mq.MQException")(2, code, "test"))
+    print(reason_of(error))
+properties = {"ClientReconnectOptions": "33554432", "ClientReconnectTimeout": "60"}
+factory = Factory("com.ibm.mq.jms.MQConnectionFactory", properties=properties).make(jpype)
+print(factory.getClientReconnectOptions(), factory.getClientReconnectTimeout())
+"""
+
+
+def test_the_library_of_ibm_mq_takes_the_names_and_options_and_its_reasons_are_explained() -> None:
+    factory = "com.ibm.mq.jms.MQConnectionFactory"
+    jars = resolved(factory, [_MQ[factory], "com.sun.messaging.mq:fscontext:4.6-b01"])
+    names = ["queue:///Q?targetClient=1", "queue://Q", "queue://QM1/Q", "queue://Q?priority=3"]
+    names += ["topic://PRICES/NYSE", "topic://A%2FB?priority=2"]
+    command = [sys.executable, "-c", _OF_MQ, ":".join(map(str, jars.paths())), *names]
+    done = subprocess.run(command, check=True, timeout=240, stdout=subprocess.PIPE, text=True)
+    lines = done.stdout.splitlines()
+    assert lines[:6] == [
+        "queue:///Q?targetClient=1 True Q",
+        "queue:///Q True Q",
+        "queue://QM1/Q True Q",
+        "queue:///Q?priority=3 True Q",
+        "topic://PRICES/NYSE True PRICES/NYSE",
+        "topic://A/B?priority=2 True A/B",
+    ]
+    remedies = (
+        "is broken",
+        "GET(ENABLED)",
+        "SET AUTHREC",
+        "PUT(ENABLED)",
+        "MAXDEPTH",
+        "does not run",
+        "no such queue",
+    )
+    for line, remedy in zip(lines[6:13], remedies, strict=True):
+        assert remedy in line
+    assert lines[13] == "33554432 60"

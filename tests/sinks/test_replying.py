@@ -21,7 +21,7 @@ from connector.messaging.message import Message, PropertyValue
 from connector.requests.result import RequestResult
 from connector.sinks.contract import Event
 from connector.sinks.lazy_requests import LazyRequests
-from connector.sinks.replying import ERROR_STATUSES, LATE, OBJECT_STATUSES, Replies
+from connector.sinks.replying import ERROR_STATUSES, LATE, OBJECT_STATUSES, Replies, ReplyHeaders
 from connector.status import ReturnCode
 from tests.tables import rows
 
@@ -75,7 +75,7 @@ def test_a_property_that_names_a_request_comes_back_as_it_was(typed: tuple[Prope
     request = Message(message_id="ID:1", reply_to="queue://replies")
     request.set_property("ticket", value, kind)
     reply_headers = replies("ticket", "answers").reply_headers(request)
-    assert reply_headers is not None
+    assert isinstance(reply_headers, ReplyHeaders)
     assert reply_headers.message.properties == {"answers": value}
     assert reply_headers.message.property_types == {"answers": kind}
     assert reply_headers.message.correlation_id is None
@@ -99,7 +99,7 @@ def test_a_reply_is_like_its_request_which_stays(
     )
     before = copy.deepcopy(request)
     reply_headers = replies("JMSMessageID", "JMSCorrelationID").reply_headers(request)
-    assert reply_headers is not None
+    assert isinstance(reply_headers, ReplyHeaders)
     made = replies("JMSMessageID", "JMSCorrelationID").failure(reply_headers, "no stock")
     assert (made.priority, made.delivery_mode, made.correlation_id) == (priority, mode, identity)
     assert made.expiration == (expiration + LATE if expiration else 0)
@@ -113,7 +113,7 @@ def test_the_text_of_a_failure_is_unicode_within_bounds_whatever_it_was(text: st
     reply_headers = replies("JMSMessageID", "JMSCorrelationID").reply_headers(
         Message(reply_to="queue://replies")
     )
-    assert reply_headers is not None
+    assert isinstance(reply_headers, ReplyHeaders)
     body = replies("JMSMessageID", "JMSCorrelationID").failure(reply_headers, text).body
     assert len(body) <= 8192
     cut = body.decode().removesuffix("...")

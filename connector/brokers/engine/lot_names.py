@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from connector import own_files
 from connector.brokers.engine.commits import quote
 from connector.errors import LotError, ProviderError, remedy
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.notes import owner_of_lots
 from connector.state.locked_file import LockedFile, list_files, look
@@ -46,7 +46,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, message: Message) -> Mark:
-        queue = parse_destination(str(message.properties.get(QUEUE)))
+        queue = known_destination(str(message.properties.get(QUEUE)))
         return cls(integer(message, NUMBER), integer(message, MESSAGES), queue)
 
 

@@ -21,7 +21,7 @@ from connector.brokers.engine.claims import (
 from connector.brokers.engine.commits import quote
 from connector.brokers.engine.copies import moved_copy
 from connector.errors import DestinationError
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message, PropertyValue
 
 
@@ -66,7 +66,7 @@ def marked_copy(
 def _origin(message: Message) -> Destination | None:
     """Returns the input of a message in progress. None if the message does not name a whole queue."""
     try:
-        origin = parse_destination(str(message.properties.get(ORIGIN)))
+        origin = known_destination(str(message.properties.get(ORIGIN)))
     except DestinationError:
         return None
     named = ORIGIN in message.properties and origin.is_queue and not origin.view

@@ -55,6 +55,7 @@ class RemoteProvider(AdapterProvider):
         delays=True,
         retries_later=True,
         lots=True,
+        own_names=True,
     )
 
     def __init__(

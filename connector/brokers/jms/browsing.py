@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
+from connector.brokers.jms.names import java_destination
 from connector.brokers.jms.reasons import reason_of
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
@@ -43,7 +44,7 @@ class Browsing:
         session = connection.plain_session()
         try:
             with connection.errors(f"{queue} cannot be browsed"):
-                java = connection.destinations.find(queue) or session.createQueue(queue.name)
+                java = connection.destinations.find(queue) or java_destination(session, queue)
                 browser = session.createBrowser(java, selector or None)
                 with connection.making:
                     found = browser.getEnumeration()

@@ -23,12 +23,13 @@ from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader
+from connector.brokers.jms.names import name_of
 from connector.brokers.jms.naming import Destinations
 from connector.brokers.jms.reasons import advice_for_closed, is_mistake, reason_of
 from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.session import JmsSession, close
 from connector.brokers.jms.subscriptions import SubscriptionRecords
-from connector.brokers.jms.temporaries import Temporaries, name_of
+from connector.brokers.jms.temporaries import Temporaries
 from connector.errors import (
     CapabilityError,
     ClientIdError,
@@ -39,7 +40,7 @@ from connector.errors import (
     SubscriptionError,
     UnknownDestination,
 )
-from connector.messaging.destination import Destination
+from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
 
@@ -216,7 +217,7 @@ class JmsConnection(BrokerConnection):
                 java = session.createTemporaryQueue() if kind == "queue" else session.createTemporaryTopic()
         finally:
             close(session)
-        made = Destination(kind, name_of(java, self.jms))
+        made = known_destination(name_of(java, self.jms))
         self.temporaries.own[made] = java
         return made
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
+from connector.brokers.jms.names import is_named, java_destination, name_of
 from connector.brokers.jms.reasons import reason_of
-from connector.brokers.jms.temporaries import name_of
-from connector.errors import DestinationError, MalformedData, ProviderError
+from connector.errors import MalformedData, ProviderError
 from connector.messaging.bodies import decode_body, encode_body
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message, PropertyValue
+from connector.messaging.typed_values import TYPES, check_whole, plain, type_of, typed, types_of
 
 _SETTERS: Final = {
     "boolean": "setBooleanProperty",
@@ -37,17 +38,6 @@ REFUSED: Final = "connector_property_"
 """Prefix of a property that the client refuses to set under its own name."""
 _NO_IDENTIFIER: Final = re.compile(r"[^A-Za-z0-9_]")
 _ESCAPES: Final = re.compile(r"((?:\$[0-9A-F]{2})+)")
-
-
-def destination_of(found: Any, jms: Any) -> Destination | None:
-    """Returns the destination that a Java destination names. None = none, or a name that is not valid."""
-    if found is None:
-        return None
-    is_queue = isinstance(found, jms.Queue)
-    try:
-        return parse_destination(f"{'queue' if is_queue else 'topic'}://{name_of(found, jms)}")
-    except DestinationError:
-        return None
 
 
 class MessageReader:
@@ -112,7 +102,7 @@ class MessageReader:
             message, problems = self._read_each(found)
         size = 0
         try:
-            message.message_class, message.body, size = self._body(found, limit)
+            message.message_class, message.body, size = self._body(found, limit, message)
         except Exception as error:
             message.message_class = next(letter for letter, kind in self._classes if isinstance(found, kind))
             problems.append(f"the body cannot be read: {reason_of(error)}")
@@ -145,10 +135,11 @@ class MessageReader:
 
     def _read_reply_to(self, found: Any, message: Message) -> None:
         java = found.getJMSReplyTo()
-        reply_to = destination_of(java, self._jms)
-        if reply_to is not None:
-            message.reply_to = str(reply_to)
-            self._tell(reply_to, java)
+        if java is None:
+            return
+        message.reply_to = name_of(java, self._jms)
+        if is_named(message.reply_to):
+            self._tell(known_destination(message.reply_to), java)
 
     @staticmethod
     def _names(found: Any) -> Iterator[Any]:
@@ -174,8 +165,11 @@ class MessageReader:
         message.properties[name] = known[1](value)
         message.property_types[name] = known[0]
 
-    def _body(self, found: Any, limit: int) -> tuple[str, bytes, int]:
-        """Returns the letter of the class, the bytes of the body, and the size of the body."""
+    def _body(self, found: Any, limit: int, message: Message) -> tuple[str, bytes, int]:
+        """Returns the letter of the class, the bytes of the body, and the size of the body.
+
+        The types of the values of a map or stream become a property of the message.
+        """
         jms = self._jms
         if isinstance(found, jms.TextMessage):
             text = found.getText()
@@ -199,9 +193,9 @@ class MessageReader:
             while names.hasMoreElements():
                 name = str(names.nextElement())
                 values[name] = self._value(found.getObject(name))
-            return self._encode(values)
+            return self._encode(values, message)
         if isinstance(found, jms.StreamMessage):
-            return self._encode(self._stream(found))
+            return self._encode(self._stream(found), message)
         if isinstance(found, jms.ObjectMessage):
             return "O", b"", 0
         return "M", b"", 0
@@ -216,19 +210,24 @@ class MessageReader:
                 return values
 
     def _value(self, value: Any) -> Any:
-        """Returns a value of a map or stream as a Python value. A character becomes a text."""
+        """Returns a value of a map or stream as a Python value that names its type."""
         if value is None:
             return None
         known = self._types.get(type(value))
         if known is not None:
-            return known[1](value)
+            return typed(known[0], known[1](value))
+        if isinstance(value, self._character):
+            return typed("char", str(value))
         if isinstance(value, self._bytes):
             return bytes(value)
         return str(value)
 
     @staticmethod
-    def _encode(value: Any) -> tuple[str, bytes, int]:
+    def _encode(value: Any, message: Message) -> tuple[str, bytes, int]:
         letter, body = encode_body(value)
+        message.remove_property(TYPES)  # of a sender
+        if types := types_of(value):
+            message.set_property(TYPES, types)
         return letter, body, len(body)
 
 
@@ -246,7 +245,17 @@ class MessageWriter:
         self._session = session
         self._find = find
         self._bytes = jpype.JArray(jpype.JByte)
-        self._java = jpype.JPackage("java").lang
+        lang = jpype.JPackage("java").lang
+        self._boxes = {
+            "boolean": lang.Boolean,
+            "byte": lang.Byte,
+            "short": lang.Short,
+            "int": lang.Integer,
+            "long": lang.Long,
+            "float": lang.Float,
+            "double": lang.Double,
+            "char": lang.Character,
+        }
 
     def write(self, message: Message, received: Any = None) -> Any:
         """Returns a Java message with the body, the properties and the headers that a sender sets.
@@ -268,11 +277,18 @@ class MessageWriter:
             if text is not None:
                 self._set_header(found, header, text)
         if message.reply_to:
-            found.setJMSReplyTo(self.destination(parse_destination(message.reply_to)))
+            self._set_reply_to(found, message.reply_to)
         for name, value in message.properties.items():
-            if name != _DELIVERY_COUNT:
+            if name not in (_DELIVERY_COUNT, TYPES):
                 self._set(found, name, message.property_types[name], value)
         return found
+
+    def _set_reply_to(self, found: Any, text: str) -> None:
+        """Sets JMSReplyTo. If its name has no text, a copy keeps the Java object that it has."""
+        if is_named(text):
+            found.setJMSReplyTo(self.destination(known_destination(text)))
+        elif found.getJMSReplyTo() is None:
+            found.setStringProperty(f"{REFUSED}JMSReplyTo", text)
 
     def _set_header(self, found: Any, header: str, value: str) -> None:
         """Sets a header, or else a property with the name of the header."""
@@ -291,8 +307,7 @@ class MessageWriter:
         found = self._find(destination)
         if found is not None:
             return found
-        make = self._session.createQueue if destination.is_queue else self._session.createTopic
-        return make(destination.name)
+        return java_destination(self._session, destination)
 
     def _set(self, found: Any, name: str, kind: str, value: PropertyValue) -> None:
         setter = getattr(found, _SETTERS[kind])
@@ -311,12 +326,12 @@ class MessageWriter:
             return found
         if letter == "P":
             found = session.createMapMessage()
-            for name, value in decode_body(letter, message.body).items():
+            for name, value in message.value.items():
                 found.setObject(name, self._object(value))
             return found
         if letter == "S":
             found = session.createStreamMessage()
-            for value in decode_body(letter, message.body):
+            for value in message.value:
                 found.writeObject(self._object(value))
             return found
         if letter == "M":
@@ -329,17 +344,19 @@ class MessageWriter:
         Raises:
             MalformedData: JMS has no such value in a map or stream.
         """
-        if value is None or isinstance(value, str):
-            return value
+        if value is None:
+            return None
         if isinstance(value, bytes):
             return self._bytes(value)
-        if isinstance(value, bool):
-            return self._java.Boolean(value)
-        if isinstance(value, int):
-            return self._java.Long(value)
-        if isinstance(value, float):
-            return self._java.Double(value)
-        raise MalformedData(f"a map or stream message of JMS cannot carry a {type(value).__name__}")
+        if not isinstance(value, bool | int | float | str):
+            raise MalformedData(f"a map or stream message of JMS cannot carry a {type(value).__name__}")
+        kind = type_of(value)
+        if kind == "string":
+            return value
+        try:
+            return self._boxes[kind](check_whole(kind, int(value)) if kind == "long" else plain(value))
+        except ValueError as error:
+            raise MalformedData(f"a map or stream message of JMS cannot carry a value: {error}") from None
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -98,11 +98,12 @@ class Naming:
         Raises:
             ProviderError: JNDI is out of reach.
         """
-        if ":" in destination.name:
+        name = destination.own_name
+        if ":" in name:
             return None, "a name in JNDI has no colon"
-        found, reason, error = self._look_up(jpype, destination.name)
-        if found is None and "." in destination.name:  # a name of ours has no slash
-            found, _, _ = self._look_up(jpype, destination.name.replace(".", "/"))
+        found, reason, error = self._look_up(jpype, name)
+        if found is None and "." in name:
+            found, _, _ = self._look_up(jpype, name.replace(".", "/"))
         if error is not None and _is_away(error):
             raise ProviderError(f"{destination} cannot be looked up in JNDI: {reason}")
         return found, reason
@@ -178,7 +179,7 @@ class Destinations:
             if isinstance(java, self._kinds[destination.kind]):
                 self._found[destination] = java
                 return java
-            if name not in self._told and not destination.name.startswith(_OWN):
+            if name not in self._told and not destination.own_name.startswith(_OWN):
                 reason = reason or f"there is a {java.getClass().getName()}"
                 raise UnknownDestination(f"{destination} is not found in JNDI: {reason}")
             _put(self._absent, name, None)

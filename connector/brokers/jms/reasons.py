@@ -25,6 +25,10 @@ _ARTIFACTS: Final = {
 """From the beginning of a class name to the Maven artifact with that class. The longest beginning counts."""
 _REMEDIES: Final = (
     (
+        "Transactions not supported|TransactionCoordinator|amqp:coordinator",
+        " (does the broker have transactions of AMQP 1.0? The adapter needs them)",
+    ),
+    (
         "NotSslRecord|not an SSL/TLS record|Unrecognized SSL|HandshakeTimeout|handshake timed out"
         "|while SSL/TLS handshake",
         " (the port does not answer in TLS: correct the port of the url, or write amqp instead of amqps)",
@@ -50,6 +54,33 @@ _REMEDIES: Final = (
     ),
 )
 """A pattern of a class or text of Java -> the remedy. The first one counts."""
+_MQ_REASON: Final = re.compile(r"reason(?: code)? '?(\d{4})\b", re.IGNORECASE)
+_MQ: Final = {
+    "2003": "the unit of work was rolled back: see the log of the queue manager",
+    "2009": "the connection is broken: the adapter connects again by itself",
+    "2016": "GET is inhibited: ALTER QLOCAL(...) GET(ENABLED)",
+    "2024": "a transaction has too many messages: lower provider.batch, or raise MAXUMSGS",
+    "2030": "the message is larger than MAXMSGL of the queue",
+    "2031": "the message is larger than MAXMSGL of the queue manager",
+    "2035": "not authorized: give the user the right by SET AUTHREC, and look at CHLAUTH and CONNAUTH",
+    "2042": "another program has the queue for itself, or the queue is not shared: ALTER QLOCAL(...) SHARE",
+    "2051": "PUT is inhibited: ALTER QLOCAL(...) PUT(ENABLED)",
+    "2053": "the queue is full: take messages from there, or raise MAXDEPTH",
+    "2058": "correct QueueManager: the queue manager has another name",
+    "2059": "the queue manager or its listener does not run, or HostName and Port are wrong",
+    "2085": "no such queue or topic: define it, a name has capitals as it is defined",
+    "2087": "the queue is one of an unknown queue manager: correct the name queue://QMGR/QUEUE",
+    "2161": "the queue manager ends: the adapter connects again by itself",
+    "2162": "the queue manager ends: the adapter connects again by itself",
+    "2393": "TLS: correct the key store and trust store in java_options",
+    "2397": "TLS: correct SSLCipherSuite, and the key store and trust store in java_options",
+    "2400": "TLS: the client does not have this SSLCipherSuite",
+    "2537": "the channel is not available: START CHANNEL(...), or raise MAXINST",
+    "2538": "no host answers: correct HostName and Port, or start the listener",
+    "2540": "the queue manager has no such Channel",
+    "2548": "the client could not reconnect: leave ClientReconnectOptions off",
+}
+"""From a reason code of IBM MQ to what to do."""
 _CLOSED_LATE: Final = "non-connected transport"
 """With TLS 1.3, a client sends its certificate when the connection counts as open."""
 _CLOSED: Final = re.compile(
@@ -116,6 +147,9 @@ def remedy_of(error: Any) -> str:
             name = str(one.getMessage()).replace("/", ".")
             return f" (the Java class {name} is missing: add {artifact_of(name)} to packages)"
     text = _with_classes(chain)
+    if found := _MQ_REASON.search(text):
+        remedy = _MQ.get(found[1])
+        return f" ({remedy})" if remedy else ""
     for pattern, remedy in _REMEDIES:
         if re.search(pattern, text, re.IGNORECASE):
             return remedy

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from connector.declare.problems import Position
 from connector.declare.tree import Leaf
 from connector.errors import ProviderMisconfigured
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import known_destination
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
 from connector.text.names import twins
 
@@ -97,7 +97,7 @@ def _commit_queue(section: ClientSection) -> str | None:
 
     if section.commit_queue is None:
         return COMMIT_QUEUE
-    return None if section.commit_queue == NO_COMMIT_QUEUE else parse_destination(section.commit_queue).name
+    return None if section.commit_queue == NO_COMMIT_QUEUE else known_destination(section.commit_queue).name
 
 
 def _check_factory(section: JmsSection) -> Iterator[SectionProblem]:
@@ -239,6 +239,7 @@ KIND: Final = ProviderKind(
     check=_check,
     packages=_packages,
     own_selectors=True,
+    own_names=True,
     lacks=_lacks,
 )
 AMQP: Final = replace(KIND, section=_amqp_section, open=_open_amqp)

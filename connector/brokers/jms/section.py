@@ -33,7 +33,7 @@ def _read_commit_queue(value: object) -> str:
     if text == NO_COMMIT_QUEUE:
         return text
     try:
-        queue = parse_destination(text)
+        queue = parse_destination(text, own_names=True)
     except DestinationError as error:
         raise refuse(repr(text), f"a queue, or none ({error})") from None
     if not queue.is_queue or queue.view:

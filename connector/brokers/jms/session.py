@@ -24,6 +24,7 @@ from connector.brokers.engine.broker import (
 from connector.brokers.jms.arrivals import Arrivals
 from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
+from connector.brokers.jms.names import is_named
 from connector.brokers.jms.reasons import is_unsupported, reason_of
 from connector.brokers.jms.sends import Outgoing, Sends
 from connector.brokers.jms.temporaries import Temporaries
@@ -213,9 +214,8 @@ class JmsSession(BrokerSession):
         """Keeps a received message until the end of the transaction, if its copy needs the body."""
         message = received.message
         is_whole = received.size == len(message.body) and not received.unreadable
-        if is_whole and message.reply_to is None:
-            is_whole = java.getJMSReplyTo() is None  # otherwise a destination of another kind
-        if self._individual or message.message_class in _NOT_MADE_ANEW or not is_whole:
+        has_reply_to = message.reply_to is None or is_named(message.reply_to)
+        if self._individual or message.message_class in _NOT_MADE_ANEW or not (is_whole and has_reply_to):
             self._received[id(message)] = message, java
 
     def check_sends(self) -> None:

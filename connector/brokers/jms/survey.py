@@ -92,6 +92,8 @@ class _Survey:
             reason = str(error)
         except (AttributeError, TypeError):
             reason = "JMS 1.1 does not have it"
+        if name == _TRANSACTIONS:
+            reason += " (an event is a transaction over its input and its copies, so an adapter cannot work)"
         return Finding(name, False, reason, needed=name in _NEEDED)
 
     def _temporary_queue(self) -> str:
@@ -103,7 +105,8 @@ class _Survey:
         return ""
 
     def _transactions(self) -> str:
-        queue = self._session.createTemporaryQueue()
+        """Takes from one queue and sends to another in a transaction, as for an event."""
+        queue, other = self._session.createTemporaryQueue(), self._session.createTemporaryQueue()
         with contextlib.closing(
             self._java.createSession(True, self._jms.Session.SESSION_TRANSACTED)
         ) as session:
@@ -115,9 +118,11 @@ class _Survey:
             first = consumer.receive(_WAIT_MS)
             if first is None or str(first.getText()) != "2":
                 raise _Unable("a message that was rolled back is delivered")
+            self._send(session, other, "3")
             session.commit()
             consumer.close()
         queue.delete()
+        other.delete()
         if not self._connection.sending.answers:
             return "one message after the other, because the client has no listener for sent messages"
         return ""

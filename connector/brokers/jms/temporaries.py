@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from typing import Any, Final
 
@@ -11,14 +10,6 @@ from connector.messaging.destination import Destination
 
 _MOST_FOREIGN: Final = 10_000
 """Most temporary destinations of other clients that are remembered, those of the latest messages."""
-_OTHER: Final = re.compile(r"[^A-Za-z0-9_.:-]")
-
-
-def name_of(java: Any, jms: Any) -> str:
-    """Returns the name of a Java queue or topic. The connector has no ``/`` in names, some brokers have."""
-    name = str(java.getQueueName() if isinstance(java, jms.Queue) else java.getTopicName())
-    is_temporary = isinstance(java, (jms.TemporaryQueue, jms.TemporaryTopic))
-    return _OTHER.sub("_", name) if is_temporary else name
 
 
 class Temporaries:

@@ -17,7 +17,7 @@ from connector.config.loading import Configuration
 from connector.config.resolved import as_document, as_yaml, explained
 from connector.errors import ConnectorError, UnknownDestination
 from connector.http.console.bodies import shown_body
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.message import MESSAGE_CLASSES, Message
 from connector.messaging.selector import callers_selector
 from connector.operate.activity import STEP
@@ -106,7 +106,7 @@ def messages(observer: Observer, query: Query) -> View:
 
     They come in the order of taking, or sorted. A search ends after a second, and goes on with the next page.
     """
-    queue, order = _queue(query), query.get("order", "")
+    queue, order = _queue(observer, query), query.get("order", "")
     begin = _number(query.get("from", ""))
     unreadable: list[str] = []
 
@@ -175,7 +175,7 @@ def _fits(query: Query) -> Callable[[Message], bool]:
 
 def message(observer: Observer, query: Query) -> View:
     """One message with headers, properties and body."""
-    queue, identity = _queue(query), query.get("id", "")
+    queue, identity = _queue(observer, query), query.get("id", "")
     with _connection(observer) as connection:
         parts = (False,) if queue.view else (False, True)
         found = (one for delayed in parts for one in connection.find(queue, [identity], delayed=delayed))
@@ -198,7 +198,7 @@ def explain(observer: Observer, query: Query) -> View:
     """What a message means and who would get it. The message waits in a queue, or is a body for a trial."""
     if "body" not in query:
         identity = query.get("id", "").removeprefix("ID:")  # with its prefix no id is the name of a file
-        return _explain(observer, f"ID:{identity}", destination=str(_queue(query)))
+        return _explain(observer, f"ID:{identity}", destination=str(_queue(observer, query)))
     if not query["body"]:
         return {"found": None, "problem": "there is no body"}
     with tempfile.NamedTemporaryFile(prefix="connector-console-") as file:
@@ -244,7 +244,7 @@ def errors(observer: Observer, query: Query) -> View:
     error = observer.configuration.connector.error_destination
     if not query.get("destination") and error is None:
         return {"queue": "", "groups": []}
-    queue = _queue(query) if query.get("destination") else error
+    queue = _queue(observer, query) if query.get("destination") else error
     assert queue is not None
     tracebacks = observer.activity.tracebacks
     groups = [
@@ -310,8 +310,8 @@ def _connection(observer: Observer) -> Iterator[Any]:
         yield connection
 
 
-def _queue(query: Query) -> Destination:
-    queue = parse_destination(query.get("queue") or query.get("destination") or "")
+def _queue(observer: Observer, query: Query) -> Destination:
+    queue = observer.configuration.destination(query.get("queue") or query.get("destination") or "")
     if not queue.is_queue:
         raise NotFound(f"{queue} is a topic, which keeps no messages; its subscriptions do")
     return queue

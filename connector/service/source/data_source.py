@@ -34,7 +34,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from connector.config.loading import Configuration, load
-from connector.errors import ConnectorError
+from connector.errors import ConnectorError, DestinationError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.selector import compile_selector
 from connector.service.assembly import make_provider
@@ -94,7 +94,8 @@ class SourceOptions:
         options = {known[name]: value for name, value in said.items()}
         if not options.get("destination"):
             raise SourceError('expected .option("destination", "queue://NAME")')
-        destination = parse_destination(options["destination"])
+        config = os.path.abspath(options.get("config", "adapter.yaml"))
+        destination = _destination(options["destination"], config)
         if not destination.is_queue or destination.view:
             raise SourceError(f"destination: found {destination}, expected a queue, such as queue://orders")
         if selector := options.get("selector", "").strip():
@@ -103,7 +104,7 @@ class SourceOptions:
         if not limit.isdecimal() or not int(limit):
             raise SourceError(f"maxMessagesPerTrigger: found {shown(limit)}, expected a number from 1 up")
         return cls(
-            os.path.abspath(options.get("config", "adapter.yaml")),
+            config,
             destination,
             options.get("name", "").strip(),
             options.get("object", "").strip(),
@@ -118,6 +119,16 @@ class SourceOptions:
             ConfigurationError: it is wrong.
         """
         return load(self.config)
+
+
+def _destination(text: str, config: str) -> Destination:
+    """Returns the destination of an option. Only the deployment knows whether it is the name of a server."""
+    try:
+        if "%" not in text:
+            return parse_destination(text)
+    except DestinationError:
+        pass
+    return load(config).destination(text)
 
 
 class EventsDataSource(DataSource):  # type: ignore[misc]  # mypy does not read PySpark
