@@ -490,6 +490,8 @@ class Inbound:
         while self._open and time.monotonic() < deadline:
             time.sleep(_OPEN_PAUSE)
             total.add(self._settle_open(at_once=True))
+        if reason := self._open.first_reason:
+            total.fail(reason, provider_failed=False)
         return total
 
     # -- waiting -----------------------------------------------------------------------------------

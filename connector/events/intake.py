@@ -6,6 +6,7 @@ is polled alone, because the claims of one poll are one transaction.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Collection, Iterator, Sequence
 
@@ -286,9 +287,10 @@ class Intake:
         held, self._held = self._held, []
         for claims in held:
             if inputs is None or claims[0].destination in inputs:
-                self._connection.settle([untouched_settlement(claim) for claim in claims])
-            else:
-                self._held.append(claims)
+                with contextlib.suppress(SettlementOpen):
+                    self._connection.settle([untouched_settlement(claim) for claim in claims])
+                    continue
+            self._held.append(claims)
 
     def close(self) -> None:
         """Closes the pollers."""

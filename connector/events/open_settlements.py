@@ -46,6 +46,11 @@ class OpenSettlements:
         """Returns why a settlement of events of an input is open. Empty = none is."""
         return next((one.reason for one in self._open if destination in one.inputs), "")
 
+    @property
+    def first_reason(self) -> str:
+        """Why the oldest settlement is open. Empty = none is."""
+        return self._open[0].reason if self._open else ""
+
     def __bool__(self) -> bool:
         return bool(self._open)
 

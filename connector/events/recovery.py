@@ -148,10 +148,11 @@ class Recovery:
             self._must_look = False
             result.in_doubt.clear()  # the messages just left are among those without an owner
             for claim in self._connection.find_unowned(self._in_progress):
-                if self._waiting is None or not self._waiting.has(claim):
-                    # that of another application waits
-                    if not self._decide_in_doubt(claim, result, leaves=not claim.waits):
-                        self._must_look = True
+                if self._waiting is not None and self._waiting.has(claim):
+                    continue
+                # a message that waits is for another application
+                if not self._decide_in_doubt(claim, result, leaves=not claim.waits):
+                    self._must_look = True
         self._report_in_doubt(result, at_start)
         return result
 
@@ -307,7 +308,7 @@ class Recovery:
         return decisions, [], False
 
     def _decide_in_doubt(self, claim: Claim, result: Recovered, *, leaves: bool) -> bool:
-        """Decides on a message in doubt. Returns False if the message does not come, or cannot be moved now."""
+        """Decides on a message in doubt. Returns False if the message does not come, or cannot move now."""
         try:
             if leaves:
                 self._leave(claim)

@@ -84,6 +84,7 @@ class Transactions(NoTransactions):
         self._open: Counter[Destination] = Counter()
         """The number of open transactions of each input."""
         self._ended: dict[int, EndedClaims] = {}
+        self.refusals = {}
         self._refusing: dict[Destination, set[Destination]] = {}
         """By input: destinations that took nothing when its last transaction was settled."""
         self._gave_back: dict[Destination, int] = {}
@@ -106,16 +107,14 @@ class Transactions(NoTransactions):
 
     def refusal(self, destination: Destination) -> str:
         """Asks the destinations that have refused events of an input, before anything is taken from it."""
-        wanted = self._refusing.get(destination, ())
+        wanted = self._refusing.get(destination)
+        if wanted is None:
+            return ""
         left = sorted(str(one) for one in wanted if not self._connection.takes(one))
         if not left:
-            self._refusing.pop(destination, None)
-            self.refusals.pop(destination, None)
+            del self._refusing[destination], self.refusals[destination]
             return ""
         self._pauses.gave_back(destination)
-        self.refusals[destination] = (
-            f"events of {destination} cannot be settled: {', '.join(left)} takes nothing"
-        )
         return self.refusals[destination]
 
     def awaits(self, destination: Destination) -> bool:
@@ -340,6 +339,7 @@ class Transactions(NoTransactions):
             self._note_return(claim.destination)
         if refusing:
             self._refusing[claim.destination] = refusing
+            self.refusals[claim.destination] = str(error)
         return may_repeat
 
     def forget(self, cycles: Iterable[int]) -> None:

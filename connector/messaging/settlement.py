@@ -29,8 +29,8 @@ class TransactionRefused(SettlementError):
 class SettlementOpen(SettlementError):
     """Nothing went back, and the caller still has all claims. The caller settles them again, all together.
 
-    A message of the settlement has not come from the broker, or a destination takes nothing now. A broker that
-    is silent has not said that a message is gone.
+    A message of the settlement has not come from the broker, or a destination takes nothing now. A broker
+    that is silent has not said that a message is gone.
 
     Args:
         text: of the error.
