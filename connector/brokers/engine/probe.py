@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Final
 
 from connector.brokers.engine.broker import BrokerConnection, EndedDestination, MessageRefused
 from connector.errors import ConnectorError, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared, Settlement, SettlementOpen, TransactionRefused
-
-_PAUSE_SECONDS: Final = 1.0
-"""Seconds for which the answer no holds, at least. It holds as long as the question took."""
 
 
 class Probe:
@@ -33,6 +29,8 @@ class Probe:
     def takes(self, destination: Destination) -> bool:
         """Whether a destination takes an empty message, which is never delivered.
 
+        The answer no holds as long as the question took.
+
         Raises:
             ProviderError: a session cannot be made.
         """
@@ -43,7 +41,7 @@ class Probe:
             self._asked_again.pop(destination, None)
             return True
         ended = time.monotonic()
-        self._asked_again[destination] = ended + max(_PAUSE_SECONDS, ended - began)
+        self._asked_again[destination] = ended + (ended - began)  # a full queue may hold up the question
         return False
 
     def ask(self, destinations: Iterable[Destination], reason: str = "") -> None:

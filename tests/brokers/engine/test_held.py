@@ -135,7 +135,10 @@ def test_no_delivery_is_used_up_while_no_queue_takes_a_message(
     tmp_path: Path, root: Path, obstacle: str, in_progress: bool
 ) -> None:
     provider = limited(root, 3)
-    progress = {"InProgressDestination": "queue://progress", "DuplicateEventElimination": False}
+    progress: dict[str, Any] = {
+        "InProgressDestination": "queue://progress",
+        "DuplicateEventElimination": False,
+    }
     deployment = deploy(tmp_path, **(progress if in_progress else {}))
     sent = send(provider, "", "", "")
     closed: set[str] = getattr(provider.broker, obstacle)
