@@ -15,7 +15,7 @@ from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.proxy import proxy_to
 from tests.servers.broker import FEW, SMALL
-from tests.servers.conftest import AT_BROKER_J
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
