@@ -490,7 +490,7 @@ class Inbound:
         while self._open and time.monotonic() < deadline:
             time.sleep(_OPEN_PAUSE)
             total.add(self._settle_open(at_once=True))
-        if reason := self._open.first_reason:
+        if reason := self._open.first_reason or self._recovery.open_reason:
             total.fail(reason, provider_failed=False)
         return total
 

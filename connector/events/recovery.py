@@ -119,6 +119,8 @@ class Recovery:
         self._numbers = numbers
         self._waiting = waiting
         self._waits: dict[str, float] = {}
+        self.open_reason = ""
+        """Why the last run could not settle a message of a dead client. Empty = it could."""
         self._told: set[str] = set()
         """The dead clients whose settlement is open, and stands in the history."""
         self._must_look = False
@@ -137,6 +139,7 @@ class Recovery:
             ProviderError: an event cannot be settled.
         """
         result = Recovered()
+        self.open_reason = ""
         if self._waiting is not None:
             self._waiting.look()
         for leftover in self._connection.leftovers(self._in_progress, at_start=at_start):
@@ -281,6 +284,7 @@ class Recovery:
         try:
             self._connection.settle([settlement for settlement, _ in decisions])
         except SettlementOpen as error:
+            self.open_reason = str(error)
             _log.warning(
                 "a settlement for a dead client stays open, so the takeover is tried again later",
                 extra={"reason": str(error)},
@@ -314,6 +318,7 @@ class Recovery:
                 self._leave(claim)
             self._handle_in_doubt(claim, result)
         except SettlementOpen as error:
+            self.open_reason = str(error)
             _log.warning(
                 "a message in doubt does not come and is looked for again later",
                 extra={"message_id": claim.message_id, "reason": str(error)},

@@ -133,18 +133,15 @@ def test_a_settlement_waits_for_its_messages_and_a_restart_calls_nothing_again(
 
 
 @AT_ARTEMIS
-def test_a_full_broker_uses_up_no_delivery(broker: Broker, deploy: Deploy) -> None:
-    names = [f"{name}{SMALL}" for name in ("archive", "error")]
-    changes = {f"{name.partition('.')[0].capitalize()}Destination": f"queue://NAME.{name}" for name in names}
+def test_a_full_archive_uses_up_no_delivery(broker: Broker, deploy: Deploy) -> None:
+    changes = {"ArchiveDestination": f"queue://NAME{SMALL}"}
     deployment = deploy(broker, options=_OPTIONS, connector=changes, **_FEW)
-    queues = [f"{deployment.name}.{name}" for name in names]
-    for queue in queues:
-        fill(deployment, queue)
+    queue = f"{deployment.name}{SMALL}"
+    fill(deployment, queue)
     deployment.fill(1)
     with InProcessAdapter(deployment.configuration) as adapter:
         for _ in range(8):
             assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
     assert deployment.bodies("DLQ") == []
-    for queue in queues:
-        free(deployment, queue)
-    deployment.finish(1, archive=queues[0], error=queues[1])
+    free(deployment, queue)
+    deployment.finish(1, archive=queue)
