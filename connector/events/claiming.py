@@ -22,6 +22,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
+from connector.messaging.settlement import SettlementOpen
 
 
 @dataclass(slots=True)
@@ -91,7 +92,10 @@ class WaitingMessages:
             self._found = sorted(found, key=lambda claim: -claim.headers().priority)
             self._is_due = False
         while self._found:
-            claim = self._connection.adopt(self._found.pop(0), cycle, sequence)
+            try:
+                claim = self._connection.adopt(self._found.pop(0), cycle, sequence)
+            except SettlementOpen:
+                continue  # the message is found again
             if claim is None:
                 continue
             if not claim.headers().has_expired():

@@ -46,7 +46,7 @@ def drain(inbound: Inbound, after_batch: AfterBatch | None = None) -> CycleRepor
             continue
         if not claimed:  # no batch ran meanwhile
             if not report.more_in:  # and nothing waits
-                return total
+                break
             time.sleep(min(report.more_in, _RATE_PAUSE))
             continue
         if not progress and total.code is ReturnCode.SUCCEED:

@@ -24,6 +24,7 @@ from connector.events.event_spans import EventSpans
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.no_transactions import NoTransactions
+from connector.events.open_settlements import OpenSettlements
 from connector.events.outcome_rows import OutcomeRows
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
@@ -38,7 +39,7 @@ from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
-from connector.messaging.settlement import TransactionRefused
+from connector.messaging.settlement import SettlementOpen, TransactionRefused
 from connector.messaging.state_store import StateStore
 from connector.status import OutcomeKind
 from connector.trace import step
@@ -46,6 +47,9 @@ from connector.trace import step
 _log = logging.getLogger("connector.events")
 
 _MOST_THREADS: Final = 64
+_OPEN_SECONDS: Final = 10.0
+"""Seconds for which the end waits for open settlements, at most."""
+_OPEN_PAUSE: Final = 0.2
 
 AfterBatch = Callable[[CycleReport], None]
 
@@ -163,6 +167,7 @@ class Inbound:
         self._has_read_waits = False
         self._waits = EventWaits(settings.order, rules.own, has_ids=self._window is not None)
         self._admission = Admission(settings.order, settings.max_attempts, self._waits)
+        self._open = OpenSettlements(working.lines)
         self._intake = Intake(
             connection,
             settings,
@@ -171,6 +176,7 @@ class Inbound:
             self._transactions,
             waiting,
             self._waits,
+            self._open,
         )
         self._journals.make()  # last: a client that fails before leaves nothing behind
 
@@ -325,6 +331,8 @@ class Inbound:
             total.add(report)
             if after_batch is not None:
                 after_batch(report)
+        if self._open:
+            total.add(self._settle_open())
         if closings:
             self._start()
             total.idle = not self._schedule.running
@@ -369,10 +377,15 @@ class Inbound:
             self._spans.export(ended_claims.decided)
         return report
 
-    def _commit(self, ended_claims: EndedClaims, report: CycleReport) -> None:
-        """Settles claims in one commit. A refusal of a transaction holds up no other."""
+    def _commit(self, ended_claims: EndedClaims, report: CycleReport) -> str:
+        """Settles claims in one commit. A refusal of a transaction holds up no other.
+
+        Returns why the settlement stays open. Empty = it does not.
+        """
         try:
             report.add(self._settle(ended_claims))
+        except SettlementOpen as error:
+            return str(error)
         except TransactionRefused as error:
             is_repeated = self._transactions.note_refusal(ended_claims, error, self._rules.destinations)
             if self._spans is not None:
@@ -386,10 +399,11 @@ class Inbound:
                 _log.warning("a transaction was refused and is repeated", extra=fields)
             else:
                 report.fail(reason, provider_failed=False)
-            return
+            return ""
         published = self._transactions.note_settled(ended_claims)
         if self._window is not None:
             self._window.add(filter(None, map(self._schedule.id_of, published)))
+        return ""
 
     def _close(self, ended_claims: EndedClaims, error: PipelineError | None = None) -> CycleReport:
         """Settles the claims that leave the schedule.
@@ -399,9 +413,34 @@ class Inbound:
                 them.
         """
         report = CycleReport()
-        commits = self._transactions.complete(ended_claims)
-        for one in commits:
-            self._commit(one, report)
+        settled = []
+        for one in self._transactions.complete(ended_claims):
+            if reason := self._open.blocking(one) or self._commit(one, report):
+                self._open.add(one, reason)
+                report.fail(reason, provider_failed=False)
+            else:
+                settled.append(one)
+        self._end_settled(settled)
+        if error is not None:
+            report.fail(str(error), provider_failed=True)
+        if report.reason:
+            fields = {"cycle": self._intake.cycle, "reason": report.reason}
+            self._working.lines.error("a poll ended early", extra=fields)
+        return report
+
+    def _settle_open(self, *, at_once: bool = False) -> CycleReport:
+        """Tries open settlements again.
+
+        Raises:
+            ProviderError: as :meth:`_close`.
+        """
+        report = CycleReport()
+        for one in self._open.try_again(lambda ended: self._commit(ended, report), at_once=at_once):
+            self._end_settled([one])
+        return report
+
+    def _end_settled(self, commits: Sequence[EndedClaims]) -> None:
+        """Ends the care about settled claims."""
         closed = [cycle for one in commits for cycle in self._schedule.remove_settled(one)]
         self._transactions.forget(closed)
         self._history.forget(closed)
@@ -416,12 +455,6 @@ class Inbound:
         for cycle in closed:
             self._rows.remove(cycle, frozenset(self._returned.pop(cycle, ())))
         self._release_ids(has_returned=any(one.returned for one in commits))
-        if error is not None:
-            report.fail(str(error), provider_failed=True)
-        if report.reason:
-            fields = {"cycle": self._intake.cycle, "reason": report.reason}
-            self._working.lines.error("a poll ended early", extra=fields)
-        return report
 
     def _keep_rows(self, claim: Claim) -> None:
         if self._rows.has_databases:
@@ -440,6 +473,8 @@ class Inbound:
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:
         """Runs all claims to their end. After a stop, claims that have not begun go back.
 
+        A settlement that stays open is left to recovery.
+
         Raises:
             ProviderError: as :meth:`settle_ended`.
         """
@@ -449,8 +484,15 @@ class Inbound:
                 self._intake.give_back_held()
                 total.add(self._close(self._schedule.cancel()))
             if not self._schedule.running:
-                return total
+                break
             total.add(self.settle_ended(None, after_batch))
+        deadline = time.monotonic() + min(self._settings.stop_timeout, _OPEN_SECONDS)
+        while self._open and time.monotonic() < deadline:
+            time.sleep(_OPEN_PAUSE)
+            total.add(self._settle_open(at_once=True))
+        if reason := self._open.first_reason or self._recovery.open_reason:
+            total.fail(reason, provider_failed=False)
+        return total
 
     # -- waiting -----------------------------------------------------------------------------------
 

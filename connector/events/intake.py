@@ -6,11 +6,13 @@ is polled alone, because the claims of one poll are one transaction.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Collection, Iterator, Sequence
 
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.no_transactions import NoTransactions
+from connector.events.open_settlements import OpenSettlements
 from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
 from connector.events.schedule import Schedule
@@ -22,6 +24,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
+from connector.messaging.settlement import SettlementOpen
 from connector.messaging.subscription import TopicSubscription
 from connector.trace import EVENTS, step
 
@@ -39,6 +42,7 @@ class Intake:
         transactions: of the broker, or none.
         waiting: messages whose process was not active. None without InProgressDestination.
         waits: of inputs whose next event comes again later.
+        open_settlements: of earlier claims.
 
     Raises:
         CapabilityError: the provider cannot poll an input.
@@ -55,6 +59,7 @@ class Intake:
         transactions: NoTransactions,
         waiting: WaitingMessages | None,
         waits: EventWaits,
+        open_settlements: OpenSettlements,
     ) -> None:
         self.cycle = 0
         """Of the last poll."""
@@ -66,6 +71,7 @@ class Intake:
         self._transactions = transactions
         self._waiting = waiting
         self._waits = waits
+        self._open_settlements = open_settlements
         self._is_patient = False
         self._open: dict[int, Poller] = {}
         """By the position of the input. A paused input has none."""
@@ -138,11 +144,14 @@ class Intake:
         may_poll = self._may_poll if ahead else self._is_settled
         for poller in self._pollers:
             has_room = self._rates[id(poller)].allowed() > 0
-            poller.wakes = has_room and not self._has_pause(poller.destination)
+            poller.wakes = has_room and not self._must_rest(poller.destination)
         pollers = [
             poller
             for poller in self._pollers
-            if poller.wakes and may_poll(poller.destination) and not self._waits.has(poller.destination)
+            if poller.wakes
+            and may_poll(poller.destination)
+            and not self._waits.has(poller.destination)
+            and not self._is_refused(poller.destination, report)
         ]
         self._skipped = [poller for poller in self._pollers if poller not in pollers]
         for group in self._transactions.groups(pollers):
@@ -179,7 +188,7 @@ class Intake:
         if taken.failure is not None:
             fields = {"cycle": self.cycle, "reason": str(taken.failure)}
             self._working.lines.error("claiming messages failed", extra=fields)
-            report.fail(str(taken.failure), provider_failed=True)
+            report.fail(str(taken.failure), provider_failed=not isinstance(taken.failure, SettlementOpen))
         elif not taken.claims:
             self._connection.check()
         if self.trace.level >= EVENTS:
@@ -205,8 +214,19 @@ class Intake:
     def _has_pause(self, destination: Destination) -> bool:
         return self._is_patient and self._working.pauses.has(destination)
 
+    def _must_rest(self, destination: Destination) -> bool:
+        """Whether nothing is claimed from an input now: it has a pause, or a settlement is open."""
+        return self._has_pause(destination) or bool(self._open_settlements.reason(destination))
+
+    def _is_refused(self, destination: Destination, report: CycleReport) -> bool:
+        """Whether events of an input could not be settled. A rollback would count as a delivery."""
+        reason = self._transactions.refusal(destination)
+        if reason:
+            report.fail(reason, provider_failed=False)
+        return bool(reason)
+
     def _may_poll(self, destination: Destination) -> bool:
-        if self._has_pause(destination) or self._waits.has(destination):
+        if self._must_rest(destination) or self._waits.has(destination):
             return False
         has_more = destination in self._full
         if not self._transactions.polls_alone:
@@ -225,7 +245,12 @@ class Intake:
     @property
     def closed(self) -> dict[str, str]:
         """Why no message of an input can be taken now, by destination. Without inputs that can be used."""
-        return {str(one.destination): reason for one in self._pollers if (reason := one.obstacle)}
+        found = {str(one.destination): self._obstacle(one) for one in self._pollers}
+        return {name: reason for name, reason in found.items() if reason}
+
+    def _obstacle(self, poller: Poller) -> str:
+        open_settlement = self._open_settlements.reason(poller.destination)
+        return poller.obstacle or open_settlement or self._transactions.refusals.get(poller.destination, "")
 
     def keeps(self, one: Input) -> bool:
         """Whether messages of an input wait for this adapter alone.
@@ -262,9 +287,10 @@ class Intake:
         held, self._held = self._held, []
         for claims in held:
             if inputs is None or claims[0].destination in inputs:
-                self._connection.settle([untouched_settlement(claim) for claim in claims])
-            else:
-                self._held.append(claims)
+                with contextlib.suppress(SettlementOpen):
+                    self._connection.settle([untouched_settlement(claim) for claim in claims])
+                    continue
+            self._held.append(claims)
 
     def close(self) -> None:
         """Closes the pollers."""

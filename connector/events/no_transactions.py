@@ -25,6 +25,8 @@ class NoTransactions:
 
     def __init__(self, journals: ClientJournals) -> None:
         self._journals = journals
+        self.refusals: dict[Destination, str] = {}
+        """Inputs whose events could not be settled, and why."""
 
     def groups(self, pollers: Sequence[Poller]) -> Sequence[Sequence[Poller]]:
         """Returns the pollers that claim together."""
@@ -42,6 +44,14 @@ class NoTransactions:
     def may_overlap(self, destination: Destination) -> bool:
         """Whether another transaction of an input may begin while the events of one run."""
         return False
+
+    def refusal(self, destination: Destination) -> str:
+        """Returns why events of an input still cannot be settled. Empty = they can, as far as is known.
+
+        Raises:
+            ProviderError: the connection has failed.
+        """
+        return ""
 
     def hold(self, claims: Sequence[Claim]) -> bool:
         """Tells whether the provider holds these messages from now on, so that they do not run."""

@@ -25,7 +25,7 @@ from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Leftover
-from connector.messaging.settlement import Settlement
+from connector.messaging.settlement import Settlement, SettlementOpen
 from connector.messaging.state_store import ClientJournals, CycleJournal, PublishedIds, StateStore
 from connector.status import OutcomeKind, timestamp
 from connector.trace import EVENTS, OFF, Trace
@@ -119,6 +119,12 @@ class Recovery:
         self._numbers = numbers
         self._waiting = waiting
         self._waits: dict[str, float] = {}
+        self.open_reason = ""
+        """Why the last run could not settle a message of a dead client. Empty = it could."""
+        self._told: set[str] = set()
+        """The dead clients whose settlement is open, and stands in the history."""
+        self._must_look = False
+        """Whether a message without an owner did not come, so that these messages are looked at again."""
 
     def run(self, *, at_start: bool, timeout: float) -> Recovered:
         """Settles or gives back the claims of dead clients.
@@ -133,6 +139,7 @@ class Recovery:
             ProviderError: an event cannot be settled.
         """
         result = Recovered()
+        self.open_reason = ""
         if self._waiting is not None:
             self._waiting.look()
         for leftover in self._connection.leftovers(self._in_progress, at_start=at_start):
@@ -140,13 +147,15 @@ class Recovery:
                 self._take_over(leftover, result, timeout, at_start=at_start)
             finally:
                 leftover.release()
-        if at_start and self._in_progress is not None:
+        if (at_start or self._must_look) and self._in_progress is not None:
+            self._must_look = False
             result.in_doubt.clear()  # the messages just left are among those without an owner
             for claim in self._connection.find_unowned(self._in_progress):
-                if self._waiting is None or not self._waiting.has(claim):
-                    if not claim.waits:  # for another application
-                        self._leave(claim)
-                    self._handle_in_doubt(claim, result)
+                if self._waiting is not None and self._waiting.has(claim):
+                    continue
+                # a message that waits is for another application
+                if not self._decide_in_doubt(claim, result, leaves=not claim.waits):
+                    self._must_look = True
         self._report_in_doubt(result, at_start)
         return result
 
@@ -177,12 +186,12 @@ class Recovery:
         cycles = journals.read() if leftover.application else {}
         decisions, doubtful = self._decide(leftover, cycles)
         identities = {id(settlement): settlement.claim.message_id for settlement, _ in decisions}
-        if self._history is not None:
+        if self._history is not None and leftover.client_id not in self._told:
             told = [(one.claim, outcome or UNTOUCHED, identities[id(one)]) for one, outcome in decisions]
             told += [(claim, _IN_DOUBT, claim.message_id) for claim in doubtful]
             notes = {cycle: journal.notes for cycle, journal in cycles.items()}
             self._history.append_recovered(leftover.client_id, told, notes)
-        decisions, gone = self._settle(decisions)
+        decisions, gone, is_open = self._settle(decisions)
         for claim in gone:
             if claim.in_progress:
                 doubtful.append(claim)
@@ -193,8 +202,8 @@ class Recovery:
             told = [(one, _IN_DOUBT if one.in_progress else UNTOUCHED, one.message_id) for one in gone]
             self._history.append_recovered(leftover.client_id, told, {})
         for claim in doubtful:
-            self._leave(claim)
-            self._handle_in_doubt(claim, result)
+            if not self._decide_in_doubt(claim, result, leaves=True):
+                is_open = True
         settled = 0
         for settlement, outcome in decisions:
             if outcome is None or outcome.comes_again:
@@ -209,6 +218,12 @@ class Recovery:
         result.settled += settled
         if self._window is not None:
             self._window.add(one.published for one, _ in decisions if one.published is not None)
+        if is_open:  # the journal knows what was delivered, so it stays
+            self._told.add(leftover.client_id)
+            result.busy = True
+            return
+        self._told.discard(leftover.client_id)
+        if self._window is not None:
             self._window.release(leftover.client_id)
         journals.forget()
         leftover.forget()
@@ -251,24 +266,41 @@ class Recovery:
                 )
         return decisions, doubtful
 
-    def _settle(self, decisions: list[_Decision]) -> tuple[list[_Decision], list[Claim]]:
+    def _settle(self, decisions: list[_Decision]) -> tuple[list[_Decision], list[Claim], bool]:
         """Settles all claims in one commit. If a message is gone, settles each claim in its own commit.
+
+        If messages do not come from a broker, settles the others.
 
         A server that has lost its last commits may have lost a prepared message, but the journal has the
         event as done. Such an event is not settled.
 
         Returns:
-            the decisions that are settled, and the claims of the others.
+            the decisions that are settled, the claims whose messages are gone, and whether there are others,
+            which are tried again later.
 
         Raises:
             ProviderError: the claims cannot be settled now.
         """
         try:
             self._connection.settle([settlement for settlement, _ in decisions])
+        except SettlementOpen as error:
+            self.open_reason = str(error)
+            _log.warning(
+                "a settlement for a dead client stays open, so the takeover is tried again later",
+                extra={"reason": str(error)},
+            )
+            silent = {id(claim) for claim in error.claims}
+            left = [one for one in decisions if id(one[0].claim) not in silent]
+            settled, gone, _ = self._settle(left) if silent and left else ([], [], True)
+            return settled, gone, True
         except ClaimLost as error:
             if len(decisions) > 1:
                 found = [self._settle([decision]) for decision in decisions]
-                return [one for kept, _ in found for one in kept], [one for _, gone in found for one in gone]
+                return (
+                    [one for kept, _, _ in found for one in kept],
+                    [one for _, gone, _ in found for one in gone],
+                    any(is_open for _, _, is_open in found),
+                )
             self._connection.check()  # raises if this client was taken for dead itself
             claim = decisions[0][0].claim
             destination = str(claim.destination)
@@ -276,8 +308,23 @@ class Recovery:
                 "a claim cannot be settled because a message is missing",
                 extra={"message_id": claim.message_id, "destination": destination, "reason": str(error)},
             )
-            return [], [claim]
-        return decisions, []
+            return [], [claim], False
+        return decisions, [], False
+
+    def _decide_in_doubt(self, claim: Claim, result: Recovered, *, leaves: bool) -> bool:
+        """Decides on a message in doubt. Returns False if the message does not come, or cannot move now."""
+        try:
+            if leaves:
+                self._leave(claim)
+            self._handle_in_doubt(claim, result)
+        except SettlementOpen as error:
+            self.open_reason = str(error)
+            _log.warning(
+                "a message in doubt does not come and is looked for again later",
+                extra={"message_id": claim.message_id, "reason": str(error)},
+            )
+            return False
+        return True
 
     def _leave(self, claim: Claim) -> None:
         """Counts the delivery of a message in doubt that stays, and leaves the message to an operator."""

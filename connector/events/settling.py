@@ -217,6 +217,7 @@ class Settler:
             id_of: returns the duplicate key of a claim, if already known.
 
         Raises:
+            SettlementOpen: the same settlement has to be tried again.
             ProviderError: the commit failed. This client still owns the claims, and recovery settles them.
         """
         now = timestamp()
@@ -254,6 +255,8 @@ class Settler:
             alike.append((group, outcome, [claim.message_id for claim in claims]))
             settlements.append(group)
         identities = [claim.message_id for claim, _, _ in settled]
+        for claim in in_doubt:
+            self._connection.leave_unowned(claim)  # for an operator, and the next start
         if self._history.comes_first:
             self._append(alike, singles)
         try:
@@ -264,8 +267,6 @@ class Settler:
             raise
         if not self._history.comes_first:
             self._append(alike, singles)
-        for claim in in_doubt:
-            self._connection.leave_unowned(claim)  # for an operator, and the next start
         if self._stayed is not None and stayed:
             self._stayed()
         report.settled = len(settled) + sum(len(group.claims) for group, _, _ in alike)

@@ -84,6 +84,9 @@ class Transactions(NoTransactions):
         self._open: Counter[Destination] = Counter()
         """The number of open transactions of each input."""
         self._ended: dict[int, EndedClaims] = {}
+        self.refusals = {}
+        self._refusing: dict[Destination, set[Destination]] = {}
+        """By input: destinations that took nothing when its last transaction was settled."""
         self._gave_back: dict[Destination, int] = {}
         """Inputs whose last transaction was rolled back, with the last cycle that had begun until then."""
         self._last_cycle = 0
@@ -101,6 +104,18 @@ class Transactions(NoTransactions):
         """
         destination = pollers[0].destination
         return 1 if destination in self._gave_back or self.redeliveries.has(destination) else most
+
+    def refusal(self, destination: Destination) -> str:
+        """Asks the destinations that have refused events of an input, before anything is taken from it."""
+        wanted = self._refusing.get(destination)
+        if wanted is None:
+            return ""
+        left = sorted(str(one) for one in wanted if not self._connection.takes(one))
+        if not left:
+            del self._refusing[destination], self.refusals[destination]
+            return ""
+        self._pauses.gave_back(destination)
+        return self.refusals[destination]
 
     def awaits(self, destination: Destination) -> bool:
         return self.redeliveries.has(destination)
@@ -301,11 +316,14 @@ class Transactions(NoTransactions):
         """Records the events of a transaction that the broker has refused and rolled back.
 
         Then one message is taken at a time. If the destinations take an empty message, the refused message is
-        to blame. Its event has failed, and its copy goes to the error destination when it comes again.
+        to blame. Its event has failed, and its copy goes to the error destination when it comes again. If the
+        broker has refused nothing, no message is to blame.
         """
         wanted = {one for claim, outcome in ended.decided for one in destinations(claim, outcome)}
-        may_repeat = all(map(self._connection.takes, wanted))
-        is_alone = len(ended.decided) == 1
+        refusing = {one for one in wanted if not self._connection.takes(one)}
+        is_first = ended.decided[0][0].destination not in self._gave_back
+        may_repeat = not refusing and (error.blames or is_first)
+        is_alone = len(ended.decided) == 1 and error.blames
         entries: list[tuple[Place, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             if may_repeat and is_alone:
@@ -319,6 +337,9 @@ class Transactions(NoTransactions):
             self._gave_back[claim.destination] = self._last_cycle
         else:
             self._note_return(claim.destination)
+        if refusing:
+            self._refusing[claim.destination] = refusing
+            self.refusals[claim.destination] = str(error)
         return may_repeat
 
     def forget(self, cycles: Iterable[int]) -> None:

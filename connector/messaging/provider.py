@@ -234,6 +234,8 @@ class Connection(Protocol):
             fenced: check first that every claim still belongs to this client.
 
         Raises:
+            SettlementOpen: only at a broker. A message has not come, or a destination takes nothing now. The
+                caller settles the same claims again, and nothing has gone back.
             ClaimLost: nothing has happened. A claim does not belong to this client any more (``fenced``, or
                 the only claim). Or a message to be sent was sent or discarded before, which cannot be found
                 out by value.
@@ -475,6 +477,7 @@ class Connection(Protocol):
         (:attr:`Claim.waits`), or that :meth:`leave_unowned` has counted, is not counted again.
 
         Raises:
+            SettlementOpen: a broker does not give the message, and has not said that it is gone.
             ProviderError: the message cannot be taken.
         """
 

@@ -13,7 +13,33 @@ from connector.messaging.message import PropertyValue
 
 
 class TransactionRefused(SettlementError):
-    """A broker refuses a message of a transaction. The transaction was rolled back, the connection works."""
+    """A transaction of a broker was rolled back, and the connection works.
+
+    Args:
+        text: of the error.
+        blames: whether the broker has refused a message of the transaction. Otherwise no message is to blame,
+            for example because the connection was lost and is there again.
+    """
+
+    def __init__(self, text: str, *, blames: bool = True) -> None:
+        super().__init__(text)
+        self.blames = blames
+
+
+class SettlementOpen(SettlementError):
+    """Nothing went back, and the caller still has all claims. The caller settles them again, all together.
+
+    A message of the settlement has not come from the broker, or a destination takes nothing now. A broker
+    that is silent has not said that a message is gone.
+
+    Args:
+        text: of the error.
+        claims: those whose messages have not come. Empty = that is not known.
+    """
+
+    def __init__(self, text: str, claims: Sequence[Claim] = ()) -> None:
+        super().__init__(text)
+        self.claims = claims
 
 
 @dataclass(slots=True)

@@ -177,7 +177,14 @@ def artemis(jpype: Any, directory: Path, port: int) -> Commands:
         users.addUser(USER, text)
         users.addRole(USER, "all")
 
-    return {"empty": empty, "remove": remove, "password": password}
+    def pause(name: str) -> None:
+        broker.getActiveMQServer().locateQueue(name).pause()
+
+    def resume(name: str) -> None:
+        broker.getActiveMQServer().locateQueue(name).resume()
+
+    commands: Commands = {"empty": empty, "remove": remove, "password": password}
+    return {**commands, "pause": pause, "resume": resume}
 
 
 def broker_j(jpype: Any, directory: Path, port: int) -> Commands:

@@ -162,6 +162,13 @@ class Broker:
         """Removes a queue, whoever uses it."""
         self._command(f"remove {queue}")
 
+    def pause(self, queue: str) -> None:
+        """Lets a queue of Artemis deliver nothing, until :meth:`resume`."""
+        self._command(f"pause {queue}")
+
+    def resume(self, queue: str) -> None:
+        self._command(f"resume {queue}")
+
     @contextlib.contextmanager
     def other_password(self) -> Iterator[None]:
         """Gives the user of the tests another password for a while. Connections stay."""

@@ -15,7 +15,7 @@ from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.proxy import proxy_to
 from tests.servers.broker import FEW, SMALL
-from tests.servers.conftest import AT_BROKER_J
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -108,3 +108,40 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
     free(deployment, queue)
     place: dict[str, Any] = {which: queue}
     deployment.finish(1, failed=[0] if which == "error" else [], **place)
+
+
+# -- a queue that is silent ----------------------------------------------------------------------------------
+
+
+@AT_ARTEMIS
+def test_a_settlement_waits_for_its_messages_and_a_restart_calls_nothing_again(
+    broker: Broker, deploy: Deploy, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = deploy(broker, in_progress=True, connector={"stop_timeout": "1s"})
+    deployment.fill(8, name="sleep:0.5")
+    with deployment.serving():
+        deployment.wait_for(lambda: bool(deployment.calls()), "the first call")
+        broker.pause(deployment.in_progress)
+        deployment.wait_for(lambda: "stays open" in caplog.text, "the settlement")
+        assert deployment.customers(deployment.archive) == []
+        assert len(deployment.customers(deployment.in_progress)) == 8, "a browser sees a paused queue"
+    with deployment.serving():  # recovery in the silence
+        deployment.wait_for(lambda: "the takeover is tried again" in caplog.text, "the takeover")
+        broker.resume(deployment.in_progress)
+        deployment.wait_for(lambda: len(deployment.archived()) == 8, "the settlement")
+    deployment.finish(8)
+
+
+@AT_ARTEMIS
+def test_a_full_archive_uses_up_no_delivery(broker: Broker, deploy: Deploy) -> None:
+    changes = {"ArchiveDestination": f"queue://NAME{SMALL}"}
+    deployment = deploy(broker, options=_OPTIONS, connector=changes, **_FEW)
+    queue = f"{deployment.name}{SMALL}"
+    fill(deployment, queue)
+    deployment.fill(1)
+    with InProcessAdapter(deployment.configuration) as adapter:
+        for _ in range(8):
+            assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    assert deployment.bodies("DLQ") == []
+    free(deployment, queue)
+    deployment.finish(1, archive=queue)

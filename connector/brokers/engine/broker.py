@@ -29,6 +29,13 @@ class UnreadableMessage(ProviderError):
     """The client library has taken a message that it cannot read, and hands it to nobody."""
 
 
+class MessageRefused(ProviderError):
+    """The broker, or its client library, has refused a message to send.
+
+    Only an answer is a refusal. A connection that ends, or a broker that is silent, has refused nothing.
+    """
+
+
 class CommitUnknown(ProviderError):
     """The connection was lost during a commit. The commit may have happened."""
 
@@ -170,8 +177,9 @@ class BrokerSession(Protocol):
         Raises:
             EndedDestination: nothing was sent, and the transaction goes on. Only if the broker tells.
             CapabilityError: the client library has no delivery delay.
-            ProviderError: the broker or its client refuses the message. The transaction can only be rolled
+            MessageRefused: the broker or its client refuses the message. The transaction can only be rolled
                 back.
+            ProviderError: the connection has ended. Nobody knows what the broker would say of the message.
         """
 
     def post(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
@@ -187,7 +195,8 @@ class BrokerSession(Protocol):
         """Waits until the broker has taken all messages that the transaction has sent.
 
         Raises:
-            ProviderError: the broker refuses a message. The transaction can only be rolled back.
+            MessageRefused: the broker refuses a message. The transaction can only be rolled back.
+            ProviderError: the connection has ended, or the broker does not answer.
         """
 
     def acknowledge(self, message: Message) -> None:
@@ -199,7 +208,8 @@ class BrokerSession(Protocol):
         """Commits the transaction.
 
         Raises:
-            TransactionRolledBack: the broker has rolled the transaction back.
+            TransactionRolledBack: the transaction was rolled back. Its cause is a MessageRefused if there was
+                a refusal.
             CommitUnknown: the connection was lost, and the commit may have happened.
         """
 

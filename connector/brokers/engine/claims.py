@@ -29,9 +29,10 @@ PLACE: Final = "connector_claim"
 TOKEN: Final = "connector_token"
 WAITS: Final = "connector_waits"
 LEFT: Final = "connector_left"
-PROGRESS_MARKS: Final = (OWNER, PLACE, ORIGIN, TOKEN, WAITS, LEFT)
+BEFORE: Final = "connector_token_before"
+PROGRESS_MARKS: Final = (OWNER, PLACE, ORIGIN, TOKEN, WAITS, LEFT, BEFORE)
 """Properties of a message in progress: owner, cycle and sequence, input, a name that changes with each owner,
-whether it waits, and whether a delivery that nobody ended was counted."""
+whether it waits, whether a delivery that nobody ended was counted, and the name that it had before."""
 DUE: Final = "connector_due"
 """Property of a message whose event comes again later: its time, in milliseconds since 1970."""
 

@@ -22,7 +22,12 @@ _SESSION: Final = "connector_session"
 _CYCLE: Final = "connector_cycle"
 _DIRECTORY: Final = "connector_directory"
 _WAIT_SECONDS: Final = 1.0
+"""Seconds of a look for a message that is in the queue. A broker may be silent for longer."""
+_SHORT_SECONDS: Final = 0.05
+"""The same while the queue is silent, so that it delays no commit."""
+_REMOVAL_SECONDS: Final = 10.0
 _LIMIT: Final = 1 << 16
+_MOST: Final = 1000
 
 
 class CommitMarker:
@@ -41,6 +46,9 @@ class CommitMarker:
         self._client_id = client_id
         self._name = name
         self._receiver: BrokerReceiver | None = None
+        self._late = self._missing = 0
+        """Messages of earlier commits that have not come: at the last commit, and in the open transaction."""
+        self._is_silent = False
 
     def begin(self) -> None:
         """Commits a first message. From then on, the queue shows no message while a transaction is open.
@@ -54,33 +62,60 @@ class CommitMarker:
     def mark(self, cycle: int) -> None:
         """Adds the message of a cycle to the open transaction, and consumes the one before.
 
+        While the queue is silent, it shows both later, and both tell the truth.
+
         Raises:
             ProviderError: the commit queue cannot be used.
         """
-        self._consume()
+        self.consume()
+        self.send(cycle)
+
+    def consume(self) -> bool:
+        """Consumes the message of the commit before, in the open transaction. Returns whether it has come.
+
+        Raises:
+            ProviderError: the commit queue cannot be used.
+        """
+        if self._receiver is None:
+            return True
+        wanted = self._late + 1
+        found = self._receiver.receive(_SHORT_SECONDS if self._is_silent else _WAIT_SECONDS, wanted)
+        self._missing, self._is_silent = wanted - len(found), not found
+        return not self._missing
+
+    def send(self, cycle: int) -> None:
+        """Adds the message of a cycle to the open transaction.
+
+        Raises:
+            ProviderError: the commit queue cannot be used.
+        """
         message = Message(b"", "M")
         message.set_property(_CLIENT, self._client_id)
         message.set_property(_SESSION, self._name)
         message.set_property(_CYCLE, cycle, "long")
         self._session.send(self._queue, message)
+        self._late, self._missing = self._missing, 0
         if self._receiver is None:
             selector = f"{_selector(self._client_id)} AND {_SESSION} = '{self._name}'"
             self._receiver = self._session.receiver(self._queue, selector, _LIMIT)
 
-    def _consume(self) -> None:
-        if self._receiver is not None:
-            self._receiver.receive(_WAIT_SECONDS)
-
     def close(self) -> None:
         """Removes the last message. Only after the last transaction.
+
+        A message that does not come stays for the client that removes the marks of ended clients.
 
         Raises:
             ProviderError: the commit queue cannot be used.
         """
-        if self._receiver is not None:
-            self._consume()
+        if self._receiver is None:
+            return
+        if self._receiver.receive(_WAIT_SECONDS, _MOST):
+            self._end()
             self._session.commit()
-            self._receiver.close()
+        self._receiver.close()
+
+    def _end(self) -> None:
+        """Notes that the session has ended, before the last message is gone."""
 
 
 def committed_cycles(connection: BrokerConnection, queue: Destination, client_id: str) -> set[int]:
@@ -117,21 +152,22 @@ def marked_clients(connection: BrokerConnection, queue: Destination) -> set[str]
     return {str(message.properties[_CLIENT]) for message in found if _CLIENT in message.properties}
 
 
-def remove_markers(connection: BrokerConnection, queue: Destination, client_id: str) -> None:
-    """Removes the messages of a dead client from the commit queue.
+def remove_markers(connection: BrokerConnection, queue: Destination, client_id: str) -> bool:
+    """Removes the messages of a dead client from the commit queue. Returns whether all of them have come.
 
     Raises:
         ProviderError: the commit queue cannot be used.
     """
     number = len(_marks(connection, queue, client_id))
     if not number:
-        return
+        return True
     session = connection.session()
     try:
         receiver = session.receiver(queue, _selector(client_id), _LIMIT)
         while number > 0 and (found := receiver.receive(_WAIT_SECONDS, number)):
             number -= len(found)
         session.commit()
+        return number <= 0
     finally:
         session.close()
 
@@ -153,10 +189,15 @@ def announce(connection: BrokerConnection, queue: Destination, directory: str) -
         session.commit()
         try:
             _announcements(connection, queue, directory)
-        except CapabilityError:  # two instances have begun at the same time
-            session.receiver(queue, f"{_DIRECTORY} = {quote(directory)}", _LIMIT).receive(_WAIT_SECONDS)
-            session.commit()
-            raise
+        except CapabilityError as error:  # two instances have begun at the same time
+            own = f"{_DIRECTORY} = {quote(directory)}"
+            if session.receiver(queue, own, _LIMIT).receive(_REMOVAL_SECONDS):
+                session.commit()
+                raise
+            raise CapabilityError(
+                f"{error}. The mark of this directory could not be removed, because the broker is silent: "
+                f"{_command(queue, 1, own)}"
+            ) from None
     finally:
         session.close()
 
@@ -170,10 +211,14 @@ def _announcements(connection: BrokerConnection, queue: Destination, directory: 
         raise CapabilityError(
             f"another instance uses another state directory, so events may be published twice: set "
             f"state.directory to one directory that all instances share. If the other directory is gone for "
-            f"ever, stop all instances and remove its mark: connector receive {shlex.quote(str(queue))} "
-            f"--count {len(found)} --selector {shlex.quote(selector)}"
+            f"ever, stop all instances and remove its mark: {_command(queue, len(found), selector)}"
         )
     return known
+
+
+def _command(queue: Destination, number: int, selector: str) -> str:
+    """Returns the command that removes messages from the commit queue."""
+    return f"connector receive {shlex.quote(str(queue))} --count {number} --selector {shlex.quote(selector)}"
 
 
 def _marks(connection: BrokerConnection, queue: Destination, client_id: str) -> list[Message]:

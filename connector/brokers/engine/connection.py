@@ -33,7 +33,7 @@ from connector.brokers.engine.lots import RemoteLot, RemoteLots
 from connector.brokers.engine.owners import MAY_BE_OWNED, Owners, unowned
 from connector.brokers.engine.picker import RemotePicker
 from connector.brokers.engine.poller import RemotePoller
-from connector.brokers.engine.probe import takes
+from connector.brokers.engine.probe import Probe, targets
 from connector.brokers.engine.progress_claim import ProgressClaim
 from connector.brokers.engine.pruning import CopyPruner
 from connector.brokers.engine.session import LendingSession
@@ -55,7 +55,13 @@ from connector.messaging.notes import OwnerNote
 from connector.messaging.provider import Leftover, TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import selector_text
-from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
+from connector.messaging.settlement import (
+    GroupSettlement,
+    Prepared,
+    Settlement,
+    SettlementOpen,
+    one_by_one,
+)
 from connector.messaging.subscription import DestinationInfo, TopicSubscription
 
 
@@ -104,6 +110,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         """The messages that come again later. None = this client is no adapter."""
         self._waiter = RemoteWaiter(self._listening_sessions, self._until_due)
         self._pruner = CopyPruner(broker)
+        self._probe = Probe(broker)
 
     @property
     def sent_ids(self) -> str:
@@ -156,6 +163,10 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             assert self.in_progress is not None and in_progress is not None
             return self.in_progress.move(session, claims, in_progress)
 
+        def check_moves() -> None:
+            assert self.in_progress is not None and in_progress is not None
+            self.in_progress.check_moves(in_progress)
+
         poller = RemotePoller(
             self.client_id,
             source if isinstance(source, Destination) else source.topic,
@@ -163,6 +174,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             make,
             self._leave,
             None if in_progress is None else move,
+            None if in_progress is None else check_moves,
             None if self.held is None else HeldInput(self.held, source, make),
             None if self.later is None else LaterInput(self.later, source, make),
         )
@@ -237,7 +249,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         singles = one_by_one(settlements)
         moved = [one for one in singles if one.claim.in_progress]
         if moved and self.in_progress is not None:
-            self.in_progress.settle(moved, sends, fenced=fenced)
+            self.in_progress.settle(moved, sends)
             singles, sends = [one for one in singles if not one.claim.in_progress], ()
         transactions = self._transactions(singles, fenced=fenced)
         if sends and not transactions:
@@ -250,10 +262,13 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             self._commit(session, ours, sends if number == 0 else ())
 
     def _give_back(self, session: LendingSession) -> None:
-        if self.held is not None and self.held.must_keep(session.claims):
-            self.held.move(session)
-        else:
+        if self.held is None or not self.held.must_keep(session.claims):
             session.rollback()
+        elif not self.held.move(session):
+            raise SettlementOpen(
+                f"nothing was settled: {self.held.queue} takes no message, and the broker would soon put "
+                f"messages of {session.destination} aside"
+            )
 
     def session_connection(self) -> SessionConnection:
         self.check()
@@ -269,13 +284,12 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             return False
         for session in self._sessions():
             if any(one is claims[0] for one in session.claims) and self.held.must_move(session.claims):
-                self.held.move(session)
-                return True
+                return self.held.move(session)
         return False
 
     def takes(self, destination: Destination) -> bool:
         self.check()
-        return takes(self.broker, destination)
+        return self._probe.takes(destination)
 
     def check_delays(self) -> None:
         self.check()
@@ -284,7 +298,13 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def _commit(
         self, session: LendingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
     ) -> None:
-        """Settles a transaction. The published keys are recorded before, and count afterwards."""
+        """Settles a transaction. The published keys are recorded before, and count afterwards.
+
+        A refusal rolls the transaction back. If the next delivery would be the last one, the destinations are
+        asked first.
+        """
+        if self.held is not None and self.held.is_near(session.claims):
+            self._probe.ask(targets(settlements, sends))
         state, cycle = self.state, settlements[0].claim.cycle
         if state is None:
             session.settle(settlements, sends)

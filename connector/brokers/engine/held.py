@@ -23,6 +23,7 @@ from connector.brokers.engine.claims import (
 )
 from connector.brokers.engine.commits import quote
 from connector.brokers.engine.copies import moved_copy
+from connector.brokers.engine.probe import Probe
 from connector.brokers.engine.session import LendingSession
 from connector.errors import SettlementError, UnknownDestination
 from connector.messaging.destination import Destination
@@ -51,6 +52,7 @@ class HeldMessages:
         self._limit = limit
         self._names: set[str] = set()
         """The inputs with held messages, as far as is known."""
+        self._probe = Probe(connection)
         self._look_at = 0.0
         self._refused_until = 0.0
 
@@ -60,37 +62,42 @@ class HeldMessages:
         A killed adapter costs a delivery, too. So the move comes one delivery early. A message whose first
         delivery is the last one is not moved: every message would be.
         """
-        return self._may_move() and any(one.broker_count >= max(2, self._limit - 1) for one in claims)
+        return time.monotonic() >= self._refused_until and self.is_near(claims)
+
+    def is_near(self, claims: Sequence[LentClaim]) -> bool:
+        """Whether a message has its last delivery but one, or its last one, which is not its first."""
+        return any(one.broker_count >= max(2, self._limit - 1) for one in claims)
 
     def must_keep(self, claims: Sequence[LentClaim]) -> bool:
         """Whether messages that go back have to be moved, because the next delivery would be the last one."""
-        return self._may_move() and any(one.broker_count >= self._limit - 1 for one in claims)
-
-    def _may_move(self) -> bool:
-        return time.monotonic() >= self._refused_until
+        return any(one.broker_count >= self._limit - 1 for one in claims)
 
     def move(self, session: LendingSession) -> bool:
         """Moves all messages of a transaction, and ends the transaction.
 
         Held messages behind them are moved as well, so that they keep their order, and so are messages that
-        the client library has fetched. Returns False if the broker refuses that. Then the transaction is
-        rolled back.
+        the client library has fetched. If that fails after all, the transaction is rolled back.
+
+        Returns:
+            whether the transaction has ended. It has not if the queue takes no message, because a rollback
+            would count as a delivery.
 
         Raises:
             ProviderError: the connection has failed.
         """
         name = session.input_name
+        if not self._probe.takes(self.queue):
+            self._note_refusal(session, "the queue takes no message")
+            return False
         if not session.take_rest():
             session.rollback()
-            return False
+            return True
         claims = list(session.claims)
         try:
             session.move(self.queue, [(one, self._copy(one, name)) for one in claims])
         except SettlementError as error:
-            self._refused_until = time.monotonic() + _LOOK_SECONDS
-            fields = {"destination": str(session.destination), "queue": str(self.queue)}
-            _log.error("messages cannot be held", extra={**fields, "reason": str(error)})
-            return False
+            self._note_refusal(session, str(error))
+            return True
         self._names.add(name)
         _log.warning(
             "messages are held, because the broker would soon put them aside",
@@ -104,6 +111,13 @@ class HeldMessages:
             },
         )
         return True
+
+    def _note_refusal(self, session: LendingSession, reason: str) -> None:
+        now = time.monotonic()
+        if now >= self._refused_until:
+            fields = {"destination": str(session.destination), "queue": str(self.queue)}
+            _log.error("messages cannot be held", extra={**fields, "reason": reason})
+        self._refused_until = now + _LOOK_SECONDS
 
     @staticmethod
     def _copy(claim: LentClaim, name: str) -> Message:

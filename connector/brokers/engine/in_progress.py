@@ -10,37 +10,62 @@ message of each of its sessions.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from connector import faults
 from connector.brokers.engine.access import post_prepared, sendable
-from connector.brokers.engine.broker import BrokerConnection, BrokerSession, CommitUnknown, Received
-from connector.brokers.engine.claims import BEGUN, LEFT, ORIGIN, OWNER, PLACE, TOKEN, WAITS, LentClaim
+from connector.brokers.engine.broker import (
+    BrokerConnection,
+    BrokerReceiver,
+    BrokerSession,
+    CommitUnknown,
+    Received,
+)
+from connector.brokers.engine.claims import (
+    BEFORE,
+    BEGUN,
+    LEFT,
+    ORIGIN,
+    OWNER,
+    PLACE,
+    TOKEN,
+    WAITS,
+    LentClaim,
+)
 from connector.brokers.engine.commits import CommitMarker, quote, remove_markers, settled_sessions
 from connector.brokers.engine.copies import copy_of
 from connector.brokers.engine.later import LaterMessages
-from connector.brokers.engine.probe import refusal_of, takes
-from connector.brokers.engine.progress_claim import ProgressClaim, marked_copy
+from connector.brokers.engine.probe import Probe, refusal_of, targets
+from connector.brokers.engine.progress_claim import ProgressClaim, marked_copy, name_of
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.state import ClientFile, RemoteState
 from connector.errors import (
     ClaimLost,
     ConnectorError,
     ProviderError,
+    SettlementError,
     TransactionRolledBack,
     UnknownDestination,
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Leftover
-from connector.messaging.settlement import HISTORY, Prepared, Settlement, TransactionRefused
+from connector.messaging.settlement import (
+    HISTORY,
+    Prepared,
+    Settlement,
+    SettlementOpen,
+    TransactionRefused,
+)
 
 _log: Final = logging.getLogger("connector.recovery")
 
@@ -48,7 +73,47 @@ _REASON: Final = "connector_reason"
 _NUMBER: Final = re.compile(r"([0-9]{1,18})/([0-9]{1,18})")
 _CHUNK: Final = 100
 _WAIT_SECONDS: Final = 1.0
+"""Seconds of a look for a message that is in the queue. What has not come by then is not known to be gone."""
+_SILENT_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 60.0
+"""Seconds of silence until a first look, and between two looks, whether another client has a message."""
 _LIMIT: Final = 1 << 31
+_SHOWN: Final = 5
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """A session that settles, and what its open transaction has received.
+
+    Args:
+        session: of the broker.
+        marker: of its commits. None = they are not marked.
+    """
+
+    session: BrokerSession
+    marker: CommitMarker | None
+    number: int = 0
+    """Of the commit that comes next. 0 = the transaction has not begun."""
+    received: dict[str, Message] = field(default_factory=dict)
+    """By the names of the claims."""
+    receivers: list[tuple[BrokerReceiver, set[str]]] = field(default_factory=list)
+    """Receivers, and the names of the claims whose messages have not come to them."""
+    look_at: float = 0.0
+
+    def roll_back(self) -> None:
+        """Gives back what was received.
+
+        Raises:
+            ProviderError: the connection has ended, which does the same.
+        """
+        self.end()
+        self.session.rollback()
+
+    def end(self) -> None:
+        """Forgets what belongs to the transaction that ends."""
+        for receiver, _ in self.receivers:
+            receiver.close()
+        self.number, self.received, self.receivers = 0, {}, []
 
 
 class InProgress:
@@ -82,8 +147,13 @@ class InProgress:
         self._file = ClientFile(state, client_id)
         self._instance = instance
         self._commit_queue = commit_queue
-        self._session: BrokerSession | None = None
-        self._marker: CommitMarker | None = None
+        self._free: list[_Transaction] = []
+        """For the next settlements."""
+        self._kept: dict[frozenset[str], _Transaction] = {}
+        """The transactions of settlements that are open, by the names of their claims."""
+        self._settled: set[str] = set()
+        """The names of settled claims of a settlement that is open."""
+        self._probe = Probe(connection)
         self._commits = 0
         self._names = itertools.count(1)
         self._open: set[str] = set()
@@ -120,6 +190,7 @@ class InProgress:
         """Moves the claimed messages of a transaction, and commits.
 
         Raises:
+            SettlementOpen: the messages are in the input again, because they cannot be moved now.
             ProviderError: the messages are in the input or in progress.
         """
         moved: list[Settlement] = []
@@ -139,11 +210,19 @@ class InProgress:
             reference = claim.reference
             received = Received(again, reference.size, reference.unreadable)
             taken = ProgressClaim(self._client_id, number, queue, received)
-            taken.delivery_count = claim.delivery_count
+            taken.delivery_count, taken.broker_count = claim.delivery_count, 0
             found.append(taken)
-        session.settle(moved, ())
+        try:
+            session.settle(moved, ())
+        except TransactionRefused as error:
+            self._probe.ask({queue}, str(error))
+            raise SettlementOpen(str(error)) from error
         faults.point("claim")
         return found
+
+    def check_moves(self, queue: Destination) -> None:
+        """Raises SettlementOpen if the in-progress destination takes nothing, as was seen before."""
+        self._probe.check({queue})
 
     def _marks(self, number: tuple[int, int], origin: Destination) -> dict[str, PropertyValue]:
         return {
@@ -155,142 +234,218 @@ class InProgress:
 
     # -- settling ------------------------------------------------------------------------------------
 
-    def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared], *, fenced: bool) -> None:
+    def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Settles messages in progress in one transaction.
 
         If the broker refuses a message of the transaction, each message is settled in its own. If it refuses
         a copy although the destination takes an empty message, the copy has the body and the reason only.
 
         Raises:
-            ClaimLost: nothing has happened.
-            SettlementError: the settlement of a message is refused. Others may have happened.
+            SettlementOpen: the settlement is not complete: a message has not come, or a destination takes
+                nothing. The same settlement goes on with the next call for its claims.
+            ClaimLost: another client has taken a message over. Nothing has happened.
             ProviderError: nothing has happened, or the commit has an unknown end.
         """
+        left = [one for one in settlements if _claim_of(one).name not in self._settled]
         try:
-            self._settle(settlements, sends, fenced=fenced)
+            self._settle_all(left, sends)
         except TransactionRefused as error:
+            raise SettlementOpen(str(error)) from error
+        self._settled.difference_update(_claim_of(one).name for one in settlements)
+
+    def _settle_all(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
+        wanted = self._targets(settlements, sends)
+        self._probe.check(wanted)
+        try:
+            self._settle(settlements, sends)
+        except TransactionRefused as error:
+            self._probe.ask(wanted, str(error))
+            if not error.blames:
+                raise
             if len(settlements) > 1:
-                self._settle_each(settlements, sends, fenced=fenced)
+                self._settle_each(settlements, sends)
                 return
             one = settlements[0]
-            if one.bare or one.copy_to is None or not takes(self._connection, one.copy_to):
+            if one.bare or one.copy_to is None:
                 raise
             reason = f"{one.properties.get(_REASON, '')}; the broker refuses the whole copy: {error}"
             properties = {**one.properties, _REASON: reason.removeprefix("; ")}
-            self._settle([replace(one, bare=True, properties=properties)], sends, fenced=fenced)
+            self._settle([replace(one, bare=True, properties=properties)], sends)
 
-    def _settle_each(
-        self, settlements: Sequence[Settlement], sends: Sequence[Prepared], *, fenced: bool
-    ) -> None:
-        refusal: TransactionRefused | None = None
+    def _targets(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> set[Destination]:
+        found = targets(settlements, sends)
+        for one in settlements:
+            claim = _claim_of(one)
+            if one.due and self._later is not None:
+                found.add(self._later.queue)
+            elif one.give_back:
+                found.add(claim.queue if one.stay else claim.destination)
+        return found
+
+    def _settle_each(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
+        left: SettlementError | None = None
         for one in settlements:
             try:
-                self.settle([one], sends, fenced=fenced)
+                self._settle_all([one], sends)
                 sends = ()
-            except TransactionRefused as error:
-                refusal = error
-            except ClaimLost:
-                if fenced:
-                    raise
-        if refusal is not None:
-            raise refusal
+                self._settled.add(_claim_of(one).name)
+            except (TransactionRefused, SettlementOpen) as error:
+                left = error
+        if left is not None:
+            raise left
 
-    def _settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared], *, fenced: bool) -> None:
-        session = self._settling_session()
+    def _settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
+        claims = [_claim_of(one) for one in settlements]
+        if not claims:
+            return
+        key = frozenset(one.name for one in claims)
+        for other in [one for one in self._kept if one != key and not one.isdisjoint(key)]:
+            self._roll_back(self._kept.pop(other))  # or its messages would not come here
+        transaction = self._kept.pop(key, None) or self._take_free()
         keys = [one.published for one in settlements if one.published is not None]
-        self._commits += 1
-        received: dict[str, Message] = {}
         try:
-            received, lost = self._receive(session, settlements)
-            if lost and (fenced or len(settlements) == 1):
-                raise ClaimLost(f"nothing was settled: {lost[0].message_id} is not in progress any more")
-            gone = set(map(id, lost))
-            kept = [one for one in settlements if id(one.claim) not in gone]
-            self._send(session, kept, sends, received)
-            if self._marker is not None:
-                self._marker.mark(self._commits)
-            self._state.pend(self._client_id, self._commits, keys)
+            self._receive(transaction, claims)
+            if self._is_near(transaction):
+                self._put_anew(transaction, claims)
+                self._receive(transaction, claims)
+            self._send(transaction.session, settlements, sends, transaction.received)
+            self._state.pend(self._client_id, transaction.number, keys)
+        except SettlementOpen:
+            if all(one.owner == self._client_id for one in claims):
+                self._kept[key] = transaction  # a rollback would count as a delivery of what has come
+            else:  # the next takeover looks at the messages of a dead client again
+                self._roll_back(transaction)
+            raise
         except ClaimLost:
-            session.rollback()
+            self._roll_back(transaction)
             raise
         except (ConnectorError, ValueError) as error:
-            session.rollback()
-            self._renew(session, settlements, received)
+            self._roll_back(transaction)
             raise refusal_of(self._connection, error) from error
         faults.point("settle.committing")
+        number = transaction.number
+        transaction.end()
         try:
-            session.commit()
+            transaction.session.commit()
         except TransactionRolledBack as error:
-            self._state.drop(self._client_id, self._commits)
-            self._renew(session, settlements, received)
+            self._state.drop(self._client_id, number)
+            self._free.append(transaction)
             raise refusal_of(self._connection, error) from error
         except CommitUnknown:
-            self._marker = None  # the message in the queue tells whether the transaction has ended
+            transaction.marker = None  # the message in the queue tells whether the transaction has ended
+            self._free.append(transaction)
             raise
         faults.point("settle.finished")
-        self._state.confirm(self._client_id, self._commits)
+        self._free.append(transaction)
+        self._state.confirm(self._client_id, number)
 
-    def _renew(
-        self, session: BrokerSession, settlements: Sequence[Settlement], received: Mapping[str, Message]
-    ) -> None:
-        """Replaces messages that the broker would soon put aside by copies, with a count of their own.
+    def _take_free(self) -> _Transaction:
+        if self._free:
+            return self._free.pop()
+        session = self._connection.session()
+        return _Transaction(session, self.marker(session))
 
-        Args:
-            received: the messages of a transaction that was rolled back, by their tokens.
+    def _roll_back(self, transaction: _Transaction) -> None:
+        transaction.roll_back()
+        self._free.append(transaction)
+
+    def _receive(self, transaction: _Transaction, claims: Sequence[ProgressClaim]) -> None:
+        """Receives the messages of claims that have not come yet.
+
+        The mark comes first. So a client that takes over sees that the transaction is open, as long as it has
+        messages that nobody else sees.
+
+        Raises:
+            SettlementOpen: a message has not come. What has come stays in the transaction.
+            ClaimLost: another client has taken a message over.
         """
-        limit = self._redelivery_limit
-        if limit is None or all(one.delivery_count < limit - 1 for one in received.values()):
+        self._begin(transaction, claims)
+        session, silent = transaction.session, bool(transaction.receivers)
+        if not silent:
+            for queue, name, values in _selections(claims):
+                receiver = session.receiver(queue, f"{name} IN ({_list(values)})", 0)
+                transaction.receivers.append((receiver, values))
+        by_name = {one.name: one for one in claims}
+        for receiver, left in transaction.receivers:
+            while left and (found := receiver.receive(0.0 if silent else _WAIT_SECONDS, len(left))):
+                for one in found:
+                    name = name_of(one.message)[1]
+                    if name in left:
+                        by_name[name].broker_count = one.message.delivery_count
+                        transaction.received[name] = one.message
+                        left.discard(name)
+        missing = [by_name[name] for _, left in transaction.receivers for name in left]
+        if missing:
+            self._check_owners(transaction, missing)
+            ids = ", ".join(one.message_id for one in missing[:_SHOWN])
+            raise SettlementOpen(
+                f"nothing was settled: {len(missing)} of {len(claims)} messages do not come from "
+                f"{missing[0].queue} ({ids}{', ...' if len(missing) > _SHOWN else ''})",
+                missing,
+            )
+
+    def _begin(self, transaction: _Transaction, claims: Sequence[ProgressClaim]) -> None:
+        """Begins a transaction with its mark, unless it has begun.
+
+        Raises:
+            SettlementOpen: the mark of the commit before has not come. Or a message has to be put anew, and
+                its queue takes none.
+        """
+        if transaction.number:
             return
-        try:
-            claims = [one.claim for one in settlements]
-            queues = {one.token: one.queue for one in claims if isinstance(one, ProgressClaim)}
-            for token, message in self._receive(session, settlements)[0].items():
-                session.send(queues[token], sendable(message), copied=message)
-            if self._marker is not None:
-                self._marker.mark(self._commits)
-            session.commit()
-        except (ConnectorError, ValueError) as error:
-            _log.error("messages cannot be held", extra={"reason": str(error)})
-            session.rollback()
+        limit = self._redelivery_limit
+        if limit is not None:
+            self._probe.ask({one.queue for one in claims if one.broker_count >= max(1, limit - 2)})
+        if transaction.marker is not None:
+            if not transaction.marker.consume():
+                raise SettlementOpen(
+                    f"nothing was settled: the last mark does not come from {self._commit_queue}"
+                )
+            transaction.marker.send(self._commits + 1)
+        self._commits += 1
+        transaction.number = self._commits
 
-    def _settling_session(self) -> BrokerSession:
-        if self._session is None:
-            session = self._connection.session()
-            self._marker = self.marker(session)
-            self._session = session
-        return self._session
+    def _check_owners(self, transaction: _Transaction, claims: Sequence[ProgressClaim]) -> None:
+        """Looks now and then whether another client has taken messages over that do not come.
 
-    @staticmethod
-    def _receive(
-        session: BrokerSession, settlements: Sequence[Settlement]
-    ) -> tuple[dict[str, Message], list[ProgressClaim]]:
-        """Receives the messages of claims.
-
-        Returns the messages by their tokens, and the claims whose messages are gone.
+        Raises:
+            ClaimLost: one has.
         """
-        claims: dict[Destination, dict[str, ProgressClaim]] = {}
-        for settlement in settlements:
-            claim = settlement.claim
-            assert isinstance(claim, ProgressClaim)
-            claims.setdefault(claim.queue, {})[claim.token] = claim
-        messages: dict[str, Message] = {}
-        lost: list[ProgressClaim] = []
-        for queue, wanted in claims.items():
-            tokens = list(wanted)
-            for start in range(0, len(tokens), _CHUNK):
-                left = set(tokens[start : start + _CHUNK])
-                names = ", ".join(map(quote, left))
-                receiver = session.receiver(queue, f"{TOKEN} IN ({names})", 0)
-                try:
-                    while left and (found := receiver.receive(_WAIT_SECONDS, len(left))):
-                        for one in found:
-                            token = str(one.message.properties.get(TOKEN))
-                            messages[token] = one.message
-                            left.discard(token)
-                finally:
-                    receiver.close()
-                lost += [wanted[token] for token in left]
-        return messages, lost
+        now = time.monotonic()
+        if not transaction.look_at:
+            transaction.look_at = now + _SILENT_SECONDS
+        if now < transaction.look_at:
+            return
+        transaction.look_at = now + _LOOK_SECONDS
+        found: list[tuple[str, tuple[int, int], Received]] = []
+        with contextlib.suppress(ProviderError):  # silence tells nothing
+            for queue, _, names in _selections(claims):
+                found += self._browse(queue, f"{BEFORE} IN ({_list(names)})")
+        for owner, _, received in found:
+            name = received.message.properties.get(BEFORE)
+            raise ClaimLost(f"nothing was settled: the client {owner!r} has taken {name} over")
+
+    def _is_near(self, transaction: _Transaction) -> bool:
+        """Whether the broker puts a message of the transaction aside soon."""
+        limit = self._redelivery_limit
+        counts = (one.delivery_count for one in transaction.received.values())
+        return limit is not None and any(count >= max(2, limit - 1) for count in counts)
+
+    def _put_anew(self, transaction: _Transaction, claims: Sequence[ProgressClaim]) -> None:
+        """Replaces the messages of a transaction by copies, with a count of their own.
+
+        Raises:
+            SettlementOpen: the queue takes no copy. Nothing went back.
+            ProviderError: a copy is refused, or the commit has failed.
+        """
+        queues = {one.name: one.queue for one in claims}
+        self._probe.ask(queues.values())
+        for name, message in transaction.received.items():
+            transaction.session.post(queues[name], sendable(message), copied=message)
+        transaction.end()
+        transaction.session.commit()
+        for one in claims:
+            one.broker_count = 0
 
     def _send(
         self,
@@ -304,7 +459,7 @@ class InProgress:
         for settlement in settlements:
             claim = settlement.claim
             assert isinstance(claim, ProgressClaim)
-            copied = received[claim.token]
+            copied = received[claim.name]
             if settlement.due and self._later is not None:
                 self._later.post(session, settlement, str(claim.destination), copied)
             elif settlement.give_back:
@@ -339,34 +494,73 @@ class InProgress:
             yield owner, number, Received(message, len(message.body))
 
     def adopt(self, claim: ProgressClaim, cycle: int, sequence: int) -> ProgressClaim | None:
-        """Claims a message without a living owner. Returns None if the message is gone."""
+        """Claims a message without a living owner. Returns None if the message is gone.
+
+        Raises:
+            SettlementOpen: the message does not come, or cannot be claimed now.
+        """
         marks = self._marks((cycle, sequence), claim.destination)
         again = self._put_again(claim, marks)
         if again is None:
             return None
-        return ProgressClaim(self._client_id, (cycle, sequence), claim.queue, again)
+        taken = ProgressClaim(self._client_id, (cycle, sequence), claim.queue, again)
+        taken.broker_count = 0
+        return taken
 
     def leave(self, claim: ProgressClaim) -> None:
-        """Leaves a message in an in-progress destination, without an owner."""
+        """Leaves a message in an in-progress destination, without an owner. Repeatable.
+
+        Raises:
+            SettlementOpen: the message does not come, or its queue takes nothing.
+        """
         if claim.left and not claim.owner:
             return
         self._put_again(claim, {ORIGIN: str(claim.destination), TOKEN: secrets.token_hex(8), LEFT: True})
+        claim.owner, claim.left = "", True
 
     def _put_again(self, claim: ProgressClaim, marks: Mapping[str, PropertyValue]) -> Received | None:
-        """Replaces a message by one with other marks. Returns None if the message is gone."""
+        """Replaces a message by one with other marks. Returns None if the message is gone.
+
+        Raises:
+            SettlementOpen: as :meth:`adopt`.
+        """
+        self._probe.check({claim.queue})
         session = self._connection.session()
-        receiver = session.receiver(claim.queue, claim.selector, _LIMIT)
         try:
+            receiver = session.receiver(claim.queue, claim.selector, _LIMIT)
             found = receiver.receive(_WAIT_SECONDS)
             if not found:
+                receiver.close()
+                self._check_gone(claim)
                 return None
             begun = claim.delivery_count + (0 if claim.waits or claim.left else 1)
-            again = marked_copy(claim, begun, marks, expires=False)
+            again = marked_copy(claim, begun, {**marks, BEFORE: claim.name}, expires=False)
             session.send(claim.queue, again, copied=found[0].message)
             session.commit()
             return Received(again, claim.reference.size, claim.reference.unreadable)
+        except (CommitUnknown, SettlementOpen):
+            raise
+        except (ConnectorError, ValueError) as error:
+            if self._connection.failure is not None:
+                raise
+            self._probe.ask({claim.queue}, str(error))
+            raise SettlementOpen(f"{claim.message_id} stays in {claim.queue} for now: {error}") from error
         finally:
             session.close()
+
+    def _check_gone(self, claim: ProgressClaim) -> None:
+        """Asks the broker whether a message that does not come is gone.
+
+        Nobody but the client that takes over may have what a client owned. So such a message is gone only if
+        the broker shows its successor.
+
+        Raises:
+            SettlementOpen: nobody knows.
+        """
+        if any(self._browse(claim.queue, f"{BEFORE} = {quote(claim.name)}")):
+            return
+        if claim.owner or any(self._browse(claim.queue, claim.selector)):
+            raise SettlementOpen(f"{claim.message_id} does not come from {claim.queue}")
 
     # -- dead clients --------------------------------------------------------------------------------
 
@@ -401,9 +595,10 @@ class InProgress:
             return True
         return sessions <= settled_sessions(self._connection, self._commit_queue, client_id)
 
-    def _remove_markers(self, client_id: str) -> None:
-        if self._commit_queue is not None:
-            remove_markers(self._connection, self._commit_queue, client_id)
+    def _remove_markers(self, client_id: str) -> bool:
+        """Removes the marks of a dead client. Returns False if one does not come."""
+        queue = self._commit_queue
+        return queue is None or remove_markers(self._connection, queue, client_id)
 
     def _end_pending(self, client_id: str, keys: set[str]) -> None:
         """Ends the pending commits of a dead client: a message in progress was not settled."""
@@ -419,13 +614,14 @@ class InProgress:
         Args:
             is_clean: False leaves everything to the client that takes over.
         """
-        if self._marker is not None and is_clean:
+        for one in self._free if is_clean else ():
             try:
-                self._marker.close()
+                if one.marker is not None:
+                    one.marker.close()
             except ProviderError as error:
                 _log.debug("closing a session failed", extra={"reason": str(error)})
-        if self._session is not None:
-            self._session.close()
+        for one in (*self._free, *self._kept.values()):
+            one.session.close()
         self._file.close(removes=is_clean and not self._open)
 
 
@@ -448,9 +644,8 @@ class _ProgressMarker(CommitMarker):
         super().__init__(session, queue, client_id, name)
         self._ended = partial(ended, name)
 
-    def close(self) -> None:
+    def _end(self) -> None:
         self._ended()
-        super().close()
 
 
 class ProgressLeftover(Leftover):
@@ -462,7 +657,7 @@ class ProgressLeftover(Leftover):
         instance: str,
         client: tuple[str, str],
         claims: Sequence[ProgressClaim],
-        remove_markers: Callable[[str], None],
+        remove_markers: Callable[[str], bool],
     ) -> None:
         self._file = file
         self._remove_markers = remove_markers
@@ -471,8 +666,29 @@ class ProgressLeftover(Leftover):
         self.claims = claims
 
     def forget(self) -> None:
-        self._remove_markers(self.client_id)
-        self._file.close(removes=True)
+        is_done = self._remove_markers(self.client_id)
+        self._file.close(removes=is_done)  # otherwise the next takeover removes what is left
 
     def release(self) -> None:
         self._file.close(removes=False)
+
+
+def _claim_of(settlement: Settlement) -> ProgressClaim:
+    claim = settlement.claim
+    assert isinstance(claim, ProgressClaim)
+    return claim
+
+
+def _selections(claims: Iterable[ProgressClaim]) -> Iterator[tuple[Destination, str, set[str]]]:
+    """Yields a queue, and the name and values of the property by which some of its messages are received."""
+    found: dict[tuple[Destination, str], list[str]] = {}
+    for one in claims:
+        found.setdefault((one.queue, one.named_by), []).append(one.name)
+    for (queue, name), values in found.items():
+        for start in range(0, len(values), _CHUNK):
+            yield queue, name, set(values[start : start + _CHUNK])
+
+
+def _list(values: Iterable[str]) -> str:
+    """Returns texts as the list of a selector."""
+    return ", ".join(map(quote, values))

@@ -13,6 +13,7 @@ from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
+from connector.messaging.settlement import SettlementOpen
 
 
 class RemotePoller(Poller):
@@ -25,6 +26,7 @@ class RemotePoller(Poller):
         make: makes a session that receives from the source.
         ended: called when the poller is closed.
         move: moves claimed messages to an in-progress destination. None = they stay in the transaction.
+        check_moves: raises SettlementOpen if the in-progress destination takes nothing, as was seen before.
         held: the held messages of the source. None = this client is no adapter.
         later: the messages of the source that come again later. None = this client is no adapter.
     """
@@ -39,10 +41,13 @@ class RemotePoller(Poller):
         make: Callable[[], LendingSession],
         ended: Callable[[RemotePoller], None],
         move: Callable[[LendingSession, Sequence[LentClaim]], Sequence[LentClaim]] | None = None,
+        check_moves: Callable[[], None] | None = None,
         held: HeldInput | None = None,
         later: LaterInput | None = None,
     ) -> None:
         self._move = move
+        self._check_moves = check_moves
+        self._obstacle = ""
         self._later = later
         self._held = held
         self._client_id = client_id
@@ -63,6 +68,10 @@ class RemotePoller(Poller):
     def is_full(self) -> bool:
         last = self._last
         return last is not None and (last.is_full or (last.is_held and bool(last.claims)))
+
+    @property
+    def obstacle(self) -> str:
+        return self._obstacle
 
     def listening_session(self) -> LendingSession | None:
         """Returns the session that may receive a message while nobody polls, for a later poll."""
@@ -89,6 +98,29 @@ class RemotePoller(Poller):
         if self._closed:
             raise ProviderError(f"the poller of {self.destination} is closed")
         self._check()
+        if self._move is None:
+            return self._take(cycle, numbers)[1]
+        self._obstacle = ""
+        try:
+            return self._take_to_progress(cycle, numbers, self._move)
+        except SettlementOpen as error:
+            self._obstacle = str(error)
+            raise
+
+    def _take_to_progress(
+        self,
+        cycle: int,
+        numbers: range,
+        move: Callable[[LendingSession, Sequence[LentClaim]], Sequence[LentClaim]],
+    ) -> Sequence[LentClaim]:
+        if self._check_moves is not None:
+            self._check_moves()  # before a message is received, because a rollback counts as a delivery
+        session, taken = self._take(cycle, numbers)
+        if taken and self._held is not None and self._held.must_move(taken) and self._held.move(session):
+            session, taken = self._claim(cycle, numbers)
+        return move(session, taken) if taken else taken
+
+    def _take(self, cycle: int, numbers: range) -> tuple[LendingSession, Sequence[LentClaim]]:
         session, taken = self._claim(cycle, numbers)
         if not taken and not session.is_full:
             others = [one for one in self._own[1:] if one is not session]
@@ -97,12 +129,7 @@ class RemotePoller(Poller):
             if not taken:
                 self._leave_free(self._own[1:])
         self._last = session
-        if not taken or self._move is None:
-            return taken
-        if self._held is not None and self._held.must_move(taken):
-            self._held.move(session)
-            session, taken = self._claim(cycle, numbers)
-        return self._move(session, taken) if taken else taken
+        return session, taken
 
     def delayed(self) -> Iterator[tuple[Message, str]]:
         for message in self._later.browse() if self._later is not None else ():

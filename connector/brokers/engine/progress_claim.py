@@ -35,7 +35,7 @@ class ProgressClaim(LentClaim):
         received: as stored there.
     """
 
-    __slots__ = ("left", "owner", "queue", "selector", "token", "waits")
+    __slots__ = ("left", "name", "named_by", "owner", "queue", "selector", "waits")
 
     in_progress = True
 
@@ -43,9 +43,8 @@ class ProgressClaim(LentClaim):
         self, client_id: str, number: tuple[int, int], queue: Destination, received: Received
     ) -> None:
         message = received.message
-        self.token = str(message.properties.get(TOKEN, ""))
-        name, value = (TOKEN, self.token) if self.token else ("JMSMessageID", message.message_id or "")
-        self.selector = f"{name} = {quote(value)}"
+        self.named_by, self.name = name_of(message)
+        self.selector = f"{self.named_by} = {quote(self.name)}"
         self.owner = str(message.properties.get(OWNER, ""))
         self.waits = message.properties.get(WAITS) is True
         self.left = message.properties.get(LEFT) is True
@@ -54,6 +53,14 @@ class ProgressClaim(LentClaim):
         for name in PROGRESS_MARKS:
             message.remove_property(name)
         super().__init__(client_id, number, origin, received)
+
+
+def name_of(message: Message) -> tuple[str, str]:
+    """Returns the name and the value of the property by which a message in progress is found."""
+    token = message.properties.get(TOKEN)
+    if isinstance(token, str) and token:  # any client may have sent the message
+        return TOKEN, token
+    return "JMSMessageID", message.message_id or ""
 
 
 def marked_copy(

@@ -25,7 +25,7 @@ from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader
 from connector.brokers.jms.names import name_of
 from connector.brokers.jms.naming import Destinations
-from connector.brokers.jms.reasons import advice_for_closed, is_mistake, reason_of
+from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_refusal, reason_of
 from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.session import JmsSession, close
 from connector.brokers.jms.subscriptions import SubscriptionRecords
@@ -273,13 +273,18 @@ class JmsConnection(BrokerConnection):
 
     @contextlib.contextmanager
     def errors(
-        self, what: str, *, unknown: type[ProviderError | UnknownDestination] = UnknownDestination
+        self,
+        what: str,
+        *,
+        unknown: type[ProviderError | UnknownDestination] = UnknownDestination,
+        refused: type[ProviderError] = ProviderError,
     ) -> Iterator[None]:
         """Turns Java's exceptions into errors of the connector.
 
         Args:
             what: begins the text.
             unknown: the error for a destination that does not exist.
+            refused: the error for an answer about a message to send.
         """
         try:
             yield
@@ -297,7 +302,7 @@ class JmsConnection(BrokerConnection):
                 raise unknown(text) from None
             if isinstance(error, self.jms.JMSSecurityException):
                 raise ProviderMisconfigured(text) from None
-            raise ProviderError(text) from None
+            raise (refused if is_refusal(error) else ProviderError)(text) from None
 
 
 _open: Final[weakref.WeakSet[JmsConnection]] = weakref.WeakSet()

@@ -91,6 +91,22 @@ _MISTAKES: Final = re.compile(
     "|KeyStoreException|NotSslRecord|scheme NOT recognized|Unused parameters"
 )
 """A pattern of a class or text of Java that only a change of the configuration or of the broker ends."""
+_NO_ANSWER: Final = re.compile(
+    r"(Provider|Jms)(Connection|IO|Failed|Closed|Idle|IllegalState|OperationTimed|SendTimed|ResourceClosed"
+    r"|TransactionInDoubt|DeliveryReleased)\w*Exception$|(Disconnected|NotConnected|ConnectionTimedOut|UnBlocked"
+    r"|ObjectClosed|SessionCreation|Shutdown|OutcomeUnknown|Interrupted|Connection(Failed|Closed)|AlreadyClosed"
+    r"|TransportDisposedIO|RequestTimedOutIO|InactivityIO|BrokerStopped|ClosedChannel|Timeout)Exception$"
+    r"|^java\.io\.(IO|EOF|InterruptedIO)Exception$|^java\.net\.|^java\..*Error$|\.jms\.IllegalStateException$"
+)
+"""A pattern of classes of Java: the connection has ended, something is closed, or nobody has answered."""
+_NO_ANSWERS: Final = re.compile(
+    r"condition = amqp:(connection:|session:|link:(?!message-size-exceeded)|resource-(deleted|locked)"
+    r"|transaction:timeout)|closed remotely"
+    r"|MQRC_(CONN|Q_MGR_|CHANNEL_|CALL_INTERRUPTED|RECONNECT|BACKED_OUT)"
+)
+"""The same of texts: conditions of AMQP 1.0 (2.8.15 to 2.8.18, 4.5.8), and reasons of IBM MQ."""
+_OWN_WORDS: Final = re.compile(r"^(javax|jakarta)\.jms\.(JMS|TransactionRolledBack)Exception$")
+"""Classes of which the client library makes its own errors. With a cause they tell what the broker says."""
 _MISSING_CLASS: Final = ("java.lang.NoClassDefFoundError", "java.lang.ClassNotFoundException")
 
 
@@ -106,6 +122,25 @@ def is_unsupported(error: Any) -> bool:
     if isinstance(error, TypeError):  # JPype finds no method with these arguments
         return True
     return hasattr(error, "getClass") and str(error.getClass().getName()) in _UNSUPPORTED
+
+
+def is_refusal(error: Any) -> bool:
+    """Whether an error of a send or a commit is an answer about what was sent, of the broker or the library.
+
+    A connection that ends is no refusal. With ``failover:``, a library says then in words of its own that a
+    send has failed, and its connection works soon again.
+    """
+    chain = chain_of(error)
+    if is_unanswered(error):
+        return False
+    return len(chain) > 1 or _OWN_WORDS.match(str(error.getClass().getName())) is None
+
+
+def is_unanswered(error: Any) -> bool:
+    """Whether a Java exception shows that the connection has ended, or that nobody has answered."""
+    chain = chain_of(error)
+    names = [str(one.getClass().getName()) for one in chain]
+    return any(map(_NO_ANSWER.search, names)) or _NO_ANSWERS.search(_with_classes(chain)) is not None
 
 
 def artifact_of(class_name: str) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from connector.brokers.engine.broker import MessageRefused
 from connector.brokers.jms.listeners import queue_listener
-from connector.brokers.jms.reasons import is_unsupported, reason_of
+from connector.brokers.jms.reasons import is_refusal, is_unsupported, reason_of
 from connector.errors import ProviderError
 
 _SECONDS: Final = 30.0
@@ -94,13 +95,14 @@ class Sends:
             producer.send(java, *arguments)
             self._client.answers = False  # not because of an error that any send has
 
-    def refusal(self) -> str:
-        """Waits for all answers. Returns why the broker has refused a message, or an empty text.
+    def check(self) -> None:
+        """Waits for all answers.
 
         Raises:
-            ProviderError: the broker does not answer.
+            MessageRefused: the broker has refused a message.
+            ProviderError: a message has failed in another way, or the broker does not answer.
         """
-        refusal = ""
+        failures: list[Any] = []
         deadline = time.monotonic() + _SECONDS
         found = self._list()
         while self._sent:
@@ -111,11 +113,12 @@ class Sends:
                     continue
                 found.add(answer)
             self._sent -= found.size()
-            for answer in found:
-                if len(answer) > 1 and not refusal:
-                    refusal = reason_of(answer[1])
+            failures += [answer[1] for answer in found if len(answer) > 1]
             found.clear()
-        return refusal
+        for error in filter(is_refusal, failures):
+            raise MessageRefused(f"the broker refuses a message: {reason_of(error)}")
+        if failures:
+            raise ProviderError(f"a message was not sent: {reason_of(failures[0])}")
 
     def _check(self, deadline: float) -> None:
         failure = self._failure()

@@ -18,6 +18,7 @@ from connector.brokers.engine.broker import (
     BrokerSession,
     CommitUnknown,
     EndedDestination,
+    MessageRefused,
     Received,
     UnreadableMessage,
 )
@@ -25,7 +26,7 @@ from connector.brokers.jms.arrivals import Arrivals
 from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
 from connector.brokers.jms.names import is_named
-from connector.brokers.jms.reasons import is_unsupported, reason_of
+from connector.brokers.jms.reasons import is_refusal, is_unanswered, is_unsupported, reason_of
 from connector.brokers.jms.sends import Outgoing, Sends
 from connector.brokers.jms.temporaries import Temporaries
 from connector.errors import (
@@ -76,7 +77,11 @@ class SessionOwner(Protocol):
         """Records a subscription that the block makes, if it is durable."""
 
     def errors(
-        self, what: str, *, unknown: type[ProviderError | UnknownDestination] = UnknownDestination
+        self,
+        what: str,
+        *,
+        unknown: type[ProviderError | UnknownDestination] = UnknownDestination,
+        refused: type[ProviderError] = ProviderError,
     ) -> AbstractContextManager[None]:
         """Turns Java's exceptions into errors of the connector."""
 
@@ -204,8 +209,10 @@ class JmsSession(BrokerSession):
 
     def _errors(self, destination: Destination) -> AbstractContextManager[None]:
         is_foreign = self._connection.temporaries.is_foreign(destination)
-        unknown = EndedDestination if is_foreign else ProviderError
-        return self._connection.errors(f"{destination} does not take a message", unknown=unknown)
+        unknown = EndedDestination if is_foreign else MessageRefused
+        return self._connection.errors(
+            f"{destination} does not take a message", unknown=unknown, refused=MessageRefused
+        )
 
     def _now(self) -> int:
         return int(self._connection.jpype.JPackage("java").lang.System.currentTimeMillis())
@@ -220,9 +227,8 @@ class JmsSession(BrokerSession):
 
     def check_sends(self) -> None:
         self._send_posts()
-        refusal = "" if self._sends is None else self._sends.refusal()
-        if refusal:
-            raise ProviderError(f"the broker refuses a message: {refusal}")
+        if self._sends is not None:
+            self._sends.check()
 
     def acknowledge(self, message: Message) -> None:
         _, java = self._received.pop(id(message))
@@ -234,14 +240,16 @@ class JmsSession(BrokerSession):
             self.check_sends()
         except ProviderError as error:
             self.rollback()
-            raise TransactionRolledBack(str(error)) from None
+            raise TransactionRolledBack(str(error)) from error
         self._received.clear()
         self._close_producers()
         try:
             self._java.commit()
         except self._connection.jpype.JException as error:
-            if isinstance(error, self._connection.jms.TransactionRolledBackException):
-                raise TransactionRolledBack(f"the broker has rolled back: {reason_of(error)}") from None
+            is_rolled_back = isinstance(error, self._connection.jms.TransactionRolledBackException)
+            if is_rolled_back and not is_unanswered(error):
+                cause = MessageRefused(reason_of(error)) if is_refusal(error) else None
+                raise TransactionRolledBack(f"the broker has rolled back: {reason_of(error)}") from cause
             raise CommitUnknown(
                 f"the connection was lost in a commit, which may have happened: {reason_of(error)}"
             ) from None

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from connector.brokers.engine.broker import MessageRefused
 from connector.brokers.engine.delays import measure_delay
 from connector.brokers.jms.reasons import reason_of
 from connector.brokers.jms.sends import Outgoing
@@ -132,10 +133,12 @@ class _Survey:
         sends = self._connection.sends()
         producer, mode = session.createProducer(queue), int(self._jms.DeliveryMode.PERSISTENT)
         sends.send(Outgoing(producer, session.createTextMessage(text), mode))
-        refusal = sends.refusal()
-        producer.close()
-        if refusal:
-            raise _Unable(f"the broker refuses a message: {refusal}")
+        try:
+            sends.check()
+        except MessageRefused as error:
+            raise _Unable(str(error)) from None
+        finally:
+            producer.close()
 
     def _selectors(self) -> str:
         queue = self._session.createTemporaryQueue()

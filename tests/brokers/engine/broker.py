@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from connector.brokers.engine.broker import MessageRefused
 from connector.errors import ProviderError
 from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
@@ -25,6 +26,10 @@ from connector.messaging.selector import compile_selector
 
 class BrokerError(ProviderError):
     """The broker has refused something, or the connection has ended."""
+
+
+class Refusal(BrokerError, MessageRefused):
+    """The broker has refused a message."""
 
 
 @dataclass(eq=False, slots=True)
@@ -55,6 +60,12 @@ class Broker:
         """Queues to which nothing can be sent."""
         self.refuses: Callable[[str, Message], bool] = lambda queue, message: False
         """Whether a queue refuses a message."""
+        self.full: set[str] = set()
+        """Queues at which a client waits for room, until its time is over."""
+        self.interrupts: Callable[[str, Message], bool] = lambda queue, message: False
+        """Whether the connection is lost as a message is sent. The client library connects anew."""
+        self.is_silent: Callable[[str, Message], bool] = lambda queue, message: False
+        """Whether a queue keeps a message from its receivers. Browsers see the message."""
         self.unreadable: set[bytes] = set()
         """Bodies of messages that the client's library takes and cannot read."""
         self.limit: int | None = None
@@ -148,6 +159,8 @@ class BrokerSession:
         with self._broker.changed:
             self._check()
             for one in self._broker.waiting(queue, selector):
+                if self._broker.is_silent(queue, one.message):
+                    continue
                 one.session = self
                 self._received.append((queue, one))
                 return one.message.copy(one.message.body)
@@ -166,9 +179,13 @@ class BrokerSession:
         with self._broker.changed:
             self._check()
             if queue in self._broker.refused or self._broker.refuses(queue, message):
-                raise BrokerError(f"{queue}: no right to send")
+                raise Refusal(f"{queue}: no right to send")
+            if queue in self._broker.full:
+                raise BrokerError(f"{queue}: timed out waiting for credit")
+            if self._broker.interrupts(queue, message):
+                raise BrokerError("send failed due to connection loss")
             if queue.startswith("temporary-") and queue not in self._broker.queues:
-                raise BrokerError(f"{queue}: there is no such queue")
+                raise Refusal(f"{queue}: there is no such queue")
             message.message_id = self._connection.new_id()
             message.timestamp = time.time_ns() // 1_000_000
             self._sent.append((queue, message.copy(message.body)))

@@ -16,12 +16,15 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
-from connector.messaging.settlement import Settlement
+from connector.messaging.settlement import Settlement, SettlementOpen
+from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy, ids, running, seen, send, stored
+from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
+ARCHIVE = parse_destination("queue://archive")
 HELD = "connector.shop.held"
 
 
@@ -111,14 +114,64 @@ def test_held_messages_are_one_transaction_after_the_other(root: Path) -> None:
     assert [claim.message_id, *take_all(connection, poller, 3)] == sent
 
 
-def test_a_message_that_cannot_be_held_is_processed(root: Path) -> None:
+def test_a_message_that_cannot_be_held_is_kept_and_can_be_settled(root: Path) -> None:
     provider = limited(root, 3)
     (sent,) = put(provider, "a")
     provider.broker.refused.add(HELD)
     connection, poller = open_poller(provider)
-    for cycle in range(2):
-        give_back(connection, poller.claim(cycle, range(1)))
-    assert take_all(connection, poller, 2) == [sent]
+    give_back(connection, poller.claim(1, range(1)))
+    claims = poller.claim(2, range(1))
+    for _ in range(5):
+        with pytest.raises(SettlementOpen, match="takes no message"):
+            give_back(connection, claims)
+        assert not connection.hold(claims)
+    connection.settle([Settlement(claim, ARCHIVE) for claim in claims])
+    assert ids(provider, "archive") == [sent]
+
+
+@pytest.mark.parametrize("obstacle", ["refused", "full"])
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_no_delivery_is_used_up_while_no_queue_takes_a_message(
+    tmp_path: Path, root: Path, obstacle: str, in_progress: bool
+) -> None:
+    provider = limited(root, 3)
+    progress: dict[str, Any] = {
+        "InProgressDestination": "queue://progress",
+        "DuplicateEventElimination": False,
+    }
+    deployment = deploy(tmp_path, **(progress if in_progress else {}))
+    sent = send(provider, "", "", "")
+    closed: set[str] = getattr(provider.broker, obstacle)
+    closed |= {"archive", "error", "connector.lent.held", *(["progress"] if not in_progress else [])}
+    with running(deployment, provider) as adapter:
+        for _ in range(12):
+            assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+        counts = [one.message.delivery_count for one in provider.broker.queues["customers"]]
+        assert max(counts, default=0) <= 2
+        closed.clear()
+        wait_for(lambda: adapter.drain().code is ReturnCode.SUCCEED)
+    assert "DLQ" not in provider.broker.queues
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert stored(deployment) == ["0 1", "1 1", "2 1"]
+
+
+@pytest.mark.parametrize("obstacle", ["refused", "full"])
+def test_an_input_rests_while_nothing_can_be_moved_in_progress(
+    tmp_path: Path, root: Path, obstacle: str
+) -> None:
+    provider = limited(root, 3)
+    deployment = deploy(tmp_path, InProgressDestination="queue://progress", DuplicateEventElimination=False)
+    sent = send(provider, "")
+    closed: set[str] = getattr(provider.broker, obstacle)
+    closed |= {"progress", "connector.lent.held"}
+    with running(deployment, provider) as adapter:
+        for _ in range(6):
+            report = adapter.poll()
+            assert (report.code, report.provider_failed) == (ReturnCode.APPRESPONSETIMEOUT, False)
+        closed.clear()
+        wait_for(lambda: adapter.drain().code is ReturnCode.SUCCEED)
+    assert ids(provider, "archive") == sent
+    assert stored(deployment) == ["0 1"]
 
 
 @pytest.mark.parametrize("limit", [1, 3])
