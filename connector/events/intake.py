@@ -203,7 +203,8 @@ class Intake:
         return min([self._rates[id(one)].seconds() for one in ready], default=None)
 
     def _has_pause(self, destination: Destination) -> bool:
-        return self._is_patient and self._working.pauses.has(destination)
+        has_pause = self._is_patient and self._working.pauses.has(destination)
+        return has_pause or bool(self._transactions.obstacle(destination))
 
     def _may_poll(self, destination: Destination) -> bool:
         if self._has_pause(destination) or self._waits.has(destination):
@@ -225,7 +226,8 @@ class Intake:
     @property
     def closed(self) -> dict[str, str]:
         """Why no message of an input can be taken now, by destination. Without inputs that can be used."""
-        return {str(one.destination): reason for one in self._pollers if (reason := one.obstacle)}
+        reasons = {one.destination: one.obstacle or self._transactions.obstacle(one.destination) for one in self._pollers}
+        return {str(destination): reason for destination, reason in reasons.items() if reason}
 
     def keeps(self, one: Input) -> bool:
         """Whether messages of an input wait for this adapter alone.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from concurrent.futures import Future
+from dataclasses import dataclass
 
 from connector.events.outcome import Outcome
 from connector.events.schedule import EndedClaims
@@ -11,6 +13,23 @@ from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import ClientJournals
+
+
+@dataclass(slots=True)
+class Refusing:
+    """Destinations of a transaction that the broker has refused.
+
+    Args:
+        destinations: of the settlements.
+        error: of the broker.
+        takes: whether all of them take an empty message.
+        look: the last look whether they do. None = it has ended, or there was none.
+    """
+
+    destinations: Set[Destination]
+    error: TransactionRefused
+    takes: bool
+    look: Future[bool] | None = None
 
 
 class NoTransactions:
@@ -82,27 +101,39 @@ class NoTransactions:
         """Notes that claims were settled. Returns the published ones that the window may not have yet."""
         return ()
 
-    def note_refusal(
-        self,
-        ended: EndedClaims,
-        error: TransactionRefused,
-        destinations: Callable[[Claim, Outcome], Sequence[Destination]],
-    ) -> bool:
+    def refusing(self, error: TransactionRefused, destinations: Set[Destination]) -> Refusing:
+        """Asks destinations whether they take an empty message. For any thread.
+
+        Args:
+            error: the refusal of a transaction that sends to these destinations.
+            destinations: of the settlements.
+
+        Raises:
+            ProviderError: there is no transaction, or the connection has failed.
+        """
+        raise error
+
+    def note_refusal(self, ended: EndedClaims, refusing: Refusing) -> bool:
         """Records the events of a transaction that the broker has refused and rolled back.
 
         Args:
             ended: the claims of the transaction, all decided.
-            error: of the broker.
-            destinations: of the settlement of a claim.
+            refusing: who has refused it.
 
         Returns:
             whether the transaction may be repeated at once.
 
         Raises:
-            ProviderError: there is no transaction, the record cannot be written, or the connection has
-                failed.
+            ProviderError: there is no transaction, or the record cannot be written.
         """
-        raise error
+        raise refusing.error
+
+    def obstacle(self, destination: Destination) -> str:
+        """Returns why an input rests: a destination of its events takes nothing now. Empty = it does not.
+
+        Looks now and then, in another thread, whether the destinations take messages again.
+        """
+        return ""
 
     def forget(self, cycles: Iterable[int]) -> None:
         """Removes all that is kept for ended polls.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
@@ -177,6 +177,32 @@ class SettlementRules:
         return properties
 
 
+@dataclass(slots=True)
+class Commit:
+    """What one commit settles.
+
+    Args:
+        decided: claims with their outcomes.
+        report: of the commit.
+        settlements: of all claims.
+        alike: groups of events, each with the outcome and the message ids.
+        singles: the other claims with outcome and message id.
+        settled: claims that have their final outcome or come again later, with outcome and message id, and
+            whether the message is discarded.
+        in_doubt: claims that stay where they are.
+        stays: whether a message stays in the in-progress destination to wait there.
+    """
+
+    decided: Sequence[tuple[Claim, Outcome]]
+    report: CycleReport
+    settlements: list[Settlement | GroupSettlement] = field(default_factory=list)
+    alike: list[tuple[GroupSettlement, Outcome, list[str]]] = field(default_factory=list)
+    singles: list[tuple[Claim, Outcome, str]] = field(default_factory=list)
+    settled: list[tuple[Claim, Outcome, str, bool]] = field(default_factory=list)
+    in_doubt: list[Claim] = field(default_factory=list)
+    stays: bool = False
+
+
 class Settler:
     """Settles events in one commit, counts them, and logs their outcomes.
 
@@ -208,13 +234,13 @@ class Settler:
         self._trace = trace
         self._stayed = stayed
 
-    def settle(
+    def plan(
         self,
         decided: Sequence[tuple[Claim, Outcome]],
         returned: Sequence[tuple[Claim, int]],
         id_of: Callable[[Claim], str | None],
-    ) -> CycleReport:
-        """Settles events in one commit.
+    ) -> Commit:
+        """Returns what one commit settles.
 
         Args:
             decided: claims with their outcomes.
@@ -222,70 +248,78 @@ class Settler:
             id_of: returns the duplicate key of a claim, if already known.
 
         Raises:
-            ProviderError: the commit failed. This client still owns the claims, and recovery settles them.
+            ProviderError: the reply of a settlement cannot be made.
         """
         now = timestamp()
-        report = CycleReport(returned=len(returned))
-        settlements: list[Settlement | GroupSettlement] = [
+        commit = Commit(decided, CycleReport(returned=len(returned)))
+        commit.settlements += [
             begun_settlement(claim, begun) if begun else untouched_settlement(claim)
             for claim, begun in returned
         ]
         groups: dict[tuple[int, Destination, str], tuple[Outcome, list[Claim]]] = {}
-        settled: list[tuple[Claim, Outcome, bool]] = []
-        singles: list[tuple[Claim, Outcome, str]] = []
-        stayed = False
-        in_doubt: list[Claim] = []
         for claim, outcome in decided:
             if outcome.is_plain:
                 alike_claims = id(outcome), claim.destination, claim.subscription
                 groups.setdefault(alike_claims, (outcome, []))[1].append(claim)
                 continue
             settlement = self._rules.settlement(claim, outcome, id_of(claim), now)
-            singles.append((claim, outcome, claim.message_id))
+            commit.singles.append((claim, outcome, claim.message_id))
             if settlement is None:
-                in_doubt.append(claim)
+                commit.in_doubt.append(claim)
             else:
-                settlements.append(settlement)
-                stayed = stayed or settlement.stay
+                commit.settlements.append(settlement)
+                commit.stays = commit.stays or settlement.stay
             if outcome.kind == OutcomeKind.LATER:
-                settled.append((claim, outcome, False))
+                commit.settled.append((claim, outcome, claim.message_id, False))
             elif outcome.comes_again:
-                self._note_return(claim, outcome, report)
+                self._note_return(claim, outcome, commit.report)
             else:
-                settled.append((claim, outcome, settlement is not None and settlement.copy_to is None))
-        alike: list[tuple[GroupSettlement, Outcome, list[str]]] = []
+                discarded = settlement is not None and settlement.copy_to is None
+                commit.settled.append((claim, outcome, claim.message_id, discarded))
         for outcome, claims in groups.values():
             group = self._rules.group(claims, outcome, id_of, now)
-            alike.append((group, outcome, [claim.message_id for claim in claims]))
-            settlements.append(group)
-        identities = [claim.message_id for claim, _, _ in settled]
+            commit.alike.append((group, outcome, [claim.message_id for claim in claims]))
+            commit.settlements.append(group)
+        return commit
+
+    def settle(self, commit: Commit) -> None:
+        """Settles what :meth:`plan` has returned. For any thread.
+
+        Raises:
+            ProviderError: the commit failed. This client still owns the claims, and recovery settles them.
+        """
         if self._history.comes_first:
-            self._append(alike, singles)
+            self._append(commit)
         try:
-            self._connection.settle(settlements)
+            self._connection.settle(commit.settlements)
         except (ClaimLost, SettlementError) as error:
             if self._history.comes_first:
-                self._history.take_back([claim for claim, _ in decided], str(error))
+                self._history.take_back([claim for claim, _ in commit.decided], str(error))
             raise
+
+    def end(self, commit: Commit) -> CycleReport:
+        """Counts the settled events, and logs their outcomes.
+
+        Raises:
+            ProviderError: an event that stays in doubt cannot be left to an operator.
+        """
         if not self._history.comes_first:
-            self._append(alike, singles)
-        for claim in in_doubt:
+            self._append(commit)
+        for claim in commit.in_doubt:
             self._connection.leave_unowned(claim)  # for an operator, and the next start
-        if self._stayed is not None and stayed:
+        if self._stayed is not None and commit.stays:
             self._stayed()
-        report.settled = len(settled) + sum(len(group.claims) for group, _, _ in alike)
-        for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
+        alike = commit.alike
+        commit.report.settled = len(commit.settled) + sum(len(group.claims) for group, _, _ in alike)
+        for claim, outcome, identity, discarded in commit.settled:
             self._report_settled(claim, outcome, identity, discarded=discarded)
         for group, outcome, ids in alike:
             self._report_settled_group(group, outcome, ids)
-        return report
+        return commit.report
 
-    def _append(
-        self,
-        alike: Sequence[tuple[GroupSettlement, Outcome, list[str]]],
-        singles: Sequence[tuple[Claim, Outcome, str]],
-    ) -> None:
-        self._history.append([(outcome, group.claims, ids) for group, outcome, ids in alike], singles)
+    def _append(self, commit: Commit) -> None:
+        told = [(outcome, group.claims, ids) for group, outcome, ids in commit.alike]
+        self._history.append(told, commit.singles)
 
     @staticmethod
     def _note_return(claim: Claim, outcome: Outcome, report: CycleReport) -> None:

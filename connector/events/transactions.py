@@ -14,11 +14,12 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from collections.abc import Hashable, Iterable, Sequence, Set
+from concurrent.futures import Executor
 from typing import Final, cast
 
 from connector import faults
-from connector.events.no_transactions import NoTransactions
+from connector.events.no_transactions import NoTransactions, Refusing
 from connector.events.order_groups import NONE, order_group_key
 from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
@@ -42,7 +43,6 @@ _NOTHING: Final = "nothing was settled: "
 _PAUSE: Final = 0.02
 """Seconds between looks at the transactions of other instances."""
 
-
 class Transactions(NoTransactions):
     """The open transactions of one connection, by cycle.
 
@@ -53,6 +53,7 @@ class Transactions(NoTransactions):
         pauses: of the inputs.
         order: ``destination``, ``group`` or ``none``.
         own: says whose history of a message counts.
+        threads: for looks at destinations that refuse messages.
 
     Raises:
         CapabilityError: another instance of the application uses another state.
@@ -69,8 +70,10 @@ class Transactions(NoTransactions):
         pauses: InputPauses,
         order: str,
         own: OwnHistory,
+        threads: Executor,
     ) -> None:
         self._own = own
+        self._threads = threads
         self._pauses = pauses
         self._order = order
         self._state = cast(BrokerStateStore, state)
@@ -87,6 +90,8 @@ class Transactions(NoTransactions):
         self._gave_back: dict[Destination, int] = {}
         """Inputs whose last transaction was rolled back, with the last cycle that had begun until then."""
         self._last_cycle = 0
+        self._refusing: dict[Destination, Refusing] = {}
+        """Inputs that rest, because destinations of their events take nothing now."""
         self._used: dict[Place, Redelivery] = {}
         """The entries of redelivered messages in open transactions."""
 
@@ -219,7 +224,6 @@ class Transactions(NoTransactions):
             else:
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
             del self._ended[cycle], self._sizes[cycle]
-            self._open[ended.claims[0].destination] -= 1
             found.append(ended)
         return found
 
@@ -285,6 +289,7 @@ class Transactions(NoTransactions):
 
         The care goes on if this transaction had begun before the last rollback.
         """
+        self._open[ended.claims[0].destination] -= 1
         if not ended.returned and not any(outcome.rolls_back for _, outcome in ended.decided):
             for claim in ended.claims[:1]:
                 if claim.cycle > self._gave_back.get(claim.destination, 0):
@@ -292,34 +297,54 @@ class Transactions(NoTransactions):
                     self._pauses.end(claim.destination)
         return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]
 
-    def note_refusal(
-        self,
-        ended: EndedClaims,
-        error: TransactionRefused,
-        destinations: Callable[[Claim, Outcome], Sequence[Destination]],
-    ) -> bool:
+    def _takes(self, destinations: Iterable[Destination]) -> bool:
+        return all(map(self._connection.takes, destinations))
+
+    def refusing(self, error: TransactionRefused, destinations: Set[Destination]) -> Refusing:
+        return Refusing(destinations, error, self._takes(destinations))
+
+    def note_refusal(self, ended: EndedClaims, refusing: Refusing) -> bool:
         """Records the events of a transaction that the broker has refused and rolled back.
 
         Then one message is taken at a time. If the destinations take an empty message, the refused message is
         to blame. Its event has failed, and its copy goes to the error destination when it comes again.
+        Otherwise the input rests until they do.
         """
-        wanted = {one for claim, outcome in ended.decided for one in destinations(claim, outcome)}
-        may_repeat = all(map(self._connection.takes, wanted))
+        may_repeat = refusing.takes
         is_alone = len(ended.decided) == 1
         entries: list[tuple[Place, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             if may_repeat and is_alone:
-                blamed = _blame(outcome, str(error))
+                blamed = _blame(outcome, str(refusing.error))
                 may_repeat, outcome = blamed is not None, blamed or outcome
             entries.append((_place(claim), _identity(claim), _new_entry(claim)._replace(outcome=outcome)))
         self.redeliveries.put(entries)
         claim = ended.decided[0][0]
+        self._open[claim.destination] -= 1
         self._journals.forget(claim.cycle)
         if may_repeat:
             self._gave_back[claim.destination] = self._last_cycle
         else:
             self._note_return(claim.destination)
+        if not refusing.takes:
+            self._refusing[claim.destination] = refusing
         return may_repeat
+
+    def obstacle(self, destination: Destination) -> str:
+        found = self._refusing.get(destination)
+        if found is None:
+            return ""
+        if found.look is None and not self._pauses.has(destination):
+            found.look = self._threads.submit(self._takes, found.destinations)
+        elif found.look is not None and found.look.done():
+            if found.look.exception() is None and found.look.result():
+                del self._refusing[destination]
+                self._pauses.end(destination)
+                _log.info("an input goes on", extra={"destination": str(destination)})
+                return ""
+            found.look = None
+            self._pauses.gave_back(destination)
+        return str(found.error)
 
     def forget(self, cycles: Iterable[int]) -> None:
         ended = set(cycles)
