@@ -226,7 +226,10 @@ class Intake:
     @property
     def closed(self) -> dict[str, str]:
         """Why no message of an input can be taken now, by destination. Without inputs that can be used."""
-        reasons = {one.destination: one.obstacle or self._transactions.obstacle(one.destination) for one in self._pollers}
+        reasons = {
+            one.destination: one.obstacle or self._transactions.obstacle(one.destination)
+            for one in self._pollers
+        }
         return {str(destination): reason for destination, reason in reasons.items() if reason}
 
     def keeps(self, one: Input) -> bool:

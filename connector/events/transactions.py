@@ -43,6 +43,7 @@ _NOTHING: Final = "nothing was settled: "
 _PAUSE: Final = 0.02
 """Seconds between looks at the transactions of other instances."""
 
+
 class Transactions(NoTransactions):
     """The open transactions of one connection, by cycle.
 
