@@ -346,17 +346,18 @@ class Connector(Section):
         description="Form of values in a `response_selector`. `quoted`: literals. `raw`: unchanged, as in "
         "WBI Adapter for JMS, so that a value may change the meaning of the selector.",
     )
-    restart_retry_count: Annotated[int, integer(0, "attempts")] = Field(
-        default=3,
+    restart_retry_count: Annotated[int | None, integer(0, "attempts")] = Field(
+        default=None,
         alias="RestartRetryCount",
         description="Reconnections after APPRESPONSETIMEOUT, and attempts to reach a provider that is away "
-        "when a service starts. 0: end at once.",
+        "when a service starts. 0: end at once. Left out: the service tries for ever, with pauses that grow "
+        "from half a second to `RestartRetryInterval`.",
     )
     restart_retry_interval: Minutes = Field(
         default=1.0,
         alias="RestartRetryInterval",
         description="Minutes between two attempts to reconnect, a second at least. The first attempt comes "
-        "at once.",
+        "at once. Without `RestartRetryCount`: the longest pause.",
     )
     agent_trace_level: Annotated[int, integer(0, "level", maximum=5)] = Field(
         default=0,

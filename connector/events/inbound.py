@@ -23,7 +23,7 @@ from connector.events.event_history import EventHistory
 from connector.events.event_spans import EventSpans
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
-from connector.events.no_transactions import NoTransactions
+from connector.events.no_transactions import NoTransactions, Refusing
 from connector.events.open_settlements import OpenSettlements
 from connector.events.outcome_rows import OutcomeRows
 from connector.events.prepared_replies import RefusalReplies
@@ -31,7 +31,7 @@ from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
 from connector.events.schedule import Batch, EndedClaims, Schedule
 from connector.events.settings import EventSettings, Input
-from connector.events.settling import SettlementRules, Settler
+from connector.events.settling import Commit, SettlementRules, Settler
 from connector.events.task_settings import TaskSettings
 from connector.events.transactions import Transactions
 from connector.events.waits import EventWaits
@@ -50,6 +50,8 @@ _MOST_THREADS: Final = 64
 _OPEN_SECONDS: Final = 10.0
 """Seconds for which the end waits for open settlements, at most."""
 _OPEN_PAUSE: Final = 0.2
+_MOST_COMMITS: Final = 1000
+"""Commits side by side. Each input of a broker has two transactions at most."""
 
 AfterBatch = Callable[[CycleReport], None]
 
@@ -92,9 +94,16 @@ class Inbound:
         self._settings = settings
         self._working = working
         self._journals = state.journals(connection.client_id, settings.instance)
+        self._settlers = ThreadPoolExecutor(_MOST_COMMITS, thread_name_prefix="settle")
         self._transactions = (
             Transactions(
-                connection, state, settings.instance, working.pauses, settings.order, task_settings.own
+                connection,
+                state,
+                settings.instance,
+                working.pauses,
+                settings.order,
+                task_settings.own,
+                self._settlers,
             )
             if transactions and settings.in_progress is None
             else NoTransactions(self._journals)
@@ -161,7 +170,10 @@ class Inbound:
             settings.order, settings.quantity, self._durations, lambda: self.jobs.tasks_stay
         )
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
-        self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
+        self._settles_apart = transactions and settings.in_progress is None
+        self._committing = 0
+        """The number of commits in threads of their own."""
+        self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException] | Commit] = queue.SimpleQueue()
         self._signal = threading.Event()
         self._has_reserved = False
         self._has_read_waits = False
@@ -188,7 +200,7 @@ class Inbound:
     @property
     def is_running(self) -> bool:
         """Whether a batch runs, or has ended and is not settled yet."""
-        return bool(self._schedule.running)
+        return bool(self._schedule.running or self._committing)
 
     @property
     def has_events(self) -> bool:
@@ -310,7 +322,7 @@ class Inbound:
         """Settles each batch whose job has ended, and starts the next batches.
 
         Args:
-            timeout: seconds to wait for the first batch. None = without limit.
+            timeout: seconds to wait for the first batch or commit to end. None = without limit.
             after_batch: called with the report of each batch.
 
         Raises:
@@ -318,24 +330,33 @@ class Inbound:
         """
         total = CycleReport()
         closings: list[tuple[EndedClaims, Result, float]] = []
+        commits: list[Commit] = []
         with contextlib.suppress(queue.Empty):
-            while self._schedule.running:
-                batch, result = self._ended.get(timeout=0.0 if closings else timeout)
+            while self.is_running:
+                one = self._ended.get(timeout=0.0 if closings or commits else timeout)
+                if isinstance(one, Commit):
+                    self._committing -= 1
+                    if one.error is not None and not isinstance(one.error, SettlementOpen):
+                        raise one.error
+                    commits.append(one)
+                    continue
+                batch, result = one
                 if isinstance(result, BaseException):
                     raise result
                 closings.append((self._end(batch, result), result, batch.began))
         self._start()  # before the commits, which take a while
+        reports = [self._close_commit(one) for one in commits]
         for ended_claims, result, began in closings:
-            report = self._close(ended_claims, result.error)
-            self._working.summary.activity.count_batch(time.monotonic() - began, report.settled)
+            reports.append(self._close(ended_claims, result.error, began=began))
+        for report in reports:
             total.add(report)
             if after_batch is not None:
                 after_batch(report)
         if self._open:
             total.add(self._settle_open())
-        if closings:
+        if reports:
             self._start()
-            total.idle = not self._schedule.running
+            total.idle = not self.is_running
         self._note_more(total)
         return total
 
@@ -371,61 +392,77 @@ class Inbound:
         )
 
     @step("settle")
-    def _settle(self, ended_claims: EndedClaims) -> CycleReport:
-        report = self._settler.settle(ended_claims.decided, ended_claims.returned, self._schedule.id_of)
-        if self._spans is not None:
-            self._spans.export(ended_claims.decided)
-        return report
+    def _settle(self, commit: Commit) -> None:
+        self._settler.settle(commit)
 
-    def _commit(self, ended_claims: EndedClaims, report: CycleReport) -> str:
-        """Settles claims in one commit. A refusal of a transaction holds up no other.
+    def _begin_apart(self, commit: Commit) -> None:
+        """Settles in a thread of its own, because a destination may be full. That delays nothing else."""
+        self._committing += 1
+        self._settlers.submit(self._settle_apart, commit)
 
-        Returns why the settlement stays open. Empty = it does not.
-        """
+    def _settle_apart(self, commit: Commit) -> None:
+        commit.error = None
         try:
-            report.add(self._settle(ended_claims))
+            self._settle(commit)
+        except TransactionRefused as error:
+            decided = commit.claims.decided
+            found = {one for claim, outcome in decided for one in self._rules.destinations(claim, outcome)}
+            try:
+                commit.refusing = self._transactions.refusing(error, found)
+            except ProviderError as failure:
+                commit.error = failure
+        except BaseException as error:
+            commit.error = error
+        self._ended.put(commit)
+        self.wake()
+
+    def _try(self, commit: Commit) -> str:
+        """Settles. Returns why the settlement stays open. Empty = it is done."""
+        try:
+            self._settle(commit)
         except SettlementOpen as error:
             return str(error)
-        except TransactionRefused as error:
-            is_repeated = self._transactions.note_refusal(ended_claims, error, self._rules.destinations)
-            if self._spans is not None:
-                self._spans.forget(ended_claims.claims)
-            number, reason = len(ended_claims.claims), str(error)
-            report.returned += number
-            if is_repeated:
-                report.rolled_back += number
-                destination = str(ended_claims.claims[0].destination)
-                fields = {"destination": destination, "number": number, "reason": reason}
-                _log.warning("a transaction was refused and is repeated", extra=fields)
-            else:
-                report.fail(reason, provider_failed=False)
-            return ""
-        published = self._transactions.note_settled(ended_claims)
-        if self._window is not None:
-            self._window.add(filter(None, map(self._schedule.id_of, published)))
         return ""
 
-    def _close(self, ended_claims: EndedClaims, error: PipelineError | None = None) -> CycleReport:
-        """Settles the claims that leave the schedule.
+    def _close(
+        self, ended_claims: EndedClaims, error: PipelineError | None = None, *, began: float | None = None
+    ) -> CycleReport:
+        """Settles the claims that leave the schedule. At a broker the commits only begin here.
+
+        Args:
+            ended_claims: that leave.
+            error: of their job.
+            began: start of their batch in monotonic seconds. None = there was no batch.
 
         Raises:
             ProviderError: the claims could not be settled. This client still owns them, and recovery settles
                 them.
         """
         report = CycleReport()
-        settled = []
         for one in self._transactions.complete(ended_claims):
-            if reason := self._open.blocking(one) or self._commit(one, report):
-                self._open.add(one, reason)
+            commit = self._settler.plan(one, self._schedule.id_of, began)
+            if self._settles_apart:
+                self._begin_apart(commit)
+            elif reason := self._open.blocking(one) or self._try(commit):
+                self._open.add(commit, reason)
                 report.fail(reason, provider_failed=False)
             else:
-                settled.append(one)
-        self._end_settled(settled)
+                self._end_commit(commit, report)
+        self._release_ids(has_returned=False)
         if error is not None:
             report.fail(str(error), provider_failed=True)
-        if report.reason:
-            fields = {"cycle": self._intake.cycle, "reason": report.reason}
-            self._working.lines.error("a poll ended early", extra=fields)
+        self._tell(report)
+        return report
+
+    def _close_commit(self, commit: Commit) -> CycleReport:
+        """Closes a commit that has ended in a thread of its own."""
+        report = CycleReport()
+        if commit.error is not None:
+            self._open.add(commit, str(commit.error))
+            report.fail(str(commit.error), provider_failed=False)
+        else:
+            self._end_commit(commit, report)
+        self._tell(report)
         return report
 
     def _settle_open(self, *, at_once: bool = False) -> CycleReport:
@@ -435,26 +472,60 @@ class Inbound:
             ProviderError: as :meth:`_close`.
         """
         report = CycleReport()
-        for one in self._open.try_again(lambda ended: self._commit(ended, report), at_once=at_once):
-            self._end_settled([one])
+        if self._settles_apart:
+            for commit in self._open.try_again(lambda _: "", at_once=at_once):
+                self._begin_apart(commit)
+        else:
+            for commit in self._open.try_again(self._try, at_once=at_once):
+                self._end_commit(commit, report)
         return report
 
-    def _end_settled(self, commits: Sequence[EndedClaims]) -> None:
-        """Ends the care about settled claims."""
-        closed = [cycle for one in commits for cycle in self._schedule.remove_settled(one)]
+    def _end_commit(self, commit: Commit, report: CycleReport) -> None:
+        """Counts and forgets what a commit has settled, or what the broker has refused."""
+        claims = commit.claims
+        if commit.refusing is not None:
+            self._note_refusal(claims, commit.refusing, report)
+        else:
+            report.add(self._settler.end(commit))
+            if self._spans is not None:
+                self._spans.export(claims.decided)
+            published = self._transactions.note_settled(claims)
+            if self._window is not None:
+                self._window.add(filter(None, map(self._schedule.id_of, published)))
+        if commit.began is not None:
+            self._working.summary.activity.count_batch(time.monotonic() - commit.began, report.settled)
+        closed = self._schedule.remove_settled(claims)
         self._transactions.forget(closed)
         self._history.forget(closed)
-        for one in commits:
-            for claim, _ in one.returned:
+        for claim, _ in claims.returned:
+            self._keep_rows(claim)
+        for claim, outcome in claims.decided:
+            if outcome.comes_again:
                 self._keep_rows(claim)
-            for claim, outcome in one.decided:
-                if outcome.comes_again:
-                    self._keep_rows(claim)
-                if outcome.kind == OutcomeKind.LATER:
-                    self._waits.add(claim, outcome)
+            if outcome.kind == OutcomeKind.LATER:
+                self._waits.add(claim, outcome)
         for cycle in closed:
             self._rows.remove(cycle, frozenset(self._returned.pop(cycle, ())))
-        self._release_ids(has_returned=any(one.returned for one in commits))
+        self._release_ids(has_returned=bool(claims.returned))
+
+    def _note_refusal(self, ended: EndedClaims, refusing: Refusing, report: CycleReport) -> None:
+        """Notes that the broker has refused a transaction. That holds up no other."""
+        is_repeated = self._transactions.note_refusal(ended, refusing)
+        if self._spans is not None:
+            self._spans.forget(ended.claims)
+        number, reason = len(ended.claims), str(refusing.error)
+        report.returned += number
+        if not is_repeated:
+            report.fail(reason, provider_failed=False)
+            return
+        report.rolled_back += number
+        fields = {"destination": str(ended.claims[0].destination), "number": number, "reason": reason}
+        _log.warning("a transaction was refused and is repeated", extra=fields)
+
+    def _tell(self, report: CycleReport) -> None:
+        if report.reason:
+            fields = {"cycle": self._intake.cycle, "reason": report.reason}
+            self._working.lines.error("a poll ended early", extra=fields)
 
     def _keep_rows(self, claim: Claim) -> None:
         if self._rows.has_databases:
@@ -483,16 +554,21 @@ class Inbound:
             if self.stopping:
                 self._intake.give_back_held()
                 total.add(self._close(self._schedule.cancel()))
-            if not self._schedule.running:
+            if not self.is_running:
                 break
             total.add(self.settle_ended(None, after_batch))
         deadline = time.monotonic() + min(self._settings.stop_timeout, _OPEN_SECONDS)
         while self._open and time.monotonic() < deadline:
             time.sleep(_OPEN_PAUSE)
             total.add(self._settle_open(at_once=True))
+            self._await_commits(total)
         if reason := self._open.first_reason or self._recovery.open_reason:
             total.fail(reason, provider_failed=False)
         return total
+
+    def _await_commits(self, report: CycleReport) -> None:
+        while self.is_running:
+            report.add(self.settle_ended(None))
 
     # -- waiting -----------------------------------------------------------------------------------
 
@@ -577,7 +653,7 @@ class Inbound:
         """
         self.stopping = True
         self.finish()
-        self._threads.shutdown(wait=True)
+        self._end_threads()
         self._rows.close()
         if self._schedule.unsettled:
             self.abandon()
@@ -590,6 +666,10 @@ class Inbound:
 
     def abandon(self) -> None:
         """Abandons the connection once no batch runs. The next connection recovers the claims."""
-        self._threads.shutdown(wait=True)
+        self._end_threads()
         self._rows.close()
         self.connection.abandon()
+
+    def _end_threads(self) -> None:
+        self._threads.shutdown(wait=True)
+        self._settlers.shutdown(wait=False)  # a destination that is full would hold up the end

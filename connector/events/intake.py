@@ -215,12 +215,14 @@ class Intake:
         return self._is_patient and self._working.pauses.has(destination)
 
     def _must_rest(self, destination: Destination) -> bool:
-        """Whether nothing is claimed from an input now: it has a pause, or a settlement is open."""
-        return self._has_pause(destination) or bool(self._open_settlements.reason(destination))
+        """Whether nothing is claimed from an input now: it has a pause, or its events cannot be settled."""
+        if self._has_pause(destination) or self._open_settlements.reason(destination):
+            return True
+        return self._is_patient and bool(self._transactions.obstacle(destination))
 
     def _is_refused(self, destination: Destination, report: CycleReport) -> bool:
-        """Whether events of an input could not be settled. A rollback would count as a delivery."""
-        reason = self._transactions.refusal(destination)
+        """Whether events of an input cannot be settled now. Fails a poll that is not patient."""
+        reason = "" if self._is_patient else self._transactions.obstacle(destination, waits=True)
         if reason:
             report.fail(reason, provider_failed=False)
         return bool(reason)
@@ -250,7 +252,7 @@ class Intake:
 
     def _obstacle(self, poller: Poller) -> str:
         open_settlement = self._open_settlements.reason(poller.destination)
-        return poller.obstacle or open_settlement or self._transactions.refusals.get(poller.destination, "")
+        return poller.obstacle or open_settlement or self._transactions.obstacle(poller.destination)
 
     def keeps(self, one: Input) -> bool:
         """Whether messages of an input wait for this adapter alone.

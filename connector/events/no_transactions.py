@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from concurrent.futures import Future
+from dataclasses import dataclass
 
 from connector.events.outcome import Outcome
 from connector.events.schedule import EndedClaims
@@ -11,6 +13,21 @@ from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import ClientJournals
+
+
+@dataclass(slots=True)
+class Refusing:
+    """Destinations of a transaction that the broker has refused.
+
+    Args:
+        error: of the broker.
+        destinations: those of the settlements that do not take an empty message either.
+        look: the last look whether they do. None = it has ended, or there was none.
+    """
+
+    error: TransactionRefused
+    destinations: Set[Destination]
+    look: Future[Set[Destination]] | None = None
 
 
 class NoTransactions:
@@ -25,8 +42,6 @@ class NoTransactions:
 
     def __init__(self, journals: ClientJournals) -> None:
         self._journals = journals
-        self.refusals: dict[Destination, str] = {}
-        """Inputs whose events could not be settled, and why."""
 
     def groups(self, pollers: Sequence[Poller]) -> Sequence[Sequence[Poller]]:
         """Returns the pollers that claim together."""
@@ -44,14 +59,6 @@ class NoTransactions:
     def may_overlap(self, destination: Destination) -> bool:
         """Whether another transaction of an input may begin while the events of one run."""
         return False
-
-    def refusal(self, destination: Destination) -> str:
-        """Returns why events of an input still cannot be settled. Empty = they can, as far as is known.
-
-        Raises:
-            ProviderError: the connection has failed.
-        """
-        return ""
 
     def hold(self, claims: Sequence[Claim]) -> bool:
         """Tells whether the provider holds these messages from now on, so that they do not run."""
@@ -92,27 +99,43 @@ class NoTransactions:
         """Notes that claims were settled. Returns the published ones that the window may not have yet."""
         return ()
 
-    def note_refusal(
-        self,
-        ended: EndedClaims,
-        error: TransactionRefused,
-        destinations: Callable[[Claim, Outcome], Sequence[Destination]],
-    ) -> bool:
+    def refusing(self, error: TransactionRefused, destinations: Set[Destination]) -> Refusing:
+        """Asks destinations whether they take an empty message. For any thread.
+
+        Args:
+            error: the refusal of a transaction that sends to these destinations.
+            destinations: of the settlements.
+
+        Raises:
+            ProviderError: there is no transaction, or the connection has failed.
+        """
+        raise error
+
+    def note_refusal(self, ended: EndedClaims, refusing: Refusing) -> bool:
         """Records the events of a transaction that the broker has refused and rolled back.
 
         Args:
             ended: the claims of the transaction, all decided.
-            error: of the broker.
-            destinations: of the settlement of a claim.
+            refusing: who has refused it.
 
         Returns:
             whether the transaction may be repeated at once.
 
         Raises:
-            ProviderError: there is no transaction, the record cannot be written, or the connection has
-                failed.
+            ProviderError: there is no transaction, or the record cannot be written.
         """
-        raise error
+        raise refusing.error
+
+    def obstacle(self, destination: Destination, *, waits: bool = False) -> str:
+        """Returns why an input rests: a destination of its events takes nothing now. Empty = it does not.
+
+        Looks now and then, in another thread, whether the destinations take messages again.
+
+        Args:
+            destination: the input.
+            waits: whether to look at once, and to wait for the answer.
+        """
+        return ""
 
     def forget(self, cycles: Iterable[int]) -> None:
         """Removes all that is kept for ended polls.

@@ -13,6 +13,7 @@ from typing import Final
 
 from connector.events.grouped_log import GroupedLog
 from connector.events.schedule import EndedClaims
+from connector.events.settling import Commit
 from connector.messaging.destination import Destination
 
 _FIRST_PAUSE: Final = 0.1
@@ -22,10 +23,9 @@ _LONGEST_PAUSE: Final = 10.0
 
 @dataclass(slots=True)
 class _Open:
-    ended: EndedClaims
+    commit: Commit
     inputs: frozenset[Destination]
     reason: str
-    pause: float
     due: float
 
 
@@ -59,15 +59,18 @@ class OpenSettlements:
         inputs = (claim.destination for claim in ended.claims)
         return next(filter(None, map(self.reason, inputs)), "") if self._open else ""
 
-    def add(self, ended: EndedClaims, reason: str) -> None:
+    def add(self, commit: Commit, reason: str) -> None:
         """Adds a settlement that was tried, or that waits for an earlier one."""
-        inputs = frozenset(claim.destination for claim in ended.claims)
-        self._open.append(_Open(ended, inputs, reason, _FIRST_PAUSE, self._clock() + _FIRST_PAUSE))
+        inputs = frozenset(claim.destination for claim in commit.claims.claims)
+        self._open.append(_Open(commit, inputs, reason, self._due(commit)))
         self._log(self._open[-1])
 
-    def try_again(
-        self, settle: Callable[[EndedClaims], str], *, at_once: bool = False
-    ) -> Iterator[EndedClaims]:
+    def _due(self, commit: Commit) -> float:
+        """Returns when a settlement is tried next."""
+        commit.pause = min(max(_FIRST_PAUSE, 2 * commit.pause), _LONGEST_PAUSE)
+        return self._clock() + commit.pause
+
+    def try_again(self, settle: Callable[[Commit], str], *, at_once: bool = False) -> Iterator[Commit]:
         """Tries the settlements again that are due, each behind the earlier ones of its inputs.
 
         Args:
@@ -80,14 +83,12 @@ class OpenSettlements:
         stopped: set[Destination] = set()
         for one in list(self._open):
             if stopped.isdisjoint(one.inputs) and (at_once or self._clock() >= one.due):
-                reason = settle(one.ended)
+                reason = settle(one.commit)
                 if not reason:
                     self._open.remove(one)
-                    yield one.ended
+                    yield one.commit
                     continue
-                one.reason = reason
-                one.pause = min(2 * one.pause, _LONGEST_PAUSE)
-                one.due = self._clock() + one.pause
+                one.reason, one.due = reason, self._due(one.commit)
                 self._log(one)
             stopped |= one.inputs
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
 from connector.errors import ClaimLost, SettlementError
 from connector.events.event_history import EventHistory
 from connector.events.grouped_log import GroupedLog
+from connector.events.no_transactions import Refusing
 from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.report import CycleReport
+from connector.events.schedule import EndedClaims
 from connector.events.summary import MAX_EVENTS, Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -172,6 +174,40 @@ class SettlementRules:
         return properties
 
 
+@dataclass(slots=True)
+class Commit:
+    """One commit, from its plan to its end.
+
+    Args:
+        claims: that it settles.
+        began: start of their batch in monotonic seconds. None = there was no batch.
+        report: of the commit.
+        settlements: of all claims.
+        alike: groups of events, each with the outcome and the message ids.
+        singles: the other claims with outcome and message id.
+        settled: claims that have their final outcome or come again later, with outcome and message id, and
+            whether the message is discarded.
+        in_doubt: claims that stay where they are.
+        stays: whether a message stays in the in-progress destination to wait there.
+        refusing: who has refused it. None = nobody.
+        error: why it has failed otherwise. None = it has not.
+        pause: seconds before its last repetition. 0 = it was not repeated.
+    """
+
+    claims: EndedClaims
+    began: float | None
+    report: CycleReport
+    settlements: list[Settlement | GroupSettlement] = field(default_factory=list)
+    alike: list[tuple[GroupSettlement, Outcome, list[str]]] = field(default_factory=list)
+    singles: list[tuple[Claim, Outcome, str]] = field(default_factory=list)
+    settled: list[tuple[Claim, Outcome, str, bool]] = field(default_factory=list)
+    in_doubt: list[Claim] = field(default_factory=list)
+    stays: bool = False
+    refusing: Refusing | None = None
+    error: BaseException | None = None
+    pause: float = 0.0
+
+
 class Settler:
     """Settles events in one commit, counts them, and logs their outcomes.
 
@@ -203,85 +239,87 @@ class Settler:
         self._trace = trace
         self._stayed = stayed
 
-    def settle(
-        self,
-        decided: Sequence[tuple[Claim, Outcome]],
-        returned: Sequence[tuple[Claim, int]],
-        id_of: Callable[[Claim], str | None],
-    ) -> CycleReport:
-        """Settles events in one commit.
+    def plan(
+        self, ended: EndedClaims, id_of: Callable[[Claim], str | None], began: float | None = None
+    ) -> Commit:
+        """Returns what one commit settles.
 
         Args:
-            decided: claims with their outcomes.
-            returned: claims that go back, with the deliveries begun since they were claimed.
+            ended: the claims.
             id_of: returns the duplicate key of a claim, if already known.
+            began: start of their batch in monotonic seconds. None = there was no batch.
 
         Raises:
-            SettlementOpen: the same settlement has to be tried again.
-            ProviderError: the commit failed. This client still owns the claims, and recovery settles them.
+            ProviderError: the reply of a settlement cannot be made.
         """
         now = timestamp()
-        report = CycleReport(returned=len(returned))
-        settlements: list[Settlement | GroupSettlement] = [
+        commit = Commit(ended, began, CycleReport(returned=len(ended.returned)))
+        commit.settlements += [
             begun_settlement(claim, begun) if begun else untouched_settlement(claim)
-            for claim, begun in returned
+            for claim, begun in ended.returned
         ]
         groups: dict[tuple[int, Destination, str], tuple[Outcome, list[Claim]]] = {}
-        settled: list[tuple[Claim, Outcome, bool]] = []
-        singles: list[tuple[Claim, Outcome, str]] = []
-        stayed = False
-        in_doubt: list[Claim] = []
-        for claim, outcome in decided:
+        for claim, outcome in ended.decided:
             if outcome.is_plain:
                 alike_claims = id(outcome), claim.destination, claim.subscription
                 groups.setdefault(alike_claims, (outcome, []))[1].append(claim)
                 continue
             settlement = self._rules.settlement(claim, outcome, id_of(claim), now)
-            singles.append((claim, outcome, claim.message_id))
+            commit.singles.append((claim, outcome, claim.message_id))
             if settlement is None:
-                in_doubt.append(claim)
+                commit.in_doubt.append(claim)
             else:
-                settlements.append(settlement)
-                stayed = stayed or settlement.stay
+                commit.settlements.append(settlement)
+                commit.stays = commit.stays or settlement.stay
             if outcome.kind == OutcomeKind.LATER:
-                settled.append((claim, outcome, False))
+                commit.settled.append((claim, outcome, claim.message_id, False))
             elif outcome.comes_again:
-                self._note_return(claim, outcome, report)
+                self._note_return(claim, outcome, commit.report)
             else:
-                settled.append((claim, outcome, settlement is not None and settlement.copy_to is None))
-        alike: list[tuple[GroupSettlement, Outcome, list[str]]] = []
+                discarded = settlement is not None and settlement.copy_to is None
+                commit.settled.append((claim, outcome, claim.message_id, discarded))
         for outcome, claims in groups.values():
             group = self._rules.group(claims, outcome, id_of, now)
-            alike.append((group, outcome, [claim.message_id for claim in claims]))
-            settlements.append(group)
-        identities = [claim.message_id for claim, _, _ in settled]
-        for claim in in_doubt:
-            self._connection.leave_unowned(claim)  # for an operator, and the next start
+            commit.alike.append((group, outcome, [claim.message_id for claim in claims]))
+            commit.settlements.append(group)
+        return commit
+
+    def settle(self, commit: Commit) -> None:
+        """Settles what :meth:`plan` has returned. For any thread.
+
+        Raises:
+            SettlementOpen: the same commit has to be tried again.
+            ProviderError: the commit failed. This client still owns the claims, and recovery settles them.
+        """
+        while commit.in_doubt:
+            self._connection.leave_unowned(commit.in_doubt[0])  # for an operator, and the next start
+            del commit.in_doubt[0]
         if self._history.comes_first:
-            self._append(alike, singles)
+            self._append(commit)
         try:
-            self._connection.settle(settlements)
+            self._connection.settle(commit.settlements)
         except (ClaimLost, SettlementError) as error:
             if self._history.comes_first:
-                self._history.take_back([claim for claim, _ in decided], str(error))
+                self._history.take_back([claim for claim, _ in commit.claims.decided], str(error))
             raise
+
+    def end(self, commit: Commit) -> CycleReport:
+        """Counts the settled events, and logs their outcomes."""
         if not self._history.comes_first:
-            self._append(alike, singles)
-        if self._stayed is not None and stayed:
+            self._append(commit)
+        if self._stayed is not None and commit.stays:
             self._stayed()
-        report.settled = len(settled) + sum(len(group.claims) for group, _, _ in alike)
-        for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
+        alike = commit.alike
+        commit.report.settled = len(commit.settled) + sum(len(group.claims) for group, _, _ in alike)
+        for claim, outcome, identity, discarded in commit.settled:
             self._report_settled(claim, outcome, identity, discarded=discarded)
         for group, outcome, ids in alike:
             self._report_settled_group(group, outcome, ids)
-        return report
+        return commit.report
 
-    def _append(
-        self,
-        alike: Sequence[tuple[GroupSettlement, Outcome, list[str]]],
-        singles: Sequence[tuple[Claim, Outcome, str]],
-    ) -> None:
-        self._history.append([(outcome, group.claims, ids) for group, outcome, ids in alike], singles)
+    def _append(self, commit: Commit) -> None:
+        told = [(outcome, group.claims, ids) for group, outcome, ids in commit.alike]
+        self._history.append(told, commit.singles)
 
     @staticmethod
     def _note_return(claim: Claim, outcome: Outcome, report: CycleReport) -> None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from collections.abc import Hashable, Iterable, Sequence, Set
+from concurrent.futures import Executor
 from typing import Final, cast
 
 from connector import faults
-from connector.events.no_transactions import NoTransactions
+from connector.events.no_transactions import NoTransactions, Refusing
 from connector.events.order_groups import NONE, order_group_key
 from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
@@ -53,6 +54,7 @@ class Transactions(NoTransactions):
         pauses: of the inputs.
         order: ``destination``, ``group`` or ``none``.
         own: says whose history of a message counts.
+        threads: for looks at destinations that refuse messages.
 
     Raises:
         CapabilityError: another instance of the application uses another state.
@@ -69,8 +71,10 @@ class Transactions(NoTransactions):
         pauses: InputPauses,
         order: str,
         own: OwnHistory,
+        threads: Executor,
     ) -> None:
         self._own = own
+        self._threads = threads
         self._pauses = pauses
         self._order = order
         self._state = cast(BrokerStateStore, state)
@@ -84,12 +88,11 @@ class Transactions(NoTransactions):
         self._open: Counter[Destination] = Counter()
         """The number of open transactions of each input."""
         self._ended: dict[int, EndedClaims] = {}
-        self.refusals = {}
-        self._refusing: dict[Destination, set[Destination]] = {}
-        """By input: destinations that took nothing when its last transaction was settled."""
         self._gave_back: dict[Destination, int] = {}
         """Inputs whose last transaction was rolled back, with the last cycle that had begun until then."""
         self._last_cycle = 0
+        self._refusing: dict[Destination, Refusing] = {}
+        """Inputs that rest, because destinations of their events take nothing now."""
         self._used: dict[Place, Redelivery] = {}
         """The entries of redelivered messages in open transactions."""
 
@@ -104,18 +107,6 @@ class Transactions(NoTransactions):
         """
         destination = pollers[0].destination
         return 1 if destination in self._gave_back or self.redeliveries.has(destination) else most
-
-    def refusal(self, destination: Destination) -> str:
-        """Asks the destinations that have refused events of an input, before anything is taken from it."""
-        wanted = self._refusing.get(destination)
-        if wanted is None:
-            return ""
-        left = sorted(str(one) for one in wanted if not self._connection.takes(one))
-        if not left:
-            del self._refusing[destination], self.refusals[destination]
-            return ""
-        self._pauses.gave_back(destination)
-        return self.refusals[destination]
 
     def awaits(self, destination: Destination) -> bool:
         return self.redeliveries.has(destination)
@@ -234,7 +225,6 @@ class Transactions(NoTransactions):
             else:
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
             del self._ended[cycle], self._sizes[cycle]
-            self._open[ended.claims[0].destination] -= 1
             found.append(ended)
         return found
 
@@ -300,6 +290,7 @@ class Transactions(NoTransactions):
 
         The care goes on if this transaction had begun before the last rollback.
         """
+        self._open[ended.claims[0].destination] -= 1
         if not ended.returned and not any(outcome.rolls_back for _, outcome in ended.decided):
             for claim in ended.claims[:1]:
                 if claim.cycle > self._gave_back.get(claim.destination, 0):
@@ -307,40 +298,57 @@ class Transactions(NoTransactions):
                     self._pauses.end(claim.destination)
         return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]
 
-    def note_refusal(
-        self,
-        ended: EndedClaims,
-        error: TransactionRefused,
-        destinations: Callable[[Claim, Outcome], Sequence[Destination]],
-    ) -> bool:
+    def _refusing_ones(self, destinations: Iterable[Destination]) -> set[Destination]:
+        return {one for one in destinations if not self._connection.takes(one)}
+
+    def refusing(self, error: TransactionRefused, destinations: Set[Destination]) -> Refusing:
+        return Refusing(error, self._refusing_ones(destinations))
+
+    def note_refusal(self, ended: EndedClaims, refusing: Refusing) -> bool:
         """Records the events of a transaction that the broker has refused and rolled back.
 
         Then one message is taken at a time. If the destinations take an empty message, the refused message is
-        to blame. Its event has failed, and its copy goes to the error destination when it comes again. If the
-        broker has refused nothing, no message is to blame.
+        to blame. Its event has failed, and its copy goes to the error destination when it comes again.
+        Otherwise the input rests until they do. If the broker has refused nothing, or only for the moment, no
+        message is to blame.
         """
-        wanted = {one for claim, outcome in ended.decided for one in destinations(claim, outcome)}
-        refusing = {one for one in wanted if not self._connection.takes(one)}
+        blames = refusing.error.blames
         is_first = ended.decided[0][0].destination not in self._gave_back
-        may_repeat = not refusing and (error.blames or is_first)
-        is_alone = len(ended.decided) == 1 and error.blames
+        may_repeat = not refusing.destinations and (blames or is_first)
+        is_alone = len(ended.decided) == 1 and blames
         entries: list[tuple[Place, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             if may_repeat and is_alone:
-                blamed = _blame(outcome, str(error))
+                blamed = _blame(outcome, str(refusing.error))
                 may_repeat, outcome = blamed is not None, blamed or outcome
             entries.append((_place(claim), _identity(claim), _new_entry(claim)._replace(outcome=outcome)))
         self.redeliveries.put(entries)
         claim = ended.decided[0][0]
+        self._open[claim.destination] -= 1
         self._journals.forget(claim.cycle)
         if may_repeat:
             self._gave_back[claim.destination] = self._last_cycle
         else:
             self._note_return(claim.destination)
-        if refusing:
+        if refusing.destinations:
             self._refusing[claim.destination] = refusing
-            self.refusals[claim.destination] = str(error)
         return may_repeat
+
+    def obstacle(self, destination: Destination, *, waits: bool = False) -> str:
+        found = self._refusing.get(destination)
+        if found is None:
+            return ""
+        if found.look is None and (waits or not self._pauses.has(destination)):
+            found.look = self._threads.submit(self._refusing_ones, found.destinations)
+        if found.look is not None and (waits or found.look.done()):
+            if found.look.exception() is None and not found.look.result():
+                del self._refusing[destination]
+                self._pauses.end(destination)
+                _log.info("an input goes on", extra={"destination": str(destination)})
+                return ""
+            found.look = None
+            self._pauses.gave_back(destination)
+        return str(found.error)
 
     def forget(self, cycles: Iterable[int]) -> None:
         ended = set(cycles)

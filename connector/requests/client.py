@@ -43,7 +43,7 @@ from connector.requests.pending import Call, Failure, PendingCalls, key_of
 from connector.requests.reply_listener import ReplyListener
 from connector.requests.reply_receiver import ReplyReceiver, ReplySources
 from connector.requests.result import RequestResult
-from connector.requests.sender import Outgoing, Sender
+from connector.requests.sender import Outgoing, Senders
 from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
 from connector.requests.slots import Slots
 from connector.requests.stored_replies import StoredReplies
@@ -120,8 +120,8 @@ class RequestClient(Requests):
         self._late = LateReplies(settings.late_replies)
         self._broker = BrokerLink(connect) if capabilities.transactions else None
         self._listener = ReplyListener(self._open_receiver, settings)
-        self._sender = Sender(self._open_sender)
-        self._other_sender = Sender(self._open_sender)
+        self._sender = Senders(self._open_sender, apart=self._broker is not None)
+        self._other_sender = Senders(self._open_sender, apart=self._broker is not None)
         self._token = secrets.token_hex(8)
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -237,8 +237,7 @@ class RequestClient(Requests):
                 self._commit(self._other_sender, call)
                 call.complete(_SENT)
         except Exception as error:
-            may_be_sent = call.outgoing is not None and call.outgoing.attempted
-            self._listener.give_up(call, _failure(error, may_be_sent=may_be_sent))
+            self._listener.give_up(call, _failure(error, call))
 
     def _send_and_await(self, call: Call) -> None:
         reply_to = call.properties.reply_to or self._temporary(shared=bool(call.selector))
@@ -326,7 +325,7 @@ class RequestClient(Requests):
         return sole_session(connection, mode, self._capabilities, takeover_interval=interval)
 
     def _commit(
-        self, sender: Sender, call: Call, before_commit: Callable[[str, str], object] = lambda *_: None
+        self, sender: Senders, call: Call, before_commit: Callable[[str, str], object] = lambda *_: None
     ) -> None:
         properties, message = call.properties, call.message
         # The expiration keeps a request from being served after its ResponseTimeout. With ResponseTimeout 0
@@ -394,12 +393,15 @@ class RequestClient(Requests):
         return result
 
 
-def _failure(error: Exception, *, may_be_sent: bool) -> Failure:
+def _failure(error: Exception, call: Call) -> Failure:
     """Returns the failure of a request that was not sent, or that may have been sent."""
-    if may_be_sent and not isinstance(error, SettlementError):
+    outgoing = call.outgoing
+    if outgoing is not None and outgoing.attempted and not isinstance(error, SettlementError):
         text = f"the provider failed while the request was sent; it may have been sent: {error}"
         return Failure(ReturnCode.APPRESPONSETIMEOUT, text)
     text = f"the request was not sent: {error}"
+    if outgoing is not None and outgoing.not_taken:
+        return Failure(ReturnCode.FAIL, text, not_sent=True)
     if isinstance(error, ProviderError | OSError):
         return Failure(ReturnCode.APPRESPONSETIMEOUT, text)
     if isinstance(error, ConnectorError | ValueError):

@@ -1,7 +1,7 @@
 """Sends requests. Each is committed before the reply is awaited.
 
-All callers share one transacted session. The thread that finds the session free commits for all callers
-that wait, so that a hundred callers cost one sync of the disk. Then this thread wakes the caller that commits
+Callers share one transacted session. The thread that finds the session free commits for all callers that
+wait, so that a hundred callers cost one sync of the disk. Then this thread wakes the caller that commits
 next, and after that caller the others. A lock for all callers would wake them one after the other, in any
 order, and keep some waiting.
 """
@@ -9,7 +9,7 @@ order, and keep some waiting.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,6 +21,8 @@ from connector.messaging.message import Message, delivery_time_after, expiration
 
 _MAX_BATCH: Final = 256
 """Most requests in one commit."""
+_MOST_SENDERS: Final = 64
+"""Most destinations whose sessions are kept for further requests."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +45,8 @@ class Outgoing:
     delivery_delay: int = 0
     attempted: bool = False
     """Whether the commit was begun, so that the request may have been sent in spite of an error."""
+    not_taken: bool = False
+    """Whether its destination takes no message now, although the provider works."""
     done: bool = False
     error: Exception | None = None
     turn: threading.Lock = field(default_factory=threading.Lock)
@@ -50,6 +54,69 @@ class Outgoing:
 
     def __post_init__(self) -> None:
         self.turn.acquire()
+
+
+class Senders:
+    """The senders of a client. Thread-safe.
+
+    At a broker each destination has its own, because a send to a full destination waits. Elsewhere all share
+    one, so that many requests share a commit.
+
+    Args:
+        open_session: as of :class:`Sender`.
+        apart: whether each destination has its own sender.
+    """
+
+    def __init__(self, open_session: Callable[[], CoreSession], *, apart: bool) -> None:
+        self._open_session = open_session
+        self._apart = apart
+        self._lock = threading.Lock()
+        self._senders: dict[Destination | None, Sender] = {None: Sender(open_session)}
+        self._used: Counter[Destination | None] = Counter()
+        """The numbers of requests that are being sent."""
+        self._closed = False
+
+    def send(self, outgoing: Outgoing) -> None:
+        """Sends a request as :meth:`Sender.send`."""
+        key = outgoing.destination if self._apart else None
+        with self._lock:
+            self._used[key] += 1
+            sender = self._senders.pop(key, None) or Sender(self._open_session)
+            self._senders[key] = sender  # the last one is the newest
+            old = self._idle() if len(self._senders) > _MOST_SENDERS and not self._closed else None
+            if self._closed:
+                sender.close()
+        try:
+            if old is not None:
+                old.close()
+            sender.send(outgoing)
+        finally:
+            with self._lock:
+                self._used[key] -= 1
+
+    def _idle(self) -> Sender | None:
+        """Removes and returns the sender that was not used for the longest time."""
+        for key in self._senders:
+            if key is not None and not self._used[key]:
+                del self._used[key]
+                return self._senders.pop(key)
+        return None
+
+    def sent_ids(self) -> str:
+        """Returns the LIKE pattern as :meth:`Sender.sent_ids`. For a provider where all share one sender."""
+        return self._senders[None].sent_ids()
+
+    def close(self) -> None:
+        """Ends all sessions. Nothing is sent any more. Repeatable.
+
+        Raises:
+            ProviderError: a session cannot be ended.
+        """
+        with self._lock:
+            self._closed = True
+            senders = list(self._senders.values())
+        for sender in senders:
+            sender.close()
 
 
 class Sender:
@@ -192,6 +259,7 @@ class Sender:
             session.rollback()
             if len(sent) == 1:
                 sent[0].error = error
+                sent[0].not_taken = not self._has_ended(session)
                 return
             for outgoing in sent:
                 self._commit([outgoing])
@@ -216,6 +284,7 @@ class Sender:
             outgoing.error = error
             if isinstance(error, ProviderError):
                 session.connection.check()
+                outgoing.not_taken = True
             return False
         outgoing.before_commit(message_id, session.connection.sent_ids)
         return True

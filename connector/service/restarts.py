@@ -17,6 +17,8 @@ _FAILURES: Final = (ProviderError, PipelineError, ClientIdError)
 """A broker may hold the client id of a lost connection for a while."""
 _LEAST_PAUSE: Final = 1.0
 """Seconds between two attempts at least, so that RestartRetryInterval 0 does not occupy a processor."""
+_FIRST_PAUSE: Final = 0.5
+"""Seconds between the first two attempts, if their number has no limit."""
 _DOUBLINGS: Final = 12
 """Most doublings of the pause, so that the number stays small."""
 _RESTARTING: Final = "restarting the connection"
@@ -38,18 +40,19 @@ def may_pass(error: BaseException) -> bool:
 class Restarts:
     """Reconnects up to ``RestartRetryCount`` times, ``RestartRetryInterval`` apart.
 
-    The first attempt comes at once. A restart that helps for a moment only, so that no work was good since,
+    Without a count the attempts never end, and the pauses grow from half a second to the interval. The first
+    attempt comes at once. A restart that helps for a moment only, so that no work was good since,
     is repeated after a pause that grows up to ``RestartRetryInterval``. The log says so once.
 
     Args:
-        count: RestartRetryCount.
+        count: RestartRetryCount. None = without limit.
         interval: RestartRetryInterval, in seconds.
         wait: waits for so many seconds, or until the adapter stops.
         stopping: whether the adapter is told to stop.
     """
 
     def __init__(
-        self, count: int, interval: float, wait: Callable[[float], None], stopping: Callable[[], bool]
+        self, count: int | None, interval: float, wait: Callable[[float], None], stopping: Callable[[], bool]
     ) -> None:
         self._count = count
         self._interval = max(interval, _LEAST_PAUSE)
@@ -101,7 +104,7 @@ class Restarts:
     def _run(
         self, connect: Callable[[], None], reason: str, may_pass: Callable[[BaseException], bool]
     ) -> None:
-        if not self._count:
+        if self._count == 0:
             raise ProviderError(f"{reason} (RestartRetryCount is 0: the connection is not restarted)")
 
         def attempt() -> None:
@@ -109,8 +112,12 @@ class Restarts:
                 connect()
 
         retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self._count),
-            wait=tenacity.wait_fixed(self._interval),
+            stop=tenacity.stop_never if self._count is None else tenacity.stop_after_attempt(self._count),
+            wait=(
+                tenacity.wait_exponential(_FIRST_PAUSE, self._interval)
+                if self._count is None
+                else tenacity.wait_fixed(self._interval)
+            ),
             retry=tenacity.retry_if_exception(may_pass),
             before_sleep=self._log_failure,
             sleep=self._wait,
@@ -136,7 +143,6 @@ class Restarts:
 
     def _log_failure(self, state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else ""
-        _log.warning(
-            "restarting the connection failed",
-            extra={"attempts": state.attempt_number, "of": self._count, "reason": str(error)},
-        )
+        of = {} if self._count is None else {"of": self._count}
+        fields = {"attempts": state.attempt_number, **of, "reason": str(error)}
+        _log.warning("restarting the connection failed", extra=fields)

@@ -185,13 +185,12 @@ class World:
             if kind in _FINAL and event == (journal._path, sequence):
                 world.mark("done", *event)
 
-        def settles(settler: Settler, decided: Any, returned: Any, id_of: Any) -> Any:
-            told = [(claim.message_id, outcome.kind) for claim, outcome in decided]
-            report = settle(settler, decided, returned, id_of)
+        def settles(settler: Settler, commit: Any) -> None:
+            told = [(claim.message_id, outcome.kind) for claim, outcome in commit.claims.decided]
+            settle(settler, commit)
             for identity, kind in told:
                 if kind in _FINAL:
                     world.mark("settled", identity)
-            return report
 
         def recovers(recovery: Recovery, decisions: Any) -> Any:
             ids = {id(settlement): settlement.claim.message_id for settlement, _ in decisions}

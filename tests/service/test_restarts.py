@@ -26,7 +26,7 @@ from tests.tables import rows
 class Trials:
     """A connection that fails some times, and the pauses between the attempts."""
 
-    def __init__(self, *failures: BaseException, count: int = 3, interval: float = 0.0) -> None:
+    def __init__(self, *failures: BaseException, count: int | None = 3, interval: float = 0.0) -> None:
         self.failures = list(failures)
         self.attempts = 0
         self.pauses: list[float] = []
@@ -105,6 +105,15 @@ def test_attempts_are_a_second_apart_at_least(
         begin(trials)
     assert trials.attempts == count + (begin is _start)
     assert trials.pauses == [max(interval, 1.0)] * (count - 1)
+
+
+@rows("begin", [_start, _run])
+def test_without_a_count_the_attempts_never_end_and_grow_apart(begin: Callable[[Trials], None]) -> None:
+    trials = Trials(*[ProviderError("away")] * 50, count=None, interval=60.0)
+    begin(trials)
+    assert trials.attempts == 51
+    grown = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+    assert trials.pauses == (grown + [60.0] * 50)[: 50 - (begin is _start)]
 
 
 def test_restarts_that_help_for_a_moment_only_are_apart_too() -> None:

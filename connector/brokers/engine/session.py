@@ -349,7 +349,6 @@ class LendingSession:
             except (ConnectorError, ValueError) as error:
                 self._roll_back()
                 raise refusal_of(self._connection, error) from error
-            self._forget()
             faults.point("settle.committing")
             try:
                 self._session.commit()
@@ -358,6 +357,8 @@ class LendingSession:
             except CommitUnknown:
                 self._marker = None  # the mark in the queue tells whether the commit has happened
                 raise
+            finally:
+                self._forget()  # last: a session with claims is not free for another thread
             self._most = min(self._batch, self._most * 2)
             faults.point("settle.finished")
         self._close_if_left()

@@ -105,6 +105,12 @@ _NO_ANSWERS: Final = re.compile(
     r"|MQRC_(CONN|Q_MGR_|CHANNEL_|CALL_INTERRUPTED|RECONNECT|BACKED_OUT)"
 )
 """The same of texts: conditions of AMQP 1.0 (2.8.15 to 2.8.18, 4.5.8), and reasons of IBM MQ."""
+_FOR_NOW: Final = re.compile(
+    r"ResourceAllocationException|JMSSecurityException|amqp:(resource-limit-exceeded|unauthorized-access)"
+    r"|MQRC_(Q_FULL|PUT_INHIBITED|GET_INHIBITED|NOT_AUTHORIZED|STORAGE_|PAGESET_|Q_SPACE|RESOURCE_)"
+    r"|\bis full\b"
+)
+"""A pattern of a class or text of Java: a destination takes nothing now, whatever the message is."""
 _OWN_WORDS: Final = re.compile(r"^(javax|jakarta)\.jms\.(JMS|TransactionRolledBack)Exception$")
 """Classes of which the client library makes its own errors. With a cause they tell what the broker says."""
 _MISSING_CLASS: Final = ("java.lang.NoClassDefFoundError", "java.lang.ClassNotFoundException")
@@ -127,11 +133,12 @@ def is_unsupported(error: Any) -> bool:
 def is_refusal(error: Any) -> bool:
     """Whether an error of a send or a commit is an answer about what was sent, of the broker or the library.
 
-    A connection that ends is no refusal. With ``failover:``, a library says then in words of its own that a
+    A queue that is full refuses every message for now, and none of them for good. A connection that ends is
+    no refusal. With ``failover:``, a library says then in words of its own that a
     send has failed, and its connection works soon again.
     """
     chain = chain_of(error)
-    if is_unanswered(error):
+    if is_unanswered(error) or _FOR_NOW.search(_with_classes(chain)) is not None:
         return False
     return len(chain) > 1 or _OWN_WORDS.match(str(error.getClass().getName())) is None
 

@@ -58,6 +58,8 @@ class Broker:
         self.queues: dict[str, list[Stored]] = {}
         self.refused: set[str] = set()
         """Queues to which nothing can be sent."""
+        self.without_room: set[str] = set()
+        """Queues where a send waits until :meth:`make_room`."""
         self.refuses: Callable[[str, Message], bool] = lambda queue, message: False
         """Whether a queue refuses a message."""
         self.full: set[str] = set()
@@ -87,6 +89,12 @@ class Broker:
         connection = BrokerConnection(self)
         self.connections.append(connection)
         return connection
+
+    def make_room(self) -> None:
+        """Ends the waits of all sends."""
+        with self.changed:
+            self.without_room.clear()
+            self.changed.notify_all()
 
     def waiting(self, queue: str, selector: str = "") -> list[Stored]:
         """What waits in a queue. What is locked to a session or delayed is seen by nobody else."""
@@ -177,6 +185,9 @@ class BrokerSession:
     def send(self, queue: str, message: Message) -> None:
         """Sends a message with the commit. Its id and its time are set."""
         with self._broker.changed:
+            self._broker.changed.wait_for(
+                lambda: queue not in self._broker.without_room or self._connection.ended
+            )
             self._check()
             if queue in self._broker.refused or self._broker.refuses(queue, message):
                 raise Refusal(f"{queue}: no right to send")

@@ -1,0 +1,74 @@
+"""Destinations that take nothing now delay their own events, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from connector.messaging.message import Message
+from connector.service.loop import Service
+from connector.testing.deployment import InProcessAdapter
+from tests.brokers.engine.provider import LentProvider
+from tests.brokers.engine.world import deploy, ids, running, send
+from tests.waiting import beside, wait_for
+
+
+@contextlib.contextmanager
+def serving(adapter: InProcessAdapter) -> Iterator[None]:
+    service = Service(adapter)
+    ended = beside(service.run)
+    try:
+        yield
+    finally:
+        service.stop()
+        assert ended.result(60) is None
+
+
+def is_archived(provider: LentProvider, identity: str) -> bool:
+    return identity in ids(provider, "archive")
+
+
+@pytest.fixture
+def adapter(tmp_path: Path, provider: LentProvider) -> Iterator[InProcessAdapter]:
+    with running(deploy(tmp_path, PollFrequency=10), provider) as adapter:
+        adapter.start()
+        yield adapter
+
+
+def test_a_send_that_waits_delays_no_other_input(provider: LentProvider, adapter: InProcessAdapter) -> None:
+    provider.broker.without_room.add("unsubscribed")
+    unwanted = send(provider, "", "", kind="Order")
+    with serving(adapter):
+        wait_for(lambda: not ids(provider, "customers"))
+        for _ in range(3):
+            (sent,) = send(provider, "", queue="urgent")
+            wait_for(partial(is_archived, provider, sent))
+        assert ids(provider, "unsubscribed") == []
+        provider.broker.make_room()
+        wait_for(lambda: ids(provider, "unsubscribed") == unwanted)
+    assert adapter.summary.as_dict()["unsubscribed"] == 2
+
+
+def test_an_input_rests_until_a_destination_takes_messages_again_and_that_costs_no_delivery(
+    provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    probes: list[str] = []
+
+    def refuses(queue: str, message: Message) -> bool:
+        probes.append(queue)
+        return queue == "unsubscribed"
+
+    provider.broker.refuses = refuses
+    unwanted = send(provider, "", kind="Order")
+    with serving(adapter):
+        wait_for(lambda: probes.count("unsubscribed") >= 5)
+        (waiting,) = provider.broker.waiting("customers")
+        assert waiting.message.delivery_count == 2, "one transaction was rolled back"
+        (note,) = provider.state("lent").instances()
+        assert "unsubscribed" in note.note["closed"]["queue://customers"]
+        provider.broker.refuses = lambda queue, message: False
+        wait_for(lambda: ids(provider, "unsubscribed") == unwanted)
