@@ -239,6 +239,8 @@ class RequestClient(Requests):
         except Exception as error:
             may_be_sent = call.outgoing is not None and call.outgoing.attempted
             self._listener.give_up(call, _failure(error, may_be_sent=may_be_sent))
+            if may_be_sent and call.lasting and not call.selector and call.reply_to is not None:
+                self._listener.take_by_id(call, call.reply_to)  # its reply is a late one
 
     def _send_and_await(self, call: Call) -> None:
         reply_to = call.properties.reply_to or self._temporary(shared=bool(call.selector))
@@ -248,6 +250,7 @@ class RequestClient(Requests):
                 "set another destination"
             )
         call.reply_to = reply_to
+        call.lasting = self._broker is not None and call.properties.reply_to is not None
         call.message.reply_to = str(reply_to)
         if call.selector:
             self._send_with_selector(call, reply_to)

@@ -27,12 +27,11 @@ def ends_with_timeout(client: RequestClient, world: World, end: Callable[[], obj
     assert call.result(_LONG / 2000).status is ReturnCode.APPRESPONSETIMEOUT
 
 
-@pytest.mark.parametrize("changes", [{"reply_to": None}, {}], ids=["temporary", "fixed"])
-def test_a_call_whose_connection_or_reply_queue_is_lost_is_told_and_the_next_one_works(
-    broker: Broker, world: World, changes: dict[str, None]
+def test_a_call_whose_connection_or_temporary_queue_is_lost_is_told_and_the_next_one_works(
+    broker: Broker, world: World
 ) -> None:
     with proxy_to(broker.port) as proxy:
-        client = world.client(connect=broker.provider(proxy.port).connect, **changes)
+        client = world.client(connect=broker.provider(proxy.port).connect, reply_to=None)
         ends_with_timeout(client, world, proxy.cut)
         application = world.application()
         for number in range(3):
@@ -43,6 +42,22 @@ def test_a_call_whose_connection_or_reply_queue_is_lost_is_told_and_the_next_one
         world.application()
         for number in range(3, 6):
             assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
+        client.stop()
+
+
+def test_a_call_at_a_reply_destination_goes_on_and_its_late_reply_is_put_aside(
+    broker: Broker, world: World
+) -> None:
+    """Also if the queue is removed, and made again."""
+    with proxy_to(broker.port) as proxy:
+        client = world.client(connect=broker.provider(proxy.port).connect)
+        late = time_out(client, world)
+        call = client.request_async("Customer.Retrieve", customer(2), timeout=_LONG)
+        requests = world.requests_on_queue(2)
+        for end in (proxy.cut, lambda: broker.remove(REPLIES.name)):
+            end()
+            wait_for(lambda: not client.request("Customer.Create", customer("new")).good, what="a failure")
+        call.cancel()
         client.stop()
 
 
