@@ -2,8 +2,8 @@
 
 Prints READY when the broker takes connections. A line on standard input is a command: ``empty`` empties the
 broker, ``remove QUEUE`` removes a queue, ``password NEW`` sets the password of its user, ``pause QUEUE`` and
-``resume QUEUE`` let a queue of Artemis rest. Then READY comes again. Ends with standard input, so that no broker
-outlives the tests.
+``resume QUEUE`` let a queue of Artemis rest. Then READY comes again. Ends with standard input, so that
+no broker outlives the tests.
 """
 
 import json

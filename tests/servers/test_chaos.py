@@ -24,9 +24,7 @@ _SECONDS: Final = 12.0
 @pytest.mark.process
 @pytest.mark.timeout(900)  # many starts of an adapter and of a broker, on a busy machine
 @in_turn("mode", *MODES)
-def test_nothing_is_lost_doubled_or_stranded_in_chaos(
-    broker: Broker, deploy: Deploy, mode: str
-) -> None:
+def test_nothing_is_lost_doubled_or_stranded_in_chaos(broker: Broker, deploy: Deploy, mode: str) -> None:
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(1 << 32))
     print(f"CHAOS_SEED={seed} makes this order again")
     broker.empty()

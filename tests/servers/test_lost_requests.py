@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import pytest
-
 from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.status import ReturnCode
@@ -52,13 +50,20 @@ def test_a_call_at_a_reply_destination_goes_on_and_its_late_reply_is_put_aside(
     with proxy_to(broker.port) as proxy:
         client = world.client(connect=broker.provider(proxy.port).connect)
         late = time_out(client, world)
-        call = client.request_async("Customer.Retrieve", customer(2), timeout=_LONG)
-        requests = world.requests_on_queue(2)
+        calls = [client.request_async("Customer.Retrieve", customer(n), timeout=_LONG) for n in (2, 3)]
+        world.requests_on_queue(3)
         for end in (proxy.cut, lambda: broker.remove(REPLIES.name)):
             end()
-            wait_for(lambda: not client.request("Customer.Create", customer("new")).good, what="a failure")
-        call.cancel()
+            wait_for(lambda: client.request("Customer.Create", customer("new")).good, what="it is connected")
+        replying = world.replying()
+        replying.reply(late, {"CustomerId": "1", "Name": "late 1"})
+        application = world.application()
+        for number, call in enumerate(calls, 2):
+            assert is_greeted(call.result(_LONG / 2000), number)
+        wait_for(lambda: "late 1" in names(world, True), what="the late reply is put aside")
+        application.end()
         client.stop()
+        assert world.browse(REPLIES) == []
 
 
 @AT_ARTEMIS
