@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tests.servers.deployment import BrokerDeployment
 
 MODES: Final = ("transactions", "in-progress")
+ORDERS: Final = ("none", "group", "destination")
 BROKERS: Final = {"artemis": "artemis", "broker-j": "broker_j"}
 
 _INSTANCES: Final = 2
@@ -307,6 +308,7 @@ class Chaos:
         deploy: makes deployments.
         mode: one of :data:`MODES`.
         seed: of all choices. The times of processes are not repeated.
+        order: of events. Empty = drawn.
         rate: events a second.
         spark: whether the adapters run with Spark.
         tell: is called with each line of progress.
@@ -320,6 +322,7 @@ class Chaos:
         mode: str,
         seed: int,
         *,
+        order: str = "",
         rate: float = 5.0,
         spark: bool = False,
         tell: Callable[[str], object] = print,
@@ -330,7 +333,8 @@ class Chaos:
         self._tell = tell
         self._choices = random.Random(seed)
         self._sender_choices = random.Random(f"{seed}/sender")
-        self._server = _server(broker, deploy, proxy.port, in_progress=mode == "in-progress")
+        self.order = order or self._choices.choice(ORDERS)
+        self._server = _server(broker, deploy, proxy.port, self.order, in_progress=mode == "in-progress")
         self._listener = _listener(broker, deploy, proxy.port)
         self._deployments = (self._server, self._listener)
         for one in self._deployments:
@@ -381,7 +385,7 @@ class Chaos:
                 sender.stop()
                 self._await_answers(clients)
                 clients.stop()
-            self._await_end()
+            self._await_end(sender.sent)
         self._stop()
         return self._find({**sender.sent, **clients.sent}, clients.wrong)
 
@@ -594,15 +598,28 @@ class Chaos:
             silent = [one for one, number in before.items() if clients.good[one] < number + 3]
             self._errors.append(f"{', '.join(silent)}: no answers although all is calm")
 
-    def _await_end(self) -> None:
-        """Waits until nothing waits any more. What then still waits is found later."""
+    def _await_end(self, sent: dict[str, Sent]) -> None:
+        """Waits until all is done. A broker hides what is in an open transaction, so the ends count."""
         until = time.monotonic() + _PATIENCE
-        while any((waiting := self._waiting()).values()) and time.monotonic() < until:
-            time.sleep(0.5)  # a look costs the broker something
+        while time.monotonic() < until:
+            waiting = self._waiting()
+            if not any(waiting.values()) and not self._missing(sent):
+                self._tell(f"{self._elapsed()}  drained")
+                return
+            time.sleep(1.0)  # a look costs the broker something
         self._left = [
             f"{one}: in {place}, while all is calm" for place, ids in waiting.items() for one in ids
         ]
-        self._tell(f"{self._elapsed()}  drained")
+        self._left += [f"{one}: not done, while all is calm" for one in self._missing(sent)]
+
+    def _missing(self, sent: dict[str, Sent]) -> list[str]:
+        """Returns the ids of the messages that are not in all their places."""
+        found = {place: set(ids) for place, ids in self._ids(self._places).items()}
+        return [
+            name
+            for name, one in sent.items()
+            if one.is_certain and any(name not in found[place] for place in one.kind.places)
+        ]
 
     def _stop(self) -> None:
         """Ends the adapters, and lets others finish what they have left."""
@@ -615,13 +632,15 @@ class Chaos:
                 self._finish(deployment)
 
     def _finish(self, deployment: BrokerDeployment) -> None:
-        for _ in range(5):
+        until = time.monotonic() + _PATIENCE / 4
+        while time.monotonic() < until:
             try:
                 deployment.work()
             except AssertionError as error:
                 self._errors.append(f"the last adapter: {error}")
-            if not list(self._states(deployment)):
+            if not list(self._states(deployment)) and not any(self._waiting().values()):
                 return
+            time.sleep(0.5)  # until what comes again later is due
 
     def _states(self, deployment: BrokerDeployment) -> Iterator[str]:
         names = deployment.commit_queue()
@@ -632,6 +651,16 @@ class Chaos:
         queues = list(self._queues[:-1])  # the commit queue has no messages with ids
         queues += [f"connector.{self._listener.name}.{one}" for one in ("later", "held")]
         return self._ids(dict(zip(queues, queues, strict=True)))
+
+    @property
+    def _places(self) -> dict[str, str]:
+        """The queue of each place that a kind names."""
+        return {
+            "archive": self._server.archive,
+            "crm": self._server.sink,
+            "copies": f"{self._server.name}.copies",
+            "published": self._listener.archive,
+        }
 
     def _ids(self, places: dict[str, str]) -> dict[str, list[str]]:
         """Returns the ids of the messages in each place, whose queue is given."""
@@ -647,13 +676,6 @@ class Chaos:
     def _find(self, sent: dict[str, Sent], wrong: list[str]) -> Found:
         for work in self._work.values():
             work.read()
-        server, listener = self._server, self._listener
-        places = {
-            "archive": server.archive,
-            "crm": server.sink,
-            "copies": f"{server.name}.copies",
-            "published": listener.archive,
-        }
         failed = [queue for one in self._deployments for queue in (one.error, f"{one.name}.unsubscribed")]
         left = [text for one in self._deployments for text in self._states(one)]
         expired, unread = self._expired()
@@ -661,7 +683,7 @@ class Chaos:
             sent,
             [call for work in self._work.values() for call in work.calls],
             self._killed,
-            self._ids(places),
+            self._ids(self._places),
             waiting=self._waiting(),
             failed=self._ids(dict(zip(failed, failed, strict=True))),
             dead=self._ids({KEPT[0]: KEPT[0]}),
@@ -708,7 +730,7 @@ class Chaos:
         return Counter(match[1] for match in matches if match)
 
 
-def _server(broker: Broker, deploy: Deploy, port: int, *, in_progress: bool) -> BrokerDeployment:
+def _server(broker: Broker, deploy: Deploy, port: int, order: str, *, in_progress: bool) -> BrokerDeployment:
     made = _deployed(broker, deploy, port, in_progress=in_progress)
     made.subscribe(
         {"object": "Customer", "verbs": ["Create"], "process": "processes:store"},
@@ -728,7 +750,8 @@ def _server(broker: Broker, deploy: Deploy, port: int, *, in_progress: bool) -> 
         },
         {"object": "Customer", "verbs": ["Retrieve"], "process": "processes:find", "reply": True},
     )
-    made.change("connector", InputDestination=[f"queue://{made.input}", f"queue://{made.name}.questions"])
+    inputs = [f"queue://{made.input}", f"queue://{made.name}.questions"]
+    made.change("connector", InputDestination=inputs, order=order)
     return made
 
 
@@ -761,6 +784,7 @@ def main() -> int:
     parser.add_argument("--mode", choices=MODES, default=MODES[0])
     parser.add_argument("--broker", choices=BROKERS, default="artemis")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--order", choices=ORDERS, default="", help="default: drawn")
     parser.add_argument("--rate", type=float, default=5.0, help="events a second")
     parser.add_argument("--spark", action="store_true", help="the adapters run with Spark, as users run them")
     options = parser.parse_args()
@@ -780,13 +804,14 @@ def main() -> int:
             deploy,
             options.mode,
             seed,
+            order=options.order,
             rate=options.rate,
             spark=options.spark,
             tell=lambda line: print(line, flush=True),
         )
         found = chaos.run(options.seconds)
     faults = check(found)
-    print(f"{options.mode} at {options.broker} for {options.seconds:g} s, seed {seed}")
+    print(f"{options.mode} at {options.broker}, order {chaos.order}, for {options.seconds:g} s, seed {seed}")
     for counts in (chaos.done, chaos.logged_errors()):
         print("\n".join(f"  {number:>5} x {name}" for name, number in counts.most_common()))
     print(report(found, faults), flush=True)
