@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,8 @@ _TIMEOUT: Final = 5000
 """Milliseconds of a request. Some are lost with a connection."""
 _GAP: Final = 5.0
 """Most seconds between two disturbances."""
+_OFTEN: Final = {"pause": 3}
+"""How often a disturbance comes, if not once. There are many queues."""
 _BACKLOG: Final = 60
 """Most messages that wait for their calls. The sender waits for them."""
 _LATE_REPLIES: Final = 120
@@ -308,6 +310,7 @@ class Chaos:
         deploy: makes deployments.
         mode: one of :data:`MODES`.
         seed: of all choices. The times of processes are not repeated.
+        only: names of disturbances. Empty = all.
         order: of events. Empty = drawn.
         rate: events a second.
         spark: whether the adapters run with Spark.
@@ -322,6 +325,7 @@ class Chaos:
         mode: str,
         seed: int,
         *,
+        only: Collection[str] = (),
         order: str = "",
         rate: float = 5.0,
         spark: bool = False,
@@ -331,6 +335,7 @@ class Chaos:
         self._proxy = proxy
         self._rate = rate
         self._tell = tell
+        self._only = only
         self._choices = random.Random(seed)
         self._sender_choices = random.Random(f"{seed}/sender")
         self.order = order or self._choices.choice(ORDERS)
@@ -431,7 +436,7 @@ class Chaos:
         until = time.monotonic() + seconds
         told = 0.0
         while time.monotonic() < until:
-            name = self._choices.choice(list(actions))
+            name = self._choices.choice([name for name in actions for _ in range(_OFTEN.get(name, 1))])
             self.done[name] += 1
             what = actions[name]() or ""
             self._tell(f"{self._elapsed()}  {name} {what}")
@@ -456,7 +461,7 @@ class Chaos:
         }
         if self._broker.pauses:
             actions["pause"] = self._pause
-        return actions
+        return {name: one for name, one in actions.items() if name in (self._only or actions)}
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._began:6.1f}"
@@ -784,6 +789,7 @@ def main() -> int:
     parser.add_argument("--mode", choices=MODES, default=MODES[0])
     parser.add_argument("--broker", choices=BROKERS, default="artemis")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this disturbance")
     parser.add_argument("--order", choices=ORDERS, default="", help="default: drawn")
     parser.add_argument("--rate", type=float, default=5.0, help="events a second")
     parser.add_argument("--spark", action="store_true", help="the adapters run with Spark, as users run them")
@@ -804,6 +810,7 @@ def main() -> int:
             deploy,
             options.mode,
             seed,
+            only=options.only,
             order=options.order,
             rate=options.rate,
             spark=options.spark,
