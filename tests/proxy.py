@@ -1,12 +1,43 @@
-"""A way to a server that can fall silent, as a network does."""
+"""A way to a server that is cut, falls silent, stands still or is slow, as a network does."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Final
+
+
+class Link:
+    """A connection of a client to the server, through a proxy.
+
+    Args:
+        client, server: the connections of the proxy with both.
+    """
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client: Final = client
+        self.server: Final = server
+
+    def request(self, data: bytes) -> None:
+        """Passes on what the client has sent. An OSError ends the link."""
+        self.server.sendall(data)
+
+    def response(self, data: bytes) -> None:
+        """Passes on what the server has sent. An OSError ends the link."""
+        self.client.sendall(data)
+
+    def end(self) -> None:
+        """Ends the connections of both sides."""
+        shut(self.client, self.server)
+
+    def close(self) -> None:
+        """Ends the link for good."""
+        self.end()
+        self.client.close()
+        self.server.close()
 
 
 class Proxy:
@@ -19,8 +50,14 @@ class Proxy:
     def __init__(self, target: int) -> None:
         self._target: Final = target
         self._is_silent = threading.Event()
+        self._flows = threading.Event()
+        self._flows.set()
         self._lock = threading.Lock()
-        self._open: list[socket.socket] = []
+        self._links: set[Link] = set()
+        self.refuses = False
+        """Whether new connections are closed at once."""
+        self.delay = 0.0
+        """Seconds for which each piece of data is kept, in both directions."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: Final[int] = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -29,22 +66,34 @@ class Proxy:
         """Swallows what comes from now on, and ends no connection."""
         self._is_silent.set()
 
+    def stall(self) -> None:
+        """Keeps what comes from now on."""
+        self._flows.clear()
+
+    def go_on(self) -> None:
+        """Forwards what was kept, and what comes, without delay."""
+        self.delay = 0.0
+        self.refuses = False
+        self._flows.set()
+
     def cut(self) -> None:
         """Ends all connections, and forwards those that come from now on."""
         self._is_silent.clear()
         with self._lock:
-            ended, self._open = self._open, []
-        for one in ended:
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+            links, self._links = self._links, set()
+        for link in links:
+            link.close()
+        self._flows.set()
 
     def close(self) -> None:
         """Ends everything."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
+        shut(self._listener)
         self._listener.close()
         self.cut()
+
+    def link(self, client: socket.socket, server: socket.socket) -> Link:
+        """Makes the link of a new connection."""
+        return Link(client, server)
 
     def _accept(self) -> None:
         while True:
@@ -53,24 +102,43 @@ class Proxy:
             except OSError:
                 return
             try:
+                if self.refuses:
+                    raise ConnectionRefusedError
                 server = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
                 client.close()
                 continue
+            link = self.link(client, server)
             with self._lock:
-                self._open += [client, server]
-            for pair in ((client, server), (server, client)):
-                threading.Thread(target=self._forward, args=pair, daemon=True).start()
+                self._links.add(link)
+            threading.Thread(target=self._serve, args=(link,), daemon=True).start()
 
-    def _forward(self, source: socket.socket, to: socket.socket) -> None:
+    def _serve(self, link: Link) -> None:
+        back = threading.Thread(target=self._forward, args=(link, link.server, link.response), daemon=True)
+        back.start()
+        self._forward(link, link.client, link.request)
+        back.join()
+        with self._lock:
+            self._links.discard(link)
+        link.close()
+
+    def _forward(self, link: Link, source: socket.socket, send: Callable[[bytes], object]) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                if self.delay:
+                    time.sleep(self.delay)  # this proxy is the slow partner
+                self._flows.wait()
                 if not self._is_silent.is_set():
-                    to.sendall(data)
+                    send(data)
         if not self._is_silent.is_set():  # also after a reset, which a killed process leaves
-            for one in (source, to):
-                with contextlib.suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+            link.end()
+
+
+def shut(*connections: socket.socket) -> None:
+    """Ends connections, so that who waits for their data learns it."""
+    for one in connections:
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ the commit, because nobody else can look into that queue.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import defaultdict, deque
@@ -97,11 +98,13 @@ class _Group:
 
     Args:
         number: of the consumer.
-        waiting: the calls that await their replies.
+        calls: all of them.
+        waiting: those that await their replies.
         until: when the consumer ends, by the monotonic clock. 0 = with its last call.
     """
 
     number: int
+    calls: list[Call]
     waiting: set[Call]
     until: float = 0.0
 
@@ -141,7 +144,9 @@ class BrokerReplies(ReplyReceiver):
         self._own: dict[int, Call] = {}
         """The calls with a selector of their own, by number."""
         self._new: defaultdict[Destination, list[Call]] = defaultdict(list)
-        """Calls that get a group in the next look."""
+        """Calls that get a consumer in the next look. An earlier connection has left some."""
+        for call in tuple(sources.sought):
+            self._new[cast(Destination, call.reply_to)].append(call)
         self._groups: dict[int, _Group] = {}
         self._answered: deque[_Group] = deque()
         """Groups whose calls have all got their replies, the oldest first. A second reply may come."""
@@ -207,8 +212,12 @@ class BrokerReplies(ReplyReceiver):
     def _add_groups(self) -> None:
         """Makes consumers for the calls that have come since the last look, one for many calls."""
         new, self._new = self._new, defaultdict(list)
-        for destination, found in new.items():
-            calls = [call for call in found if not call.completed]
+        for destination, of_it in new.items():
+            found = dict.fromkeys(of_it)
+            for call in [call for call in found if call.selector]:
+                self._seek(call, destination)
+            now = time.monotonic()
+            calls = [call for call in found if not call.selector and self._late_until(call) > now]
             for start in range(0, len(calls), _MAX_GROUP):
                 self._add_group(destination, calls[start : start + _MAX_GROUP])
 
@@ -216,14 +225,40 @@ class BrokerReplies(ReplyReceiver):
         try:
             number = self._add(destination, _selector(self._sources.field, calls))
         except ConnectorError as error:
-            failure = Failure(ReturnCode.APPRESPONSETIMEOUT, f"its reply cannot be looked for: {error}")
+            has_failed = isinstance(error, ProviderError)
             for call in calls:
-                self._calls.remove(call, UnmatchedReply.LATE)
-                call.complete(failure)
-            if isinstance(error, ProviderError):
+                if not (has_failed and call.lasting):  # the next connection looks for its reply
+                    self._give_up(call, error)
+            if has_failed:
                 raise
             return
-        self._groups[number] = _Group(number, set(calls))
+        waiting = {call for call in calls if not call.completed}
+        until = max((self._late_until(call) for call in calls if call not in waiting), default=0.0)
+        self._groups[number] = _Group(number, calls, waiting, until)
+
+    def _seek(self, call: Call, destination: Destination) -> None:
+        """Looks for the reply to a call with a selector, as the last connection did."""
+        if call.completed:
+            self._sources.sought.pop(call, None)
+        elif call not in self._own.values():
+            try:
+                self.take_by_selector(call, destination)
+            except RequestRefused as error:
+                self._give_up(call, error)
+
+    def _give_up(self, call: Call, error: Exception) -> None:
+        self._sources.sought.pop(call, None)
+        self._calls.remove(call, UnmatchedReply.LATE)
+        call.complete(Failure(ReturnCode.APPRESPONSETIMEOUT, f"its reply cannot be looked for: {error}"))
+
+    def _late_until(self, call: Call) -> float:
+        """Returns until when the reply to a call is looked for. Infinity = the call waits."""
+        until = self._sources.sought.get(call, math.inf)
+        if call.completed and until == math.inf:
+            until = time.monotonic() + self._late_replies_for
+            if call in self._sources.sought:
+                self._sources.sought[call] = until
+        return until
 
     # -- replies -------------------------------------------------------------------------------------
 
@@ -240,6 +275,8 @@ class BrokerReplies(ReplyReceiver):
             if all(number == self._private for number, _ in taken):
                 self._complete(answers)
             self._settle(settlements)
+            for call in answers:
+                self._sources.sought.pop(call, None)
         finally:
             self._complete(answers)
         return len(taken)
@@ -300,7 +337,7 @@ class BrokerReplies(ReplyReceiver):
         for group in tuple(self._groups.values()):
             if ended := [call for call in group.waiting if call.completed]:  # without a reply
                 group.waiting.difference_update(ended)
-                group.until = now + self._late_replies_for
+                group.until = max(group.until, *map(self._late_until, ended))
             if not group.waiting and 0 < group.until <= now:
                 self._leave(group)
         while len(self._answered) > _MOST_ANSWERED or (self._answered and self._answered[0].until <= now):
@@ -309,12 +346,14 @@ class BrokerReplies(ReplyReceiver):
     def _leave(self, group: _Group) -> None:
         if self._groups.pop(group.number, None) is not None:
             self._arrivals.remove(group.number)
+            for call in group.calls:
+                self._sources.sought.pop(call, None)
 
     def _leave_completed(self) -> None:
         """Ends the consumers of completed calls, so that a later reply stays where it is."""
         if self._own and time.monotonic() >= self._leaves_from:
             for number in [number for number, call in self._own.items() if call.completed]:
-                del self._own[number]
+                self._sources.sought.pop(self._own.pop(number), None)
                 self._arrivals.remove(number)
 
     def wait(self, seconds: float) -> None:

@@ -238,6 +238,9 @@ class RequestClient(Requests):
                 call.complete(_SENT)
         except Exception as error:
             self._listener.give_up(call, _failure(error, call))
+            may_be_sent = call.outgoing is not None and call.outgoing.attempted
+            if may_be_sent and call.lasting and not call.selector and call.reply_to is not None:
+                self._listener.take_by_id(call, call.reply_to)  # its reply is a late one
 
     def _send_and_await(self, call: Call) -> None:
         reply_to = call.properties.reply_to or self._temporary(shared=bool(call.selector))
@@ -247,6 +250,7 @@ class RequestClient(Requests):
                 "set another destination"
             )
         call.reply_to = reply_to
+        call.lasting = self._broker is not None and call.properties.reply_to is not None
         call.message.reply_to = str(reply_to)
         if call.selector:
             self._send_with_selector(call, reply_to)

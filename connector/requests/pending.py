@@ -60,6 +60,7 @@ class Call:
         "bo",
         "deadline",
         "key",
+        "lasting",
         "message",
         "outgoing",
         "properties",
@@ -76,6 +77,8 @@ class Call:
         self.message = message
         self.selector = selector
         self.key = ""
+        self.lasting = False
+        """Whether another connection to a broker can take the reply, whose queue is not temporary."""
         self.slot: Future[None] | None = None
         self.outgoing: Outgoing | None = None
         self.reply_to: Destination | None = None

@@ -110,11 +110,14 @@ class ReplyListener:
 
         def check(result: Future[Any]) -> None:
             error = result.exception()
-            if error is not None:
-                fatal = isinstance(error, ProviderError)
+            fatal = isinstance(error, ProviderError)
+            if error is not None and not (fatal and call.lasting):  # the next connection looks for its reply
+                self._sources.sought.pop(call, None)
                 status = ReturnCode.APPRESPONSETIMEOUT if fatal else ReturnCode.FAIL
                 call.complete(Failure(status, f"its reply cannot be looked for: {error}"))
 
+        if call.lasting:
+            self._sources.sought[call] = math.inf
         self._command(lambda receiver: receiver.take_by_selector(call, destination)).add_done_callback(check)
 
     def is_private(self, destination: Destination) -> bool:
@@ -124,6 +127,8 @@ class ReplyListener:
 
     def take_by_id(self, call: Call, destination: Destination) -> None:
         """Takes the message that repeats the id of the request of ``call`` as its reply, at a broker."""
+        if call.lasting:
+            self._sources.sought[call] = math.inf
         self._command(lambda receiver: receiver.take_by_id(call, destination))
 
     def await_reply(self, call: Call) -> None:
@@ -275,21 +280,33 @@ class ReplyListener:
     # -- the end -------------------------------------------------------------------------------------
 
     def _fail(self, error: Exception) -> None:
-        """Completes all calls with the failure of the connection, and abandons the connection."""
+        """Completes calls with the failure of the connection, and abandons the connection.
+
+        Lasting calls go on waiting for the next connection. A failure that nobody expects ends them, too,
+        because their replies may be the cause.
+        """
         unexpected = None if isinstance(error, ConnectorError | OSError) else error
         level = logging.WARNING if unexpected is None else logging.ERROR
         _log.log(level, "receiving replies failed", extra={"reason": str(error)}, exc_info=unexpected)
-        self._complete_all(f"the provider failed while the reply was awaited: {error}", str(error))
+        if unexpected is not None:
+            self._sources.sought.clear()
+        text = f"the provider failed while the reply was awaited: {error}"
+        self._complete_all(text, str(error), lasting=unexpected is not None)
         self._complete_due(time.monotonic(), self._no_reply)  # those that await a slot
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.abandon()
 
-    def _complete_all(self, text: str, reason: str = "") -> None:
-        """Completes all commands, and all calls that await a reply. Calls go on waiting for a slot."""
+    def _complete_all(self, text: str, reason: str = "", *, lasting: bool = True) -> None:
+        """Completes all commands, and all calls that await a reply. Calls go on waiting for a slot.
+
+        Args:
+            lasting: False = lasting calls go on waiting, too.
+        """
         with suppress(IndexError):  # another thread may complete commands, too
             while True:
                 self._commands.popleft().result.set_exception(ProviderError(reason or text))
         own = () if self._receiver is None else self._receiver.awaiting()
         for call in (*self._calls.awaiting(), *own):
-            self.give_up(call, Failure(ReturnCode.APPRESPONSETIMEOUT, text))
+            if lasting or not call.lasting:
+                self.give_up(call, Failure(ReturnCode.APPRESPONSETIMEOUT, text))

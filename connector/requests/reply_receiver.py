@@ -123,6 +123,9 @@ class ReplySources:
         self.field = field
         self._lock = threading.Lock()
         self.destinations: dict[Destination, None] = {}
+        self.sought: dict[Call, float] = {}
+        """The lasting calls with a consumer of their own or of a group, and until when a late reply is looked
+        for, by the monotonic clock. Infinity = that is not decided yet."""
         self.patterns: tuple[str, ...] = ()
 
     def expect(self, pattern: str) -> None:

@@ -164,8 +164,11 @@ class Replies:
         return ReplyHeaders(destination, message)
 
     def _identify(self, request: Message, reply: Message) -> None:
-        """Copies the request's identifier into the reply. JMSMessageID replaces a missing identifier."""
-        value: bool | int | float | str | None = request.message_id
+        """Copies the request's identifier into the reply. JMSMessageID replaces a missing identifier.
+
+        A client of AMQP need not set a message id. Such a request is known by its correlation id.
+        """
+        value: bool | int | float | str | None = request.message_id or request.correlation_id or None
         kind = "string"
         if self._request_id == "JMSCorrelationID":
             value = request.correlation_id or value

@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 
+from connector.businessobjects.definition import Verb
 from connector.core.takeover import try_take_over
 from connector.errors import ProviderError
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
+from tests.brokers.engine.broker import BrokerError, BrokerSession
+from tests.brokers.engine.provider import LentProvider
 from tests.requests.world import (
     PATIENCE,
     REPLIES,
@@ -249,3 +252,77 @@ def test_a_takeover_from_dead_clients_that_fails_is_tried_again(
     monkeypatch.setattr(dropbox.looking, "leftovers", leftovers)
     try_take_over(dropbox.looking, at_start=True)
     assert "taking over from dead clients failed and is tried again" in caplog.messages
+
+
+# -- reply destinations of a broker, which outlast a connection ----------------------------------------------
+
+BROKERED = pytest.mark.parametrize("world", ["broker"], indirect=True)
+
+
+def end_connections(world: World) -> None:
+    """Ends all connections of the first client, as a network does."""
+    assert isinstance(world.provider, LentProvider)
+    kept = {id(world.looking.broker._connection)}  # type: ignore[attr-defined]
+    for connection in tuple(world.provider.broker.connections):
+        if id(connection) not in kept:
+            connection.close()
+
+
+@BROKERED
+def test_a_call_at_a_reply_destination_outlasts_its_connection_and_a_late_reply_is_put_aside(
+    world: World,
+) -> None:
+    client = world.client(Verb("Find", "response_selector=Who = '{1}':Name"))
+    assert not client.request("Customer.Retrieve", customer(0, TimeToLive="600000"), timeout=50).good
+    futures = [
+        ask(client, 1, timeout=LONG),
+        client.request_async("Customer.Find", {"CustomerId": "2", "Name": "two"}, timeout=LONG),
+    ]
+    requests = {body_of(request)["CustomerId"]: request for request in world.requests_on_queue(3)}
+    for _ in range(2):
+        end_connections(world)
+        assert not client.request("Customer.Retrieve", customer("new"), timeout=50).good  # it connects anew
+    replying = world.replying()
+    replying.reply(requests["0"], {"CustomerId": "0", "Name": "late"})
+    replying.reply(requests["1"], {"CustomerId": "1", "Name": "name of 1"})
+    replying.reply(
+        requests["2"], {"CustomerId": "2", "Name": "2"}, correlation_id="", properties={"Who": "two"}
+    )
+    by_id, by_selector = done(futures)
+    assert is_greeted(by_id, 1)
+    assert by_selector.object["Name"] == "2"
+    wait_for(lambda: len(world.late) == 1, what="the late reply is put aside")
+    assert [body_of(message)["Name"] for message in world.late] == ["late"]
+    assert world.replies == []
+
+
+@BROKERED
+def test_a_reply_is_put_aside_whose_request_or_whose_settlement_had_no_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(world.provider, LentProvider)
+    commit, losing = BrokerSession.commit, [True]
+
+    def commit_and_lose(self: BrokerSession) -> None:
+        is_request = any(queue == REQUESTS.name for queue, _ in self._sent)
+        commit(self)
+        if is_request and losing:
+            losing.clear()
+            self._connection.close()
+            raise BrokerError("the answer is lost")
+
+    monkeypatch.setattr(BrokerSession, "commit", commit_and_lose)
+    client = world.client()
+    lost = client.request("Customer.Retrieve", customer(1, TimeToLive="600000"), timeout=LONG)
+    assert lost.status is ReturnCode.APPRESPONSETIMEOUT
+    replying = world.replying()
+    replying.reply(world.request_on_queue(), {"CustomerId": "1", "Name": "name of 1"})
+    wait_for(lambda: len(world.late) == 1, what="the reply to a request that may have been sent")
+    answered = ask(client, 2, timeout=LONG)
+    world.provider.broker.lost_answers.append("undone")
+    replying.reply(world.requests_on_queue(2)[1], {"CustomerId": "2", "Name": "name of 2"})
+    assert is_greeted(done([answered])[0], 2)
+    wait_for(lambda: len(world.late) == 2, what="the reply that came again")
+    outcomes = [message.properties["connector_outcome"] for message in world.late]
+    assert outcomes == ["late_reply", "duplicate_reply"]
+    assert world.replies == []

@@ -1,8 +1,9 @@
 """Runs a broker in the foreground, in Java inside this process: KIND DIRECTORY PORT CLASSPATH.
 
-Prints READY when the broker takes connections. A line on standard input empties the broker (``empty``), or
-sets the password of its user (``password NEW``). Then READY comes again. Ends with standard input, so that no
-broker outlives the tests.
+Prints READY when the broker takes connections. A line on standard input is a command: ``empty`` empties the
+broker, ``remove QUEUE`` removes a queue, ``password NEW`` sets the password of its user, ``pause QUEUE`` and
+``resume QUEUE`` let a queue of Artemis rest. Then READY comes again. Ends with standard input, so that
+no broker outlives the tests.
 """
 
 import json
@@ -172,16 +173,18 @@ def artemis(jpype: Any, directory: Path, port: int) -> Commands:
     def remove(name: str) -> None:
         control.destroyQueue(name, True, True)
 
+    def pause(name: str) -> None:
+        if (queue := broker.getActiveMQServer().locateQueue(name)) is not None:
+            queue.pause()
+
+    def resume(name: str) -> None:
+        if (queue := broker.getActiveMQServer().locateQueue(name)) is not None:
+            queue.resume()
+
     def password(text: str) -> None:
         users.removeUser(USER)
         users.addUser(USER, text)
         users.addRole(USER, "all")
-
-    def pause(name: str) -> None:
-        broker.getActiveMQServer().locateQueue(name).pause()
-
-    def resume(name: str) -> None:
-        broker.getActiveMQServer().locateQueue(name).resume()
 
     commands: Commands = {"empty": empty, "remove": remove, "password": password}
     return {**commands, "pause": pause, "resume": resume}

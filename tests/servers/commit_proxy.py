@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 import time
 from typing import Final, Literal
+
+from tests.proxy import Link, Proxy, shut
 
 _DISCHARGE: Final = b"\x00\x53\x32"
 """Begin of the descriptor of ``discharge`` (AMQP 1.0, 4.5.6), with a small unsigned number."""
@@ -20,30 +21,29 @@ _KEEP: Final = 0.2
 """Seconds between the frames that keep a connection."""
 _ANSWER: Final = 120.0
 """Most seconds until the broker answers a commit."""
+_REMEMBERED: Final = 1 << 20
+"""Bytes of the beginning of a connection in which a text is looked for."""
 
 When = Literal["before", "after", "late"]
 
 
-class CommitProxy:
-    """Forwards connections to a port of this machine.
+class CommitProxy(Proxy):
+    """A proxy to a broker.
 
     Args:
         target: the port.
     """
 
     def __init__(self, target: int) -> None:
-        self._target: Final = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: Final[int] = self._listener.getsockname()[1]
         self._when: When | None = None
         self._behind = b""
-        self._held: tuple[socket.socket, bytes, threading.Event] | None = None
-        self._lock = threading.Lock()
+        self._held: tuple[CommitLink, bytes] | None = None
+        self._commits = threading.Lock()
         self.cuts = 0
-        """Number of lost connections."""
+        """Number of connections that were lost in a commit."""
         self.heartbeats = {"client": 0, "broker": 0}
         """Number of frames without content, by sender."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(target)
 
     def cut_next(self, when: When, *, behind: str) -> None:
         """Loses the connection in the next commit of a connection on which the client has sent a text.
@@ -53,102 +53,105 @@ class CommitProxy:
                 broker gets the commit with :meth:`deliver`, and until then its connection lives.
             behind: the text.
         """
-        with self._lock:
+        with self._commits:
             self._when, self._behind = when, behind.encode()
 
     def deliver(self) -> None:
         """Lets the broker have a late commit, and then ends its connection."""
-        broker, data, answered = self._late()
-        _commit(broker, data, answered)
-        _end(broker)
+        link, data = self._late()
+        link.commit(data)
+        shut(link.server)
 
     def drop(self) -> None:
         """Ends the broker's connection without the late commit."""
-        _end(self._late()[0])
+        shut(self._late()[0].server)
 
-    def _late(self) -> tuple[socket.socket, bytes, threading.Event]:
-        with self._lock:
+    def _late(self) -> tuple[CommitLink, bytes]:
+        with self._commits:
             assert self._held is not None
             held, self._held = self._held, None
         return held
 
+    def hold(self, link: CommitLink, data: bytes) -> None:
+        """Keeps a late commit, and lets the broker believe that its client lives."""
+        self._held = link, data
+        threading.Thread(target=self._keep, daemon=True).start()
+
     def _keep(self) -> None:
-        """Runs in a thread of its own: lets the broker believe that the client of a late commit lives."""
         while True:
-            with self._lock:
+            with self._commits:
                 if self._held is None:
                     return
-                self._held[0].sendall(_HEARTBEAT)
+                self._held[0].server.sendall(_HEARTBEAT)
             time.sleep(_KEEP)
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
         if self._held is not None:
             self.drop()
+        super().close()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-                broker = socket.create_connection(("127.0.0.1", self._target))
-            except OSError:
-                if self._listener.fileno() < 0:
-                    return
-                continue
-            silent, answered = threading.Event(), threading.Event()
-            sending = (client, broker, silent, answered)
-            threading.Thread(target=self._to_broker, args=sending, daemon=True).start()
-            threading.Thread(target=self._to_client, args=sending, daemon=True).start()
+    def link(self, client: socket.socket, server: socket.socket) -> Link:
+        return CommitLink(self, client, server)
 
-    def _to_broker(
-        self, client: socket.socket, broker: socket.socket, silent: threading.Event, answered: threading.Event
-    ) -> None:
-        sent = b""
-        with contextlib.suppress(OSError):
-            while data := client.recv(1 << 16):
-                self.heartbeats["client"] += data.count(_HEARTBEAT)
-                sent += data
-                when = self._fatal(data, sent)
-                if when is not None:
-                    silent.set()
-                    if when == "late":
-                        self._held = broker, data, answered
-                        threading.Thread(target=self._keep, daemon=True).start()
-                        self.cuts += 1
-                        _end(client)
-                        return
-                    if when == "after":
-                        _commit(broker, data, answered)
-                    self.cuts += 1
-                    break
-                broker.sendall(data)
-        _end(client)
-        _end(broker)
-
-    def _to_client(
-        self, client: socket.socket, broker: socket.socket, silent: threading.Event, answered: threading.Event
-    ) -> None:
-        whole = b""
-        with contextlib.suppress(OSError):
-            while data := broker.recv(1 << 16):
-                self.heartbeats["broker"] += data.count(_HEARTBEAT)
-                frames, whole = _frames(whole + data)
-                if not silent.is_set():
-                    client.sendall(data)
-                elif any(_DISPOSITION in one and _IN_TRANSACTION not in one for one in frames):
-                    answered.set()
-        _end(client)
-        _end(broker)
-
-    def _fatal(self, data: bytes, sent: bytes) -> When | None:
+    def fatal(self, data: bytes, sent: bytes) -> When | None:
         """Returns when the connection is to be lost. None = now is no time for it."""
-        with self._lock:
+        with self._commits:
             if self._when is None or _DISCHARGE not in data or self._behind not in sent:
                 return None
             when, self._when = self._when, None
             return when
+
+
+class CommitLink(Link):
+    """A connection to a broker that may be lost in a commit.
+
+    Args:
+        proxy: decides about that.
+        client, server: the connections of the proxy with both.
+    """
+
+    def __init__(self, proxy: CommitProxy, client: socket.socket, server: socket.socket) -> None:
+        super().__init__(client, server)
+        self._proxy = proxy
+        self._sent = b""
+        self._rest = b""
+        self._is_lost = threading.Event()
+        self._answered = threading.Event()
+        self._is_held = False
+
+    def request(self, data: bytes) -> None:
+        self._proxy.heartbeats["client"] += data.count(_HEARTBEAT)
+        if len(self._sent) < _REMEMBERED:
+            self._sent += data
+        when = self._proxy.fatal(data, self._sent)
+        if when is None:
+            self.server.sendall(data)
+            return
+        self._is_lost.set()
+        if when == "late":
+            self._is_held = True
+            self._proxy.hold(self, data)
+        elif when == "after":
+            self.commit(data)
+        self._proxy.cuts += 1
+        raise ConnectionAbortedError("the connection is lost in a commit")
+
+    def response(self, data: bytes) -> None:
+        self._proxy.heartbeats["broker"] += data.count(_HEARTBEAT)
+        frames, self._rest = _frames(self._rest + data)
+        if not self._is_lost.is_set():
+            self.client.sendall(data)
+        elif any(_DISPOSITION in one and _IN_TRANSACTION not in one for one in frames):
+            self._answered.set()
+
+    def commit(self, data: bytes) -> None:
+        """Sends a commit, and waits until the broker has answered it."""
+        self._answered.clear()
+        self.server.sendall(data)
+        assert self._answered.wait(_ANSWER), "the broker did not answer the commit"
+
+    def end(self) -> None:
+        shut(self.client) if self._is_held else super().end()
 
 
 def _frames(data: bytes) -> tuple[list[bytes], bytes]:
@@ -161,16 +164,3 @@ def _frames(data: bytes) -> tuple[list[bytes], bytes]:
         found.append(data[:size])
         data = data[size:]
     return found, data
-
-
-def _commit(broker: socket.socket, data: bytes, answered: threading.Event) -> None:
-    """Sends a commit, and waits until the broker has answered it."""
-    answered.clear()
-    broker.sendall(data)
-    assert answered.wait(_ANSWER), "the broker did not answer the commit"
-
-
-def _end(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-    connection.close()

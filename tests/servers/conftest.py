@@ -57,6 +57,7 @@ _CLASSIC: Final = [
     *(f"org.apache.activemq:activemq-{name}:6.3.1" for name in ("client", "broker", "kahadb-store", "amqp")),
     "org.slf4j:slf4j-nop:2.0.17",
 ]
+_PACKAGES: Final = {"artemis": ARTEMIS, "broker_j": _BROKER_J, "classic_broker": _CLASSIC}
 
 
 def resolved(name: str, packages: list[str]) -> Jars:
@@ -158,16 +159,22 @@ class Broker:
             shutil.rmtree(self.directory / "state" / records, ignore_errors=True)
         self._command("empty")
 
-    def remove(self, queue: str) -> None:
-        """Removes a queue, whoever uses it."""
-        self._command(f"remove {queue}")
+    @property
+    def pauses(self) -> bool:
+        """Whether this broker can pause a queue."""
+        return self.kind == "artemis"
 
     def pause(self, queue: str) -> None:
-        """Lets a queue of Artemis deliver nothing, until :meth:`resume`."""
+        """Lets a queue give nobody a message, until :meth:`resume` or the end of the broker."""
         self._command(f"pause {queue}")
 
     def resume(self, queue: str) -> None:
+        """Undoes :meth:`pause`."""
         self._command(f"resume {queue}")
+
+    def remove(self, queue: str) -> None:
+        """Removes a queue, whoever uses it."""
+        self._command(f"remove {queue}")
 
     @contextlib.contextmanager
     def other_password(self) -> Iterator[None]:
@@ -228,26 +235,33 @@ def client_jars() -> list[Path]:
     return resolved("client", CLIENT).paths()
 
 
-def _run(kind: str, packages: list[str], factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    broker = Broker(kind, factory.mktemp(kind), resolved(kind, packages).paths())
+@contextlib.contextmanager
+def running(kind: str, directory: Path) -> Iterator[Broker]:
+    """A broker that ends with the block."""
+    broker = Broker(kind, directory, resolved(kind, _PACKAGES[kind]).paths())
     broker.start()
-    yield broker
-    broker.stop()
+    try:
+        yield broker
+    finally:
+        broker.stop()
 
 
 @pytest.fixture(scope="session")
 def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    yield from _run("artemis", ARTEMIS, tmp_path_factory)
+    with running("artemis", tmp_path_factory.mktemp("artemis")) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")
 def broker_j(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    yield from _run("broker_j", _BROKER_J, tmp_path_factory)
+    with running("broker_j", tmp_path_factory.mktemp("broker_j")) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")
 def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    yield from _run("classic_broker", _CLASSIC, tmp_path_factory)
+    with running("classic_broker", tmp_path_factory.mktemp("classic_broker")) as broker:
+        yield broker
 
 
 RETRIES: Final = {"RestartRetryCount": 1000, "RestartRetryInterval": 0.01}
@@ -291,18 +305,27 @@ def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
         broker.empty()
 
 
-@pytest.fixture
-def deploy(tmp_path: Path, client_jars: list[Path]) -> Iterator[Deploy]:
-    """Makes deployments, each with an ApplicationName of its own. Their processes end with the test."""
+@contextlib.contextmanager
+def deploying(directory: Path) -> Iterator[Deploy]:
+    """Makes deployments, each with an ApplicationName of its own. Their processes end with the block."""
     from tests.servers.deployment import BrokerDeployment
 
     made: list[BrokerDeployment] = []
 
     def make(broker: Broker, **settings: Any) -> BrokerDeployment:
         name = f"app{secrets.token_hex(4)}"
-        made.append(BrokerDeployment(tmp_path / name, broker, name, **settings))
+        made.append(BrokerDeployment(directory / name, broker, name, **settings))
         return made[-1]
 
-    yield make
-    for deployment in made:
-        deployment.close()
+    try:
+        yield make
+    finally:
+        for deployment in made:
+            deployment.close()
+
+
+@pytest.fixture
+def deploy(tmp_path: Path, client_jars: list[Path]) -> Iterator[Deploy]:
+    """Makes deployments whose processes end with the test."""
+    with deploying(tmp_path) as make:
+        yield make

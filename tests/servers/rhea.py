@@ -14,7 +14,7 @@ from tests.servers.conftest import Broker
 _CONNECTING: Final = """
 const rhea = require('rhea');
 const t = rhea.types;
-const [port, user, password, queue, given] = process.argv.slice(1);
+const [port, user, password, queue, given, field] = process.argv.slice(1);
 const container = rhea.create_container();
 const connection = container.connect({port: Number(port), username: user, password: password});
 const sends_to = (address) => connection.open_sender({target: {address: address, capabilities: ['queue']}});
@@ -49,7 +49,7 @@ container.once('receiver_open', (opened) => {
         eval(given).forEach((id, number) => {
             numbers.set(shown(id.value === undefined ? id : id.value), number);
             const body = {BusinessObject: 'Customer', Verb: 'Retrieve', CustomerId: `${number}`};
-            const request = {durable: true, message_id: id, reply_to: reply_to, body: JSON.stringify(body)};
+            const request = {durable: true, [field]: id, reply_to: reply_to, body: JSON.stringify(body)};
             context.sender.send(request);
         });
     });
@@ -135,17 +135,18 @@ def receive_by_rhea(broker: Broker, queue: str) -> bool:
     return "came" in _run(_RECEIVING, broker, queue)
 
 
-def ask_by_rhea(broker: Broker, queue: str, ids: str) -> list[str]:
+def ask_by_rhea(broker: Broker, queue: str, ids: str, field: str = "message_id") -> list[str]:
     """Asks for customers with rising numbers. The answers come to a temporary queue.
 
     Args:
         broker, queue: for the requests.
-        ids: a JavaScript list of their message ids.
+        ids: a JavaScript list of their ids.
+        field: ``message_id``, or ``correlation_id`` for requests without message ids.
 
     Returns:
         The number, the result and the body of each answer, in one line.
     """
-    return _run(_ASKING, broker, queue, ids).splitlines()
+    return _run(_ASKING, broker, queue, ids, field).splitlines()
 
 
 def rhea_answers(broker: Broker, queue: str, count: int) -> list[str]:

@@ -85,16 +85,18 @@ _IDS: Final = [
     "t.wrap_uuid(Buffer.alloc(16, 7))",
     "t.wrap_binary(Buffer.from([1, 2, 255]))",
 ]
-"""Message ids of every type of AMQP. JMS has one of them."""
+"""Ids of every type of AMQP. JMS has one of them."""
 
 
 def test_foreign_programs_ask_the_adapter(broker: Broker, deploy: Deploy) -> None:
     """Each answer is found by its correlation id."""
     server = serving(broker, deploy)
     with server.serving():
-        by_rhea = ask_by_rhea(broker, server.input, f"[{', '.join(_IDS)}]")
+        ids = f"[{', '.join(_IDS)}]"
+        by_rhea = ask_by_rhea(broker, server.input, ids)
+        without_ids = ask_by_rhea(broker, server.input, ids, "correlation_id")
         by_jms = ask_by_jms(broker, server.input, len(_IDS))
-    for lines in (by_rhea, by_jms):
+    for lines in (by_rhea, without_ids, by_jms):
         assert len(lines) == len(_IDS)
         for position, line in enumerate(sorted(lines)):
             number, result, body = line.split(" ", 2)
@@ -102,7 +104,7 @@ def test_foreign_programs_ask_the_adapter(broker: Broker, deploy: Deploy) -> Non
             found = number, result, answer["CustomerId"], answer["Name"]
             assert found == (str(position), "VALCHANGE", number, f"name of {number}")
     assert server.messages(server.error) == []
-    assert len(server.messages(server.archive)) == 2 * len(_IDS)
+    assert len(server.messages(server.archive)) == 3 * len(_IDS)
 
 
 @contextlib.contextmanager

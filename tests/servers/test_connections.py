@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from connector.errors import ProviderError, ProviderMisconfigured
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
 from connector.service.assembly import make_provider
+from connector.status import ReturnCode
 from tests.proxy import proxy_to
 from tests.servers.broker import IDLE_SECONDS, PASSWORD
 from tests.servers.commit_proxy import CommitProxy
@@ -188,3 +191,28 @@ def test_a_port_without_tls_is_not_blamed_on_the_certificate(broker: Broker, dep
     assert "port" in said.replace("TLS", "")
     assert "trust" not in said
     assert "certificate" not in said
+
+
+def test_tls_is_no_explanation_once_there_was_a_connection(broker: Broker, deploy: Deploy) -> None:
+    with proxy_to(broker.port) as proxy:
+        provider = make_provider(deploy(broker, port=proxy.port).configuration)
+        proxy.refuses = True
+        with pytest.raises(ProviderError, match="a port with TLS needs amqps"):
+            provider.connect()
+        proxy.refuses = False
+        provider.connect().close()
+        proxy.refuses = True
+        with pytest.raises(ProviderError, match="cannot be reached") as told:
+            provider.connect()
+        assert "TLS" not in str(told.value)
+
+
+@AT_ARTEMIS
+def test_an_address_of_the_other_kind_is_told_with_what_to_do(broker: Broker, deploy: Deploy) -> None:
+    """A sender that names no kind makes a MULTICAST address, as the sender of a topic does."""
+    deployment = deploy(broker)
+    with deployment.connected() as connection:
+        connection.send(parse_destination(f"topic://{deployment.input}"), [Message(b"x", "T")])
+    reason = deployment.work(ReturnCode.APPRESPONSETIMEOUT)
+    assert f"Address {deployment.input} is not configured for queue support" in reason
+    assert "ANYCAST" in reason

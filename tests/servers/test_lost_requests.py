@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import pytest
-
 from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.status import ReturnCode
@@ -27,12 +25,11 @@ def ends_with_timeout(client: RequestClient, world: World, end: Callable[[], obj
     assert call.result(_LONG / 2000).status is ReturnCode.APPRESPONSETIMEOUT
 
 
-@pytest.mark.parametrize("changes", [{"reply_to": None}, {}], ids=["temporary", "fixed"])
-def test_a_call_whose_connection_or_reply_queue_is_lost_is_told_and_the_next_one_works(
-    broker: Broker, world: World, changes: dict[str, None]
+def test_a_call_whose_connection_or_temporary_queue_is_lost_is_told_and_the_next_one_works(
+    broker: Broker, world: World
 ) -> None:
     with proxy_to(broker.port) as proxy:
-        client = world.client(connect=broker.provider(proxy.port).connect, **changes)
+        client = world.client(connect=broker.provider(proxy.port).connect, reply_to=None)
         ends_with_timeout(client, world, proxy.cut)
         application = world.application()
         for number in range(3):
@@ -44,6 +41,29 @@ def test_a_call_whose_connection_or_reply_queue_is_lost_is_told_and_the_next_one
         for number in range(3, 6):
             assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
         client.stop()
+
+
+def test_a_call_at_a_reply_destination_goes_on_and_its_late_reply_is_put_aside(
+    broker: Broker, world: World
+) -> None:
+    """Also if the queue is removed, and made again."""
+    with proxy_to(broker.port) as proxy:
+        client = world.client(connect=broker.provider(proxy.port).connect)
+        late = time_out(client, world)
+        calls = [client.request_async("Customer.Retrieve", customer(n), timeout=_LONG) for n in (2, 3)]
+        world.requests_on_queue(3)
+        for end in (proxy.cut, lambda: broker.remove(REPLIES.name)):
+            end()
+            wait_for(lambda: client.request("Customer.Create", customer("new")).good, what="it is connected")
+        replying = world.replying()
+        replying.reply(late, {"CustomerId": "1", "Name": "late 1"})
+        application = world.application()
+        for number, call in enumerate(calls, 2):
+            assert is_greeted(call.result(_LONG / 2000), number)
+        wait_for(lambda: "late 1" in names(world, True), what="the late reply is put aside")
+        application.end()
+        client.stop()
+        assert world.browse(REPLIES) == []
 
 
 @AT_ARTEMIS

@@ -108,6 +108,15 @@ def test_a_reply_is_like_its_request_which_stays(
     assert request == before
 
 
+@rows("message_id", [None, ""])
+def test_a_request_without_an_id_is_known_by_its_correlation_id(message_id: str | None) -> None:
+    for correlation_id in ("c-1", None):
+        request = Message(message_id=message_id, correlation_id=correlation_id, reply_to="queue://replies")
+        reply_headers = replies("JMSMessageID", "JMSCorrelationID").reply_headers(request)
+        assert isinstance(reply_headers, ReplyHeaders)
+        assert reply_headers.message.correlation_id == correlation_id
+
+
 @given(text=st.text(st.characters(), max_size=20_000))
 def test_the_text_of_a_failure_is_unicode_within_bounds_whatever_it_was(text: str) -> None:
     reply_headers = replies("JMSMessageID", "JMSCorrelationID").reply_headers(

@@ -112,6 +112,7 @@ class JmsClient(BrokerClient):
                 self._destinations,
             )
             java.start()
+            _reached.add(self._settings.url)
         except self.jpype.JException as error:
             if java is not None:
                 close(java)
@@ -122,7 +123,8 @@ class JmsClient(BrokerClient):
                 who = f"user {self._settings.user!r}" if self._settings.user else "a client without a user"
                 raise ProviderMisconfigured(f"the broker refuses the login of {who}: {reason}") from None
             failure = ProviderMisconfigured if is_mistake(error) else ProviderError
-            advice = advice_for_closed(error, self._settings.url or "")
+            is_known = self._settings.url in _reached  # then its protocol is not the cause
+            advice = "" if is_known else advice_for_closed(error, self._settings.url or "")
             raise failure(f"the broker cannot be reached: {reason}{advice}") from None
         return connection
 
@@ -306,6 +308,8 @@ class JmsConnection(BrokerConnection):
 
 
 _open: Final[weakref.WeakSet[JmsConnection]] = weakref.WeakSet()
+_reached: Final[set[str | None]] = set()
+"""The URLs to which this process has had a connection."""
 
 
 def _close_all() -> None:

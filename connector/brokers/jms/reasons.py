@@ -52,6 +52,16 @@ _REMEDIES: Final = (
         "header mismatch",
         " (the port does not answer in AMQP 1.0: correct the port, or take amqps for a port with TLS)",
     ),
+    (
+        "is not configured for queue support",
+        " (the address is MULTICAST, which Artemis makes for a sender that names no kind: make a queue of "
+        "routing type ANYCAST at the address, and set default-address-routing-type ANYCAST for such names)",
+    ),
+    (
+        "is not configured for topic support",
+        " (the address is ANYCAST, so it is a queue: name a queue, or give the address the routing type "
+        "MULTICAST)",
+    ),
 )
 """A pattern of a class or text of Java -> the remedy. The first one counts."""
 _MQ_REASON: Final = re.compile(r"reason(?: code)? '?(\d{4})\b", re.IGNORECASE)
