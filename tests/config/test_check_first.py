@@ -72,8 +72,8 @@ NOT_FOUND = {
         spark/staying_tasks.py StayingTasks._take   spark/task_links.py TaskLink.call
     """,
     "needs a connection": """
-        brokers/engine/commits.py _announcements   brokers/engine/delays.py _measure
-        brokers/engine/delays.py check_delays   spark/batch_jobs.py BatchJobs._await_executors
+        brokers/engine/commits.py _announcements   brokers/engine/commits.py announce
+        brokers/engine/delays.py _measure   brokers/engine/delays.py check_delays   spark/batch_jobs.py BatchJobs._await_executors
         spark/session.py driver_address
     """,
     "a test of the provider jms has it": """
