@@ -244,7 +244,11 @@ class World:
             while True:
                 report = adapter.drain()
                 assert not report.reason, report.reason
-                if not self.files("data/in/incoming/delayed"):
+                # a message may become due behind the last poll
+                due = [
+                    one for one in self.files("data/in/incoming/target") if "connector_outcomeS=later" in one
+                ]
+                if not due and not self.files("data/in/incoming/delayed"):
                     return
 
     def adapter(self) -> InProcessAdapter:

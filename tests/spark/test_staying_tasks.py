@@ -232,7 +232,7 @@ def test_files_and_threads_stay_flat_over_thousands_of_assignments(make: Make) -
     before, threads = counts(), threading.active_count()
     some(2000)
     assert counts() == before
-    assert threading.active_count() <= threads
+    assert threading.active_count() < threads + 10  # Py4J may open a connection late, but not one for each
 
 
 def test_workers_are_forks_of_one_process_that_has_imported_what_events_need(local: SparkPipeline) -> None:
