@@ -17,6 +17,8 @@ APPLICATION: Final = "crashing"
 MANY: Final = 100_000
 _MORE_THAN_DEATHS: Final = 15
 """A failed event that is managed is rolled back so often."""
+_FEW: Final = 3
+"""Deaths can use up so many attempts."""
 OBJECTS: Final = """\
 business_object: Customer
 verbs: {Create: , Delete: }
@@ -106,7 +108,7 @@ class Scenario:
             sinks=sinks,
             quantity=choices.choice((3, 10, 20)),
             parallelism=choices.choice((1, 2)),
-            attempts=_MORE_THAN_DEATHS if managed else choices.choice((MANY, MANY, MANY, 3)),
+            attempts=_MORE_THAN_DEATHS if managed else choices.choice((MANY, MANY, MANY, _FEW)),
             neighbour=neighbour,
             managed=managed,
         )
@@ -242,8 +244,12 @@ class Sent:
         if scenario.later and "store" in scenario.sinks:
             kinds += ["away:1", "away:2"]
         name = choices.choice(kinds)
-        may_copy = (
-            scenario.window and scenario.store != "broker" and not name and destination.startswith("queue:")
+        may_copy = (  # the copy of a message that has failed is published
+            scenario.window
+            and scenario.attempts > _FEW
+            and scenario.store != "broker"
+            and not name
+            and destination.startswith("queue:")
         )
         copies = choices.choice((1, 2)) if may_copy else 1
         group = choices.choice("xy") if scenario.order == "group" else ""
