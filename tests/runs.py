@@ -175,13 +175,6 @@ class Run:
         """All living processes of this run, the driver included."""
         return [pid for pid in _marked(self.mark) if is_running(pid)]
 
-    def lets_wait(self, number: int) -> bool:
-        """Whether the driver lets a signal wait, as it does while it starts, or handles signals by now."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        fields = dict(line.split(":", 1) for line in lines)
-        blocked, caught = int(fields["SigBlk"], 16), int(fields["SigCgt"], 16)
-        return bool(blocked >> (number - 1) & 1 or caught >> (signal.SIGTERM - 1) & 1)
-
     def signal_driver(self, number: int = signal.SIGKILL) -> None:
         self.process.send_signal(number)
 
