@@ -48,7 +48,7 @@ from connector.stores.sql.messages import (
     write_reference,
 )
 from connector.stores.sql.reader import SqlReader
-from connector.stores.sql.schema import NOBODY, PROCESSED, message, reference, subscription
+from connector.stores.sql.schema import NOBODY, PROCESSED, copied_at, message, reference, subscription
 from connector.stores.sql.schema import channel as channels
 from connector.stores.sql.statements import (
     ANY_ROW,
@@ -60,6 +60,7 @@ from connector.stores.sql.statements import (
     select_claims,
 )
 from connector.stores.sql.tasks import SqlTaskSpec, check_target
+from connector.text.iso_time import iso_time
 
 _PAGE: Final = 100
 """Messages that are browsed in one transaction."""
@@ -339,19 +340,22 @@ class SqlStore(Store):
         return number, True
 
     def _prune_copies(self, retention: Retention, deadline: float) -> tuple[int, bool]:
-        waiting = select_claims(_in(Channel(retention.destination)), _IS_MAIN, IS_NEW)
-        page = waiting = waiting.order_by(*ORDER).limit(_PRUNED)  # the order of an index
-        number = 0
+        now, copied = time.time(), copied_at(reference.c.properties)
+        is_old = reference.c.properties.is_not(None) & (copied < iso_time(now - retention.seconds))
+        old = select_claims(_in(Channel(retention.destination)), _IS_MAIN, IS_NEW, is_old)
+        old = old.order_by(copied, reference.c.id).limit(_PRUNED)  # the order of an index
+        number = others = 0
         while True:
-            rows = self._db.rows(page)
-            now = time.time()
+            rows = self._db.rows(old.offset(others))
             over = [(row.id, row.version) for row in rows if retention.is_over(read_message(row), now, now)]
+            removed = 0
             if over:
                 with self._db.transaction() as connection:
-                    number += len(self._statements.remove(connection, over))
+                    removed = len(self._statements.remove(connection, over))
+            number += removed
+            others += len(rows) - removed
             if len(rows) < _PRUNED:
                 return number, True
-            page = waiting.where(_is_after(rows[-1]))
             if time.monotonic() > deadline:
                 return number, False
 
