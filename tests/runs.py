@@ -281,8 +281,11 @@ def _marked(mark: str) -> list[int]:
 
 
 def parent_of(pid: int) -> int:
-    with open(f"/proc/{pid}/stat") as stat:
-        return int(stat.read().rpartition(")")[2].split()[1])
+    """The parent of a process. 0 = the process has ended, as any may that nobody holds."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def _send(pid: int, number: int) -> None:
