@@ -177,13 +177,19 @@ class SqlStore(Store):
     def _pages(self, where: ColumnElement[bool]) -> Iterator[Any]:
         """Yields messages in the order of claims. Each page is a transaction."""
         columns = select_claims(where).add_columns(message.c.body).order_by(*ORDER).limit(_PAGE)
-        page = columns
+        page, is_last = columns, True
+        last: Any = None
         while True:
             rows = self._db.rows(page)
             yield from rows
-            if len(rows) < _PAGE:
+            last = rows[-1] if rows else last
+            if len(rows) == _PAGE:  # two conditions that an index answers, one after the other
+                same = reference.c.priority == last.priority
+                page, is_last = columns.where(same, reference.c.id > last.id), False
+            elif is_last:
                 return
-            page = columns.where(_is_after(rows[-1]))
+            else:
+                page, is_last = columns.where(reference.c.priority < last.priority), True
 
     def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
         found: list[LocalClaim] = []
@@ -367,12 +373,6 @@ def _order(row: Any) -> tuple[bool, Any, int]:
     """Returns the sort key of a row. SQLite orders a number before a text of another program."""
     priority = row.priority
     return (False, -priority, row.id) if isinstance(priority, int | float) else (True, "", row.id)
-
-
-def _is_after(row: Any) -> ColumnElement[bool]:
-    """A condition: the message comes after another in the order of claims."""
-    lower = reference.c.priority < row.priority
-    return or_(lower, (reference.c.priority == row.priority) & (reference.c.id > row.id))
 
 
 def _in(channel: Channel) -> ColumnElement[bool]:

@@ -145,3 +145,13 @@ def test_young_copies_of_high_priority_do_not_keep_pruning_from_old_ones(
     assert [(one.copies.get(ARCHIVE), one.is_done) for one in pruned] == [(2, False), (1, True)]
     assert [one.body for one in connection.browse(ARCHIVE)] == [b"0", b"1", b"2"]
     connection.close()
+
+
+def test_messages_are_browsed_in_their_order_page_by_page(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connector.stores.sql.store._PAGE", 2)
+    connection = SqlProvider(Settings(url)).connect("suite", "one")
+    sent = [(priority, number) for number, priority in enumerate([4, 9, 4, 4, 0, 9, 4, 4, 0, 0, 2])]
+    connection.send(ORDERS, [Message(b"%d" % number, priority=priority) for priority, number in sent])
+    in_order = sorted(sent, key=lambda one: (-one[0], one[1]))
+    assert [int(one.body) for one in connection.browse(ORDERS)] == [number for _, number in in_order]
+    connection.close()
