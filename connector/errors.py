@@ -87,6 +87,18 @@ class Problem:
         return f"{text} (warning)" if self.warning else text
 
 
+class WrongValue(ValueError):
+    """A value of a setting cannot be used. The text never shows the value, which may hold a secret.
+
+    Attributes:
+        found, expected: as in :class:`Problem`.
+    """
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(f"{found}, expected {expected}")
+        self.found, self.expected = found, expected
+
+
 class ConfigurationError(ConnectorError):
     """The configuration is wrong. Carries every :class:`Problem`, not only the first."""
 

@@ -175,13 +175,6 @@ class Run:
         """All living processes of this run, the driver included."""
         return [pid for pid in _marked(self.mark) if is_running(pid)]
 
-    def lets_wait(self, number: int) -> bool:
-        """Whether the driver lets a signal wait, as it does while it starts, or handles signals by now."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        fields = dict(line.split(":", 1) for line in lines)
-        blocked, caught = int(fields["SigBlk"], 16), int(fields["SigCgt"], 16)
-        return bool(blocked >> (number - 1) & 1 or caught >> (signal.SIGTERM - 1) & 1)
-
     def signal_driver(self, number: int = signal.SIGKILL) -> None:
         self.process.send_signal(number)
 
@@ -288,8 +281,11 @@ def _marked(mark: str) -> list[int]:
 
 
 def parent_of(pid: int) -> int:
-    with open(f"/proc/{pid}/stat") as stat:
-        return int(stat.read().rpartition(")")[2].split()[1])
+    """The parent of a process. 0 = the process has ended, as any may that nobody holds."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def _send(pid: int, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
@@ -81,3 +82,10 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def lets_wait(pid: int, number: int) -> bool:
+    """Whether a process lets a signal wait, as a command does while it starts, or handles SIGTERM by now."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    blocked, caught = int(fields["SigBlk"], 16), int(fields["SigCgt"], 16)
+    return bool(blocked >> (number - 1) & 1 or caught >> (signal.SIGTERM - 1) & 1)

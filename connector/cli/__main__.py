@@ -1,7 +1,7 @@
 """The entry of the command, also for ``python -m connector.cli``.
 
-A service manager may stop a service right after the start. So ``run`` blocks signals before all other
-imports. The signals wait until ``run`` can handle them and end cleanly.
+A service manager may stop a service right after the start, and a user a request. So ``run`` and ``request``
+block signals before all other imports. The signals wait until the verb can handle them and end cleanly.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import sys
 def main() -> None:
     """Runs the command. Ends the process with the exit status of the command."""
     verb = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
-    if verb == "run":
+    if verb in ("run", "request"):
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    if verb == "run":
         from connector.spark import early_java
 
         early_java.begin(sys.argv[1:])

@@ -57,26 +57,28 @@ def request(
     meta-object is part of the object, in the attribute that holds it.
     Exit status 0 for SUCCEED, VALCHANGE and MULTIPLE_HITS, 1 for any other answer, 2 for a wrong call.
     """
-    configuration = load_for(config, CONVERSION | {"history"}, thorough=True)
-    try:
-        configuration.metaobjects.definitions.find(name)
-    except UnknownBusinessObject as error:  # checked before the command waits for a body
-        raise BadArgument(str(error)) from None
-    source, body = _read(data)
-    try:
-        attributes = parse_object(body)
-    except MalformedData as error:
-        raise BadArgument(f"{source}: {error}") from None
-    client = make_requests(configuration).open(str(configuration.directory))
-    with _end_at_signals(name), ThreadPoolExecutor(1, "connector-request") as caller:
+    with _end_at_signals(name) as fate:
+        configuration = load_for(config, CONVERSION | {"history"}, thorough=True)
         try:
-            # in another thread, because a signal could end this thread in the middle of a commit
-            result = _wait(caller.submit(client.request, name, attributes, timeout=timeout), name)
-        except MalformedData as error:
+            configuration.metaobjects.definitions.find(name)
+        except UnknownBusinessObject as error:  # checked before the command waits for a body
             raise BadArgument(str(error)) from None
-        finally:
-            client.stop()
-    _show(name, result, as_json=json)
+        source, body = _read(data)
+        try:
+            attributes = parse_object(body)
+        except MalformedData as error:
+            raise BadArgument(f"{source}: {error}") from None
+        client = make_requests(configuration).open(str(configuration.directory))
+        with ThreadPoolExecutor(1, "connector-request") as caller:
+            try:
+                fate.append("it may have been sent")
+                # in another thread, because a signal could end this thread in the middle of a commit
+                result = _wait(caller.submit(client.request, name, attributes, timeout=timeout), name)
+            except MalformedData as error:
+                raise BadArgument(str(error)) from None
+            finally:
+                client.stop()
+        _show(name, result, as_json=json)
     raise typer.Exit(0 if result.good else 1)
 
 
@@ -101,33 +103,44 @@ def _wait(request: Future[RequestResult], name: str) -> RequestResult:
     return request.result()
 
 
-class _Ended(typer.Exit):
-    """A signal has ended the command."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
-        self.name = signal.Signals(number).name
+class _Ended(BaseException):
+    """A signal has ended the command. No ``except Exception`` of a plug-in holds it up."""
 
 
 @contextmanager
-def _end_at_signals(name: str) -> Iterator[None]:
-    """Lets SIGINT and SIGTERM end the command cleanly. A second signal ends the process at once."""
-    ending = False
+def _end_at_signals(name: str) -> Iterator[list[str]]:
+    """Lets SIGINT and SIGTERM end the command cleanly. A second signal ends the process at once.
+
+    Yields a list. Its last entry says what has become of the request, for the line on stderr.
+    """
+    fate = ["nothing was sent"]
+    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    ended_by, is_over = 0, False
 
     def handle(signum: int, frame: Any) -> None:
-        nonlocal ending
-        if ending:
+        nonlocal ended_by
+        if is_over:
+            return
+        if ended_by:
+            os.write(2, f"{text(signum)}\n".encode())  # what was interrupted may have been printing
             os._exit(128 + signum)
-        ending = True
-        raise _Ended(signum)
+        ended_by = signum
+        raise _Ended
 
+    def text(signum: int) -> str:
+        return f"connector: {printable(name)}: given up by {signal.Signals(signum).name}; {fate[-1]}"
+
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # a process has blocked them, see __main__
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
-    except _Ended as ended:
-        note(f"connector: {printable(name)}: given up by {ended.name}; it may have been sent")
-        raise
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+        yield fate
+    except _Ended:
+        note(text(ended_by))
+        raise typer.Exit(128 + ended_by) from None
     finally:
+        is_over = True
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -99,7 +99,6 @@ def run(
                         manager.stopping(failure)
             finally:
                 _stop(adapter)
-                hanging.cancel()
                 manager.close()
                 seconds = round(time.monotonic() - began, 3)
                 _log.info("stopped", extra={**adapter.summary.total.as_dict(), "seconds": seconds})
@@ -122,7 +121,10 @@ def _stop(adapter: Adapter) -> None:
 
 
 def _end_hanging() -> None:
-    """Ends the process, because its stop hangs. The next start, or another instance, takes over."""
+    """Ends the process, because its stop hangs, or a thread does not end after the stop.
+
+    The next start, or another instance, takes over.
+    """
     _log.error("the stop hangs, so the process ends at once")
     os._exit(1)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from connector.declare.value_types import ValueType, leaf, refuse
+from connector.errors import WrongValue
 
 
 def _read(value: object) -> str:
-    from connector.databases.urls import URL_EXPECTED, WrongUrl, parse_any_url  # SQLAlchemy, rarely needed
+    from connector.databases.urls import URL_EXPECTED, parse_any_url  # SQLAlchemy, rarely needed
 
     try:
         return parse_any_url(leaf(value, URL_EXPECTED)).render_as_string(hide_password=False)
-    except WrongUrl as error:
+    except WrongValue as error:
         raise refuse(error.found, error.expected) from None
 
 

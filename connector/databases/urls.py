@@ -9,6 +9,7 @@ from typing import Any, Final
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from connector.errors import WrongValue
 from connector.tracebacks import message_of
 
 URL_EXPECTED: Final = (
@@ -20,40 +21,28 @@ INSTALL: Final = "pip install 'event-connector[postgresql]'"
 _DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 
 
-class WrongUrl(ValueError):
-    """The URL names no database that the provider can use. The text never shows the URL.
-
-    Attributes:
-        found, expected: as in :class:`connector.errors.Problem`.
-    """
-
-    def __init__(self, found: str, expected: str = URL_EXPECTED) -> None:
-        super().__init__(f"{found}, expected {expected}")
-        self.found, self.expected = found, expected
-
-
 def parse_url(text: str) -> URL:
-    """Reads the URL of a database. Raises :class:`WrongUrl`."""
+    """Reads the URL of a database. Raises :class:`WrongValue`."""
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise WrongUrl("a text that is no URL") from None
+        raise WrongValue("a text that is no URL", URL_EXPECTED) from None
     backend = url.get_backend_name()
     if url.drivername != "postgresql" and _POSTGRESQL.fullmatch(url.drivername):
-        raise WrongUrl(
+        raise WrongValue(
             f"a URL of {url.drivername!r}", "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
         )
     if url.drivername not in (backend, _DRIVERS.get(backend)) or backend not in _DRIVERS:
-        raise WrongUrl(f"a URL of {url.drivername!r}")
+        raise WrongValue(f"a URL of {url.drivername!r}", URL_EXPECTED)
     if backend == "sqlite":
         if url.host or url.query or not url.database or url.database == ":memory:":
-            raise WrongUrl("a URL of SQLite that does not name a file")
+            raise WrongValue("a URL of SQLite that does not name a file", URL_EXPECTED)
     elif "@" in (url.host or ""):
-        raise WrongUrl("a host with '@'", "a password with '@' written as %40")
+        raise WrongValue("a host with '@'", "a password with '@' written as %40")
     elif not url.host or not url.database:
-        raise WrongUrl("a URL without host or database")
+        raise WrongValue("a URL without host or database", URL_EXPECTED)
     elif "password" in url.query:
-        raise WrongUrl("a password behind '?'", "the password before the host: USER:PASSWORD@HOST")
+        raise WrongValue("a password behind '?'", "the password before the host: USER:PASSWORD@HOST")
     return url.set(drivername=_DRIVERS[backend])
 
 
@@ -61,21 +50,23 @@ def parse_any_url(text: str) -> URL:
     """Reads the URL of any database that SQLAlchemy has a dialect and an installed driver for.
 
     Raises:
-        WrongUrl: as :func:`parse_url`, or the dialect or the driver is missing.
+        WrongValue: as :func:`parse_url`, or the dialect or the driver is missing.
     """
     try:
         url = make_url(text)
         if url.get_backend_name() in _DRIVERS or _POSTGRESQL.fullmatch(url.drivername):
             url = parse_url(text)
         url.get_dialect().import_dbapi()
-    except WrongUrl:
+    except WrongValue:
         raise
     except NoSuchModuleError:
-        raise WrongUrl(f"a URL of {url.drivername!r}", "a dialect of SQLAlchemy that is installed") from None
+        raise WrongValue(
+            f"a URL of {url.drivername!r}", "a dialect of SQLAlchemy that is installed"
+        ) from None
     except (ArgumentError, ValueError):
-        raise WrongUrl("a text that is no URL") from None
+        raise WrongValue("a text that is no URL", URL_EXPECTED) from None
     except ImportError as error:
-        raise WrongUrl(
+        raise WrongValue(
             f"a URL of {url.drivername!r}, whose driver cannot be imported ({error})",
             f"an installed driver; for PostgreSQL: {INSTALL}",
         ) from None

@@ -278,15 +278,14 @@ class Adapter:
             return "the adapter is stopping"
         if not self._is_ready:
             return "the adapter starts"
-        return self._trouble
+        if self._trouble or len(self._closed) < max(1, len(self.configuration.connector.inputs)):
+            return self._trouble
+        return f"nothing can be claimed: {next(iter(self._closed.values()))}"
 
     @property
     def _trouble(self) -> str:
-        """Why an adapter that has started cannot work now. Empty = it can."""
-        trouble = self._failure or self._connection.pipeline.obstacle
-        if trouble or len(self._closed) < max(1, len(self.configuration.connector.inputs)):
-            return trouble
-        return f"nothing can be claimed: {next(iter(self._closed.values()))}"
+        """Why an adapter that has started cannot work now, whatever its inputs are. Empty = it can."""
+        return self._failure or self._connection.pipeline.obstacle
 
     @property
     def failure(self) -> str:
@@ -391,9 +390,6 @@ class Adapter:
         if report.provider_failed and not self._stop.is_made:
             self._failed_step = step
             self._tell_failure(report.reason or "the provider failed")
-            if self._connection.inbound is not None:  # the provider works, and Spark has failed
-                with contextlib.suppress(ProviderError, OSError):
-                    self.notes.look(is_good=False, at_once=True)
             self._restarts.run(self._connection.reconnect, report.reason)
             if self._restarts.may_help:
                 self._tell_failure("")
@@ -415,7 +411,7 @@ class Adapter:
         """Tells this process and others why nothing can be claimed. Empty = it can."""
         if reason != self._failure:
             self._failure = reason
-            self._connection.note({"obstacle": self._trouble})
+            self.notes.look(is_good=False, at_once=True)
 
     def _is_idle(self) -> bool:
         """Whether no batch runs."""

@@ -62,7 +62,7 @@ class InstanceNotes:
         if now < self._note_at and not at_once:
             return
         self._note_at = now + _INTERVAL
-        if now >= self._sample_at:
+        if now >= self._sample_at and not at_once:  # the provider may have failed
             self._sample()
         facts = {
             "last_good_poll": self.last_good_poll,

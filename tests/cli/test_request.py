@@ -6,12 +6,14 @@ import json
 import os
 import pty
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from connector.messaging.client import ReceivedMessage
+from connector.requests.client import RequestClient
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.cli.conftest import written
 from tests.cli.in_process import Answer, call
@@ -19,7 +21,7 @@ from tests.forked_command import PipedProcess
 from tests.requests.world import Answer as Reply
 from tests.requests.world import Application, Replying
 from tests.tables import rows
-from tests.waiting import wait_for
+from tests.waiting import lets_wait, wait_for
 
 ADAPTER = """\
 provider: {type: dropbox, root: ./data, create: true}
@@ -171,6 +173,49 @@ def test_a_signal_ends_the_wait_promptly_says_so_and_leaves_nothing_of_the_comma
     assert errors == f"connector: Customer.Retrieve: given up by {number.name}; it may have been sent\n"
     assert os.listdir(asking.directory / "data/dropboxmq/clients") == []
     assert [path.name for path in (asking.directory / "data").iterdir() if "temporary" in path.name] == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_command_starts_or_reads_its_object_is_said_and_nothing_is_sent(
+    asking: Asking, number: signal.Signals
+) -> None:
+    with asking.start("Customer.Retrieve") as process:  # nobody writes the object
+        wait_for(lambda: lets_wait(process.pid, number))
+        process.send_signal(number)
+        assert process.wait(120) == 128 + number
+        said = f"connector: Customer.Retrieve: given up by {number.name}; nothing was sent\n"
+        assert process.communicate() == ("", said)
+    assert not (asking.directory / "data/crm").exists()
+
+
+def test_a_second_signal_ends_the_command_at_once_and_says_so(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The first one lets the client stop, which here does not end by itself."""
+
+    class Ends(BaseException):
+        pass
+
+    def end(status: int) -> None:
+        raise Ends(status)
+
+    def stop(client: RequestClient, *_: float) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            monkeypatch.undo()
+            client.stop()
+
+    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(RequestClient, "stop", stop)
+    main = threading.main_thread().ident
+    assert main is not None
+    asking.application(lambda *_: signal.pthread_kill(main, signal.SIGINT))
+    with pytest.raises(Ends, match="143"):
+        asking.ask("Customer.Retrieve")
+    said = "connector: Customer.Retrieve: given up by SIGTERM; it may have been sent\n"
+    assert capfd.readouterr().err == said
 
 
 @pytest.mark.process

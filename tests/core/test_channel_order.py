@@ -30,6 +30,13 @@ def test_9_1_1_every_receiver_of_a_topic_sees_that_order_even_where_one_of_them_
     assert first.bodies == second.bodies == ["1", "2"]
 
 
+def test_9_1_2_threads_that_send_one_after_the_other_keep_that_order(world: World) -> None:
+    for number in NUMBERS:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(world.send, number).result()
+    assert world.add().bodies == NUMBERS
+
+
 def test_9_1_3_of_threads_that_send_at_once_each_keeps_its_own_order(world: World) -> None:
     receiver = world.add()
 
@@ -43,6 +50,24 @@ def test_9_1_3_of_threads_that_send_at_once_each_keeps_its_own_order(world: Worl
         assert [body.split()[1] for body in receiver.bodies if body.startswith(name)] == NUMBERS
 
 
+def test_9_1_4_of_processes_that_send_at_once_each_keeps_its_own_order(world: World) -> None:
+    there = world.open().queue("orders")
+    for number in NUMBERS:
+        world.send(f"a {number}")
+        world.send(f"b {number}", to=there)
+    receiver = world.add()
+    for name in "ab":
+        assert [body.split()[1] for body in receiver.bodies if body.startswith(name)] == NUMBERS
+
+
+def test_9_2_messages_of_a_transaction_have_the_time_of_their_sending(world: World) -> None:
+    with world.channels.transaction() as transaction:
+        world.send("1", "2", transaction=transaction)
+        world.send("3")
+        world.send("4", transaction=transaction)
+    assert world.add().bodies == ["1", "2", "3", "4"]
+
+
 @ON_DISK
 def test_9_3_each_reliability_class_keeps_its_own_order(world: World) -> None:
     for number in NUMBERS:
@@ -50,6 +75,16 @@ def test_9_3_each_reliability_class_keeps_its_own_order(world: World) -> None:
     receiver = world.add()
     for parity in (0, 1):
         assert [body for body in receiver.bodies if int(body) % 2 == parity] == NUMBERS[parity::2]
+
+
+def test_9_5_what_comes_again_keeps_its_own_order_and_may_come_behind_what_is_new(world: World) -> None:
+    receiver = world.add(Recorder(answer=False))
+    world.send("1", "2")
+    receiver.answer = True
+    world.send("3")
+    receiver.forget()
+    world.queue.redeliver(receiver)
+    assert (receiver.bodies, receiver.flags) == (["1", "2"], [True, True])
 
 
 def test_10_references_sort_by_priority(world: World) -> None:

@@ -418,7 +418,7 @@ class CrashDeployment(ServiceDeployment):
     def await_archived(self, ids: Iterable[str]) -> None:
         """Waits until all these messages are archived."""
         wanted = set(ids)
-        wait_for(lambda: wanted <= set(self.ids("archive")), 120, lambda: self.runs[-1].errors)
+        wait_for(lambda: wanted <= set(self.ids("archive")), what=lambda: self.runs[-1].errors)
 
     def kill_driver_at(self, fault: str) -> None:
         """Drains until the driver ends by SIGKILL at a place: ``place:nth``."""

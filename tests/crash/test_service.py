@@ -18,7 +18,7 @@ from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.forked_command import PipedProcess
 from tests.runs import Run
-from tests.waiting import wait_for
+from tests.waiting import lets_wait, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -111,7 +111,7 @@ def test_a_signal_while_it_starts_ends_it_in_order(deploy: Deploy, moment: str) 
     ids = deployment.fill("in", [""] * 3)
     run = deployment.start()
     if moment == "signals wait":
-        wait_for(lambda: run.lets_wait(signal.SIGTERM))
+        wait_for(lambda: lets_wait(run.pid, signal.SIGTERM))
         run.signal_driver(signal.SIGTERM)
     else:
         wait_for(run.java)

@@ -93,6 +93,7 @@ def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
         monkeypatch.setattr("connector.service.stopping.StopRequest.wait", lambda self, seconds: None)
         monkeypatch.setattr("connector.stores.dropbox.left_files._FIRST_RETRY", 0.05)
         monkeypatch.setattr("connector.events.free_disk._INTERVAL", 0.0)
+        monkeypatch.setattr("connector.service.instance_notes._INTERVAL", 0.0)
         _turn(adapter, 1)
         observer = Observer(adapter, deployment.provider)
         reader = StatusReader(deployment.configuration, deployment.provider)
@@ -103,7 +104,7 @@ def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
             observer.look_again()
             assert words in observer.not_ready()
             assert words in str(observer.status()["reasons"])
-            assert words in str(reader.read()["reasons"])
+            assert [words in one.text for one in reader.read()["reasons"]] == [True], "told once"
             assert words in Commands(deployment.directory)("status").stdout
         assert len([one for one in caplog.records if words in str(vars(one).get("reason"))]) <= 3
         assert deployment.ids("archive") == []

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from connector.service.loader import Loader
 from connector.service.loads import Loads
 from connector.service.looks import Looks
 from connector.service.stopping import StopRequest
+from tests.forked_command import PipedProcess
 from tests.tables import rows
 from tests.waiting import beside, wait_for
 
@@ -100,3 +102,33 @@ def test_a_second_signal_ends_the_process_although_the_first_one_hangs(
     assert not ends
     run._take_signal(signal.SIGINT, stopped, lambda _: None)
     assert ends == [128 + signal.SIGINT]
+
+
+REQUESTS_ONLY = """\
+provider: {type: dropbox, root: ./data, create: true}
+connector: {ApplicationName: asking, DataHandlerMimeType: application/json, stop_timeout: 0s}
+metaobjects: ./metaobjects
+"""
+WITH_A_THREAD = """
+import sys, threading
+from connector.cli import run
+from connector.cli.__main__ import main
+
+run._HANGS = 0.1
+threading.Thread(target=threading.Event().wait).start()
+sys.argv = ["connector", "run"]
+main()
+"""
+
+
+@pytest.mark.process
+def test_a_process_whose_threads_do_not_end_after_a_stop_ends_a_while_later(tmp_path: Path) -> None:
+    """The while is a minute as a rule."""
+    (tmp_path / "metaobjects").mkdir()
+    (tmp_path / "adapter.yaml").write_text(REQUESTS_ONLY)
+    with PipedProcess(script=WITH_A_THREAD, cwd=tmp_path) as process:
+        assert "starting" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate()
+        assert "the stop hangs, so the process ends at once" in errors
+        assert process.wait() == 1

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from connector.errors import ConnectorError
-from connector.sinks.webhook.network import WrongVariable, check_network, find_proxy
+from connector.errors import ConnectorError, WrongValue
+from connector.sinks.webhook.network import check_network, find_proxy
 from connector.sinks.webhook.sink import WebhookUnavailable
 from connector.testing.sinks import sample_event, sample_object
 from tests.postgres import free_port
@@ -73,7 +73,7 @@ BAD_PROXIES = """
 @rows("value", texts(BAD_PROXIES))
 @rows("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
 def test_a_proxy_that_cannot_be_used_is_a_mistake(value: str, name: str) -> None:
-    with pytest.raises(WrongVariable, match=f"^{name} with.*, expected .*http://HOST:PORT") as refused:
+    with pytest.raises(WrongValue, match=f"^{name} with.*, expected .*http://HOST:PORT") as refused:
         check_network("http://h.example", {name: value, "NO_PROXY": "other"})
     assert "s3" not in str(refused.value)
 
@@ -115,7 +115,7 @@ BAD_EXCEPTIONS = """
 @rows("value", [*texts(BAD_EXCEPTIONS), *(f"*,h.example,{one}" for one in texts(BAD_EXCEPTIONS))])
 def test_an_exception_that_cannot_be_read_is_a_mistake(value: str) -> None:
     wrong = ascii(value.rpartition(",")[2])
-    with pytest.raises(WrongVariable) as refused:
+    with pytest.raises(WrongValue) as refused:
         check_network("http://h.example", {"HTTP_PROXY": P, "NO_PROXY": value})
     assert refused.value.found == f"NO_PROXY with {wrong}"
 
@@ -212,7 +212,7 @@ def test_certificates_that_cannot_be_read_are_a_mistake(
         check_network("https://h.example")
         return
     check_network("http://h.example")
-    with pytest.raises(WrongVariable, match=f"^{variable} with {re.escape(ascii(value))}[^\\[]*, expected "):
+    with pytest.raises(WrongValue, match=f"^{variable} with {re.escape(ascii(value))}[^\\[]*, expected "):
         check_network("https://h.example")
     with pytest.raises(ConnectorError, match=f"the webhook https://h.example: found {variable} with"):
         deliver("https://h.example")

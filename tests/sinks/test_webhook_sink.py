@@ -22,12 +22,12 @@ import pytest
 
 from connector.config.resolved import as_document, as_yaml
 from connector.declare.masking import MASK, mask_path
-from connector.errors import ConnectorError, ObjectRefused, TemporaryFailure
+from connector.errors import ConnectorError, ObjectRefused, TemporaryFailure, WrongValue
 from connector.messaging.message import Message
 from connector.sinks.contract import Event, SinkContext
 from connector.sinks.webhook.settings import WebhookEntry
 from connector.sinks.webhook.sink import WebhookSink, WebhookSpec, WebhookUnavailable, retry_after
-from connector.sinks.webhook.url import UrlTemplate, WrongUrl
+from connector.sinks.webhook.url import UrlTemplate
 from connector.testing.deployment import Deployment
 from connector.testing.sinks import ExternalSinkSuite, sample_context, sample_event, sample_object
 from tests.sinks.web_server import Answer, Asked, WebServer, answer, drip, hang_up, raw, server, serving
@@ -197,7 +197,7 @@ def test_a_value_that_changes_the_path_fails(
     ],
 )
 def test_a_template_has_its_values_behind_the_host(url: str, found: str) -> None:
-    with pytest.raises(WrongUrl, match=found) as refused:
+    with pytest.raises(WrongValue, match=found) as refused:
         UrlTemplate(url)
     assert "pa55word" not in str(refused.value)
 

@@ -54,7 +54,7 @@ class ServerConnection:
         timeout: seconds of one exchange.
 
     Raises:
-        WrongVariable: the environment names a proxy or certificates that cannot be used.
+        WrongValue: the environment names a proxy or certificates that cannot be used.
     """
 
     def __init__(self, origin: str, timeout: float) -> None:

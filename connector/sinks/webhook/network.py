@@ -15,6 +15,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
+from connector.errors import WrongValue
+
 if TYPE_CHECKING:
     import ssl
 
@@ -28,18 +30,6 @@ _EXCEPTIONS: Final = "hosts, addresses and networks such as 10.0.0.0/8 with a co
 _OF_TLS: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 
 Environment = Mapping[str, str]
-
-
-class WrongVariable(ValueError):
-    """A variable of the environment has a value that cannot be used. The text never shows a password.
-
-    Attributes:
-        found, expected: as in :class:`connector.errors.Problem`.
-    """
-
-    def __init__(self, found: str, expected: str) -> None:
-        super().__init__(f"{found}, expected {expected}")
-        self.found, self.expected = found, expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +74,7 @@ def find_proxy(origin: str, environment: Environment = os.environ) -> Proxy | No
         environment: the variables.
 
     Raises:
-        WrongVariable: the proxy cannot be used, or ``NO_PROXY`` cannot be read.
+        WrongValue: the proxy cannot be used, or ``NO_PROXY`` cannot be read.
     """
     scheme, _, authority = origin.partition("://")
     for name in (f"{scheme}_proxy", "all_proxy"):
@@ -98,18 +88,18 @@ def make_tls_context(environment: Environment = os.environ) -> ssl.SSLContext:
     """Returns the settings of TLS, with the authorities that the environment names.
 
     Raises:
-        WrongVariable: a file or a directory cannot be used.
+        WrongValue: a file or a directory cannot be used.
     """
     import ssl
 
     file, directories = environment.get("SSL_CERT_FILE", ""), environment.get("SSL_CERT_DIR", "")
     if directories and not all(map(os.path.isdir, directories.split(os.pathsep))):
-        raise WrongVariable(f"SSL_CERT_DIR with {directories!a}", "directories of certificates")
+        raise WrongValue(f"SSL_CERT_DIR with {directories!a}", "directories of certificates")
     try:
         if file:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
     except (OSError, ValueError) as error:
-        raise WrongVariable(f"SSL_CERT_FILE with {file!a}{_reason(error)}", "certificates in PEM") from None
+        raise WrongValue(f"SSL_CERT_FILE with {file!a}{_reason(error)}", "certificates in PEM") from None
     if not (file or directories):
         import certifi
 
@@ -118,7 +108,7 @@ def make_tls_context(environment: Environment = os.environ) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=file or None, capath=directories or None)
     except (OSError, ValueError) as error:
         key_log = environment.get("SSLKEYLOGFILE", "")
-        raise WrongVariable(f"SSLKEYLOGFILE with {key_log!a}{_reason(error)}", "a file to write") from None
+        raise WrongValue(f"SSLKEYLOGFILE with {key_log!a}{_reason(error)}", "a file to write") from None
 
 
 def _reason(error: OSError | ValueError) -> str:
@@ -137,14 +127,12 @@ def _read_proxy(variable: str, value: str) -> Proxy:
     parts = _PROXY.fullmatch(value)
     scheme, user, authority = parts.groups() if parts is not None else (None, None, "")
     if split_authority(authority) is None:
-        raise WrongVariable(f"{variable} without a valid host and port", _A_PROXY)
+        raise WrongValue(f"{variable} without a valid host and port", _A_PROXY)
     scheme = (scheme or "http").lower()
     if scheme not in (*_PORTS, *_SOCKS):
-        raise WrongVariable(f"{variable} with a proxy for {scheme}", _A_PROXY)
+        raise WrongValue(f"{variable} with a proxy for {scheme}", _A_PROXY)
     if scheme in _SOCKS and find_spec("socksio") is None:
-        raise WrongVariable(
-            f"{variable} with a proxy for {scheme}", "the package socksio, or http://HOST:PORT"
-        )
+        raise WrongValue(f"{variable} with a proxy for {scheme}", "the package socksio, or http://HOST:PORT")
     name, _, password = (user or "").partition(":")
     login = (unquote_to_bytes(name), unquote_to_bytes(password)) if user else None
     return Proxy(variable, f"{scheme}://{authority}", login)
@@ -172,7 +160,7 @@ def _names(entry: str, scheme: str, host: str, port: int, variable: str) -> bool
         try:
             network = ip_network(_BRACKETS.sub(r"\1", rest), strict=False)
         except ValueError:
-            raise WrongVariable(f"{variable} with {entry!a}", _EXCEPTIONS) from None
+            raise WrongValue(f"{variable} with {entry!a}", _EXCEPTIONS) from None
         return of_scheme in ("", scheme) and address is not None and address in network
     name, of_port = parts[0].rstrip("."), parts[1]
     is_named = _address(name) == address if address else host == name or host.endswith(f".{name.lstrip('.')}")

@@ -11,10 +11,11 @@ from pydantic import Field
 from connector.declare.masking import MASK, mask_path
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, duration, leaf, refuse
+from connector.errors import WrongValue
 from connector.sinks.subscription_model import CalledEntry, EntryCheck, ExternalEntry
-from connector.sinks.webhook.network import WrongVariable, check_network
+from connector.sinks.webhook.network import check_network
 from connector.sinks.webhook.sink import INSTALL, WITHOUT_BODY, WebhookSpec
-from connector.sinks.webhook.url import URL_EXPECTED, UrlTemplate, WrongUrl
+from connector.sinks.webhook.url import URL_EXPECTED, UrlTemplate
 from connector.text.names import nearest, plain, twins
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
@@ -25,7 +26,7 @@ _OF_OURS: Final = ("connection", "content-length", "host", "idempotency-key", "t
 def _read_url(value: object) -> str:
     try:
         return UrlTemplate(str(leaf(value, URL_EXPECTED))).text
-    except WrongUrl as error:
+    except WrongValue as error:
         raise refuse(error.found, error.expected) from None
 
 
@@ -114,7 +115,7 @@ class WebhookEntry(ExternalEntry):
             return
         try:
             check_network(UrlTemplate(self.webhook.url).origin)
-        except WrongVariable as error:
+        except WrongValue as error:
             check.add("webhook", error.found, error.expected)
 
     def _check_attributes(self, check: EntryCheck) -> None:

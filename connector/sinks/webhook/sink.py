@@ -12,11 +12,10 @@ from typing import Final
 
 from connector.businessobjects.instance import BusinessObject
 from connector.declare.echoes import Secrets
-from connector.errors import ConnectorError, MalformedData, ObjectRefused, TemporaryFailure
+from connector.errors import ConnectorError, MalformedData, ObjectRefused, TemporaryFailure, WrongValue
 from connector.formats.datahandler import HandlerFailed
 from connector.operate.trace_context import TRACEPARENT
 from connector.sinks.contract import Event, ExternalSink, SinkContext, write_body
-from connector.sinks.webhook.network import WrongVariable
 from connector.sinks.webhook.url import UrlTemplate
 from connector.status import VERSION
 from connector.text.names import cut, one_line
@@ -84,7 +83,7 @@ class WebhookSink(ExternalSink):
         )
         try:
             self._server = ServerConnection(spec.url.origin, spec.timeout)
-        except WrongVariable as error:
+        except WrongValue as error:
             raise ConnectorError(f"the webhook {spec.url.origin}: found {error}") from None
 
     def deliver(self, bo: BusinessObject, event: Event) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote
 
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
-from connector.errors import ObjectRefused
+from connector.errors import ObjectRefused, WrongValue
 from connector.sinks.webhook.network import split_authority
 
 URL_EXPECTED: Final = "https://HOST/PATH, with {Attribute} in the path or the query"
@@ -21,24 +21,12 @@ _AFTER_HOST: Final = re.compile(
 )
 
 
-class WrongUrl(ValueError):
-    """The text is no template of a URL. The error never shows the text, which may hold a secret.
-
-    Attributes:
-        found, expected: as in :class:`connector.errors.Problem`.
-    """
-
-    def __init__(self, found: str, expected: str = URL_EXPECTED) -> None:
-        super().__init__(f"{found}, expected {expected}")
-        self.found, self.expected = found, expected
-
-
 @dataclass(frozen=True, slots=True)
 class UrlTemplate:
     """A URL with placeholders in its path and its query.
 
     Args:
-        text: the template. Raises :class:`WrongUrl`.
+        text: the template. Raises :class:`WrongValue`.
     """
 
     text: str = field(repr=False)
@@ -48,20 +36,20 @@ class UrlTemplate:
     def __post_init__(self) -> None:
         match = _URL.match(self.text)
         if match is None:
-            raise WrongUrl("a text that begins neither with https:// nor with http://")
+            raise WrongValue("a text that begins neither with https:// nor with http://", URL_EXPECTED)
         authority, rest = match.groups()
         if "{" in authority or "}" in authority:
-            raise WrongUrl("a placeholder before the path", "a host without placeholders")
+            raise WrongValue("a placeholder before the path", "a host without placeholders")
         if "@" in authority:
-            raise WrongUrl("a URL with a user", "a URL without one, and headers: {Authorization: ...}")
+            raise WrongValue("a URL with a user", "a URL without one, and headers: {Authorization: ...}")
         if split_authority(authority) is None:
-            raise WrongUrl("a URL without a valid host and port")
+            raise WrongValue("a URL without a valid host and port", URL_EXPECTED)
         if "#" in rest:
-            raise WrongUrl("a URL with a fragment, which no server gets", "a URL without '#'")
+            raise WrongValue("a URL with a fragment, which no server gets", "a URL without '#'")
         if not _AFTER_HOST.match(rest):
-            raise WrongUrl("a character or a brace that a URL cannot have", "%XX, or {Attribute}")
+            raise WrongValue("a character or a brace that a URL cannot have", "%XX, or {Attribute}")
         if has_dot_segment(_PLACEHOLDER.sub("x", rest)):
-            raise WrongUrl("a path with the segment '.' or '..'", "a path without them")
+            raise WrongValue("a path with the segment '.' or '..'", "a path without them")
         object.__setattr__(self, "origin", self.text.removesuffix(rest))
 
     @property

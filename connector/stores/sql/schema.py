@@ -37,6 +37,10 @@ _DUE_INDEX: Final = (
     "CREATE INDEX IF NOT EXISTS message_reference_due ON message_reference (channel, due) "
     "WHERE state = 'NEW' AND part = 'DELAYED'"
 )
+_COPIES_INDEX: Final = (
+    "CREATE INDEX IF NOT EXISTS message_reference_copies ON message_reference (channel, ({}), id) "
+    "WHERE state = 'NEW' AND part = '' AND properties IS NOT NULL"
+)
 MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
     {
         "sqlite": (
@@ -84,6 +88,18 @@ MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
             "WHERE state = 'NEW' AND changed IS NOT NULL",
         ),
     },
+    {
+        "sqlite": (
+            _COPIES_INDEX.format(
+                "CASE WHEN json_valid(properties) THEN properties ->> '$.connector_time' END"
+            ),
+        ),
+        "postgresql": (
+            _COPIES_INDEX.format(
+                r"CAST(replace(CAST(properties AS text), '\u0000', '\ufffd') AS json) ->> 'connector_time'"
+            ),
+        ),
+    },
 )
 """The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect.
 
@@ -126,18 +142,26 @@ class group_of(GenericFunction[str]):
 
     type = Text()
     inherit_cache = True
+    property = "JMSXGroupID"
+
+
+class copied_at(group_of):
+    """The time at which an adapter has settled a message, as its copy says: ISO 8601. NULL = no copy."""
+
+    inherit_cache = True
+    property = "connector_time"
 
 
 @compiles(group_of, "sqlite")
 def _compile_group_for_sqlite(element: Any, compiler: Any, **options: Any) -> str:
     properties = compiler.process(element.clauses, **options)
-    return f"(CASE WHEN json_valid({properties}) THEN {properties} ->> '$.JMSXGroupID' END)"
+    return f"(CASE WHEN json_valid({properties}) THEN {properties} ->> '$.{element.property}' END)"
 
 
 @compiles(group_of)
 def _compile_group(element: Any, compiler: Any, **options: Any) -> str:
     properties = f"CAST({compiler.process(element.clauses, **options)} AS text)"
-    return rf"(CAST(replace({properties}, '\u0000', '\ufffd') AS json) ->> 'JMSXGroupID')"
+    return rf"(CAST(replace({properties}, '\u0000', '\ufffd') AS json) ->> '{element.property}')"
 
 
 metadata: Final = MetaData()
@@ -212,6 +236,11 @@ for _name, _columns, _where in (
     ("group", (_came_from, _r.claimed_group), "claimed_group IS NOT NULL"),
     ("key", (_r.owner, _r.key), "state = 'NOT_COMMITTED'"),
     ("settled", (_r.channel, _r.part, _r.settled), "settled IS NOT NULL"),
+    (
+        "copies",
+        (_r.channel, copied_at(_r.properties), _r.id),
+        "state = 'NEW' AND part = '' AND properties IS NOT NULL",
+    ),
 ):
     _partial: dict[str, Any] = {"sqlite_where": text(_where), "postgresql_where": text(_where)}
     if _name == "changed":  # so that no claim fits this index, only a question about changes

@@ -6,15 +6,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from connector.databases.urls import URL_EXPECTED, WrongUrl, parse_url
+from connector.databases.urls import URL_EXPECTED, parse_url
 from connector.declare.section import ProviderSection
 from connector.declare.value_types import Text, ValueType, choice, duration, integer, leaf, refuse
+from connector.errors import WrongValue
 
 
 def _read_url(value: object) -> str:
     try:
         return parse_url(leaf(value, URL_EXPECTED)).render_as_string(hide_password=False)
-    except WrongUrl as error:
+    except WrongValue as error:
         raise refuse(error.found, error.expected) from None
 
 

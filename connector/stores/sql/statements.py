@@ -341,7 +341,8 @@ class Statements:
         columns = reference.c.id, reference.c.version, reference.c.message
         is_gone = same_version(self.pairs.source)
         if dialect.name == "sqlite":  # which has no DELETE with another table
-            is_gone = reference.c.id.in_(select(reference.c.id).where(is_gone))
+            # not correlated, or SQLite would read the whole table
+            is_gone = reference.c.id.in_(select(reference.c.id).where(is_gone).correlate(None))
         self._remove = self._made(delete(reference).where(is_gone).returning(*columns))
         self._numbers = RowsParameter(dialect, id=BigInteger)
         is_used = exists().where(reference.c.message == message.c.id)

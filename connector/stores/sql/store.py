@@ -48,7 +48,7 @@ from connector.stores.sql.messages import (
     write_reference,
 )
 from connector.stores.sql.reader import SqlReader
-from connector.stores.sql.schema import NOBODY, PROCESSED, message, reference, subscription
+from connector.stores.sql.schema import NOBODY, PROCESSED, copied_at, message, reference, subscription
 from connector.stores.sql.schema import channel as channels
 from connector.stores.sql.statements import (
     ANY_ROW,
@@ -60,6 +60,7 @@ from connector.stores.sql.statements import (
     select_claims,
 )
 from connector.stores.sql.tasks import SqlTaskSpec, check_target
+from connector.text.iso_time import iso_time
 
 _PAGE: Final = 100
 """Messages that are browsed in one transaction."""
@@ -176,13 +177,19 @@ class SqlStore(Store):
     def _pages(self, where: ColumnElement[bool]) -> Iterator[Any]:
         """Yields messages in the order of claims. Each page is a transaction."""
         columns = select_claims(where).add_columns(message.c.body).order_by(*ORDER).limit(_PAGE)
-        page = columns
+        page, is_last = columns, True
+        last: Any = None
         while True:
             rows = self._db.rows(page)
             yield from rows
-            if len(rows) < _PAGE:
+            last = rows[-1] if rows else last
+            if len(rows) == _PAGE:  # two conditions that an index answers, one after the other
+                same = reference.c.priority == last.priority
+                page, is_last = columns.where(same, reference.c.id > last.id), False
+            elif is_last:
                 return
-            page = columns.where(_is_after(rows[-1]))
+            else:
+                page, is_last = columns.where(reference.c.priority < last.priority), True
 
     def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
         found: list[LocalClaim] = []
@@ -339,19 +346,22 @@ class SqlStore(Store):
         return number, True
 
     def _prune_copies(self, retention: Retention, deadline: float) -> tuple[int, bool]:
-        waiting = select_claims(_in(Channel(retention.destination)), _IS_MAIN, IS_NEW)
-        page = waiting = waiting.order_by(*ORDER).limit(_PRUNED)  # the order of an index
-        number = 0
+        now, copied = time.time(), copied_at(reference.c.properties)
+        is_old = reference.c.properties.is_not(None) & (copied < iso_time(now - retention.seconds))
+        old = select_claims(_in(Channel(retention.destination)), _IS_MAIN, IS_NEW, is_old)
+        old = old.order_by(copied, reference.c.id).limit(_PRUNED)  # the order of an index
+        number = others = 0
         while True:
-            rows = self._db.rows(page)
-            now = time.time()
+            rows = self._db.rows(old.offset(others))
             over = [(row.id, row.version) for row in rows if retention.is_over(read_message(row), now, now)]
+            removed = 0
             if over:
                 with self._db.transaction() as connection:
-                    number += len(self._statements.remove(connection, over))
+                    removed = len(self._statements.remove(connection, over))
+            number += removed
+            others += len(rows) - removed
             if len(rows) < _PRUNED:
                 return number, True
-            page = waiting.where(_is_after(rows[-1]))
             if time.monotonic() > deadline:
                 return number, False
 
@@ -363,12 +373,6 @@ def _order(row: Any) -> tuple[bool, Any, int]:
     """Returns the sort key of a row. SQLite orders a number before a text of another program."""
     priority = row.priority
     return (False, -priority, row.id) if isinstance(priority, int | float) else (True, "", row.id)
-
-
-def _is_after(row: Any) -> ColumnElement[bool]:
-    """A condition: the message comes after another in the order of claims."""
-    lower = reference.c.priority < row.priority
-    return or_(lower, (reference.c.priority == row.priority) & (reference.c.id > row.id))
 
 
 def _in(channel: Channel) -> ColumnElement[bool]:

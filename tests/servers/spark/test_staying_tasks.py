@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from connector.java import find_java
 from tests.crash.conftest import Deploy
@@ -95,7 +95,8 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
 
     def kill_idle_workers() -> None:
         for worker in _children(run, _daemon(run)):
-            _kill(worker)
+            with suppress(ProcessLookupError):  # a worker of a Java that is gone ends by itself
+                _kill(worker)
 
     with _going_on(run):
         beside("worker", lambda runners: run.signal_parent_of(runners[0]))

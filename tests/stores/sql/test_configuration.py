@@ -14,8 +14,7 @@ import pytest
 from connector.cli.app import run
 from connector.config.loading import load
 from connector.config.resolved import as_document, as_yaml
-from connector.databases.urls import WrongUrl
-from connector.errors import ConfigurationError, ProviderError
+from connector.errors import ConfigurationError, ProviderError, WrongValue
 from connector.messaging import connect
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
@@ -104,7 +103,7 @@ def test_another_url_is_refused_and_never_shown(write: Write, url: str, found: s
         load("adapter.yaml")
     assert found in str(refused.value)
     assert "cret" not in str(refused.value)
-    with pytest.raises((WrongUrl, ValueError)) as wrong:
+    with pytest.raises((WrongValue, ValueError)) as wrong:
         connect(f"sql:{url}")
     assert "cret" not in str(wrong.value)
 

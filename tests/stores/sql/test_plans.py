@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 import pytest
+from sqlalchemy import Engine, event
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.history import HistoryRow
@@ -50,6 +51,12 @@ STATES: Final = {
 """What has been done to a database -> the statements that do it. Autovacuum comes too late for all."""
 _OF_A_START: Final = re.compile("pg_catalog|pg_type|schema_version|set_config|current_schema|BEGIN|LISTEN")
 """In statements of a new connection, or of no table."""
+
+
+_WHOLE: Final = re.compile(r"SCAN (message|message_reference|held)\b(?! USING INDEX message_reference_due)")
+"""A plan of SQLite that reads each row of a table. Few rows are delayed."""
+_OLD: Final = {"connector_origin_destination": "queue://orders", "connector_time": "2020-01-01T00:00:00.000Z"}
+"""Of a copy that was kept long enough."""
 
 
 class Statement(NamedTuple):
@@ -119,7 +126,7 @@ def use(provider: SqlProvider) -> None:
         access = connection.access().open()
         access.load(claims[0].reference, 1000)
         window.reserve([f"{cycle}"])
-        first = Settlement(claims[0], copy_to=ARCHIVE, published=f"{cycle}")
+        first = Settlement(claims[0], copy_to=ARCHIVE, published=f"{cycle}", properties=_OLD)
         connection.settle([first, Settlement(claims[1], copy_to=ERROR), Settlement(claims[2])])
         poller.has_news()
         poller.due_in()
@@ -214,6 +221,35 @@ def test_an_index_answers_each_statement_whatever_the_statistics_say(
                         assert indexes & {"new", "changed"} == {"new"}
                     if "pg_snapshot_xmin" in text and "published" not in text:
                         assert indexes & {"new", "changed"} == {"changed"}
+                    if "connector_time" in text and "SELECT" in text:
+                        assert "copies" in indexes
+
+
+def test_sqlite_reads_the_whole_of_no_table_of_messages(root: Path) -> None:
+    """Reads an index of some of the rows as a whole at most."""
+    url, seen = f"sqlite:///{root}/whole.db", dict[str, None]()
+
+    def trace(connection: Any, _: object) -> None:
+        connection.set_trace_callback(lambda text: seen.setdefault(text))
+
+    event.listen(Engine, "connect", trace)
+    try:
+        use(SqlProvider(Settings(url)))
+    finally:
+        event.remove(Engine, "connect", trace)
+    statements = [one for one in seen if one.startswith(_EXPLAINED)]
+    assert len(statements) > 60
+    with (
+        MessageDatabase(Settings(url)).transaction(reads=True) as connection,
+        driver_of(connection) as driver,
+        Table() as table,
+    ):
+        for text in statements:
+            with table.row(text):
+                plan = [row[3] for row in driver.execute(f"EXPLAIN QUERY PLAN {text}")]
+                assert not [one for one in plan if _WHOLE.match(one)]
+                if "connector_time' END" in text:
+                    assert any("INDEX message_reference_copies" in one for one in plan)
 
 
 def test_a_notice_wakes_a_watch_once(root: Path) -> None:

@@ -1,12 +1,15 @@
-"""What the database finds: messages for a selector, and published keys."""
+"""What the database finds: messages for a selector, published keys, and copies that are old."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 from sqlalchemy import func, select
 
 from connector.databases.urls import parse_url
 from connector.messaging.message import Message, PropertyValue
+from connector.messaging.retention import Retention
 from connector.messaging.selector import compile_selector
 from connector.messaging.settlement import Settlement
 from connector.stores.sql.database import Settings
@@ -14,8 +17,9 @@ from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.schema import message as messages
 from connector.stores.sql.schema import published, reference
 from connector.stores.sql.selection import may_match
+from connector.text.iso_time import iso_time
 from tests.postgres import PostgresServer
-from tests.stores.sql.conftest import ORDERS
+from tests.stores.sql.conftest import ARCHIVE, ORDERS
 from tests.tables import Table, texts
 
 
@@ -122,3 +126,32 @@ def test_keys_that_are_forgotten_leave_the_database(url: str) -> None:
     counted = select(published.c.application, func.count()).group_by(published.c.application)
     with provider._database().transaction(reads=True) as transaction:
         assert dict(map(tuple, transaction.execute(counted))) == {"suite": 10, "other": 30}
+
+
+def test_young_copies_of_high_priority_do_not_keep_pruning_from_old_ones(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prune has no time here, and goes on with a page of two copies all the same."""
+    monkeypatch.setattr("connector.stores.sql.store._PRUNED", 2)
+    connection = SqlProvider(Settings(url)).connect("suite", "one")
+    for number in range(6):
+        is_young = number < 3
+        connection.send(ORDERS, [Message(b"%d" % number, priority=9 if is_young else 4)])
+        (claim,) = connection.poller(ORDERS).claim(number, range(1))
+        at = iso_time(time.time() - (60 if is_young else 7200))
+        properties = {"connector_origin_destination": "queue://orders", "connector_time": at}
+        connection.settle([Settlement(claim, copy_to=ARCHIVE, properties=properties)])
+    pruned = [connection.prune([Retention(ARCHIVE, 3600.0)], seconds=0.0) for _ in range(2)]
+    assert [(one.copies.get(ARCHIVE), one.is_done) for one in pruned] == [(2, False), (1, True)]
+    assert [one.body for one in connection.browse(ARCHIVE)] == [b"0", b"1", b"2"]
+    connection.close()
+
+
+def test_messages_are_browsed_in_their_order_page_by_page(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connector.stores.sql.store._PAGE", 2)
+    connection = SqlProvider(Settings(url)).connect("suite", "one")
+    sent = [(priority, number) for number, priority in enumerate([4, 9, 4, 4, 0, 9, 4, 4, 0, 0, 2])]
+    connection.send(ORDERS, [Message(b"%d" % number, priority=priority) for priority, number in sent])
+    in_order = sorted(sent, key=lambda one: (-one[0], one[1]))
+    assert [int(one.body) for one in connection.browse(ORDERS)] == [number for _, number in in_order]
+    connection.close()
