@@ -59,6 +59,7 @@ class RemoteState(StateDirectory, BrokerStateStore):
             yield os.path.basename(path).partition(".")[0], JournalDirectory(path)
 
     def identity(self) -> str:
+        """Returns the id of this state, made at the first call. Raises ProviderError if that fails."""
         path = os.path.join(self.path, "id")
         try:
             own_files.make_directories(self.path)
