@@ -13,7 +13,13 @@ from connector.config.loading import Configuration, load
 from connector.config.loading import check as find_problems
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider, Finding, Surveyor
-from connector.service.assembly import check_databases, make_provider, needs_delays
+from connector.messaging.subscription import TopicSubscription
+from connector.service.assembly import (
+    check_databases,
+    make_event_settings,
+    make_provider,
+    needs_delays,
+)
 from connector.service.import_check import check_imports
 from connector.service.queues import roles
 
@@ -127,7 +133,10 @@ def _findings(provider: AdapterProvider, configuration: Configuration) -> Sequen
         ProviderError, CapabilityError: the provider cannot be reached.
     """
     if isinstance(provider, Surveyor):
-        found = list(provider.survey(configuration.connector.application_name, roles(configuration)))
+        inputs = make_event_settings(configuration, provider, "").inputs
+        subscriptions = [one.source for one in inputs if isinstance(one.source, TopicSubscription)]
+        application = configuration.connector.application_name
+        found = list(provider.survey(application, roles(configuration), subscriptions))
     else:
         found = _local(provider)
     tried = {one.name for one in found}

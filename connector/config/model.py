@@ -93,7 +93,7 @@ class InputEntry(Section):
         default=None,
         description="Topics only, and needed there: name of the durable subscription. Its client id is the "
         "`ApplicationName`. The instances of that name share the subscription. At a broker the subscription "
-        "is shared and has no client id.",
+        "is shared, has no client id, and is named `APPLICATION.TOPIC.NAME`.",
     )
     shared: Boolean = Field(
         default=False,

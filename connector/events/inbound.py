@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, cast
 
 from connector.errors import PipelineError, ProviderError
 from connector.events.admission import Admission
@@ -38,7 +38,7 @@ from connector.events.waits import EventWaits
 from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
-from connector.messaging.provider import Connection
+from connector.messaging.provider import Connection, TransactionalConnection
 from connector.messaging.settlement import SettlementOpen, TransactionRefused
 from connector.messaging.state_store import StateStore
 from connector.status import OutcomeKind
@@ -70,7 +70,7 @@ class Inbound:
 
     Raises:
         ProviderError: a destination or the state store cannot be used.
-        CapabilityError: the provider cannot poll an input.
+        CapabilityError: the provider cannot poll an input, or another instance uses another state.
         SubscriptionError: a subscription of an input is in use otherwise.
     """
 
@@ -94,6 +94,8 @@ class Inbound:
         self._settings = settings
         self._working = working
         self._journals = state.journals(connection.client_id, settings.instance)
+        if transactions:
+            cast(TransactionalConnection, connection).announce(settings.in_progress)
         self._settlers = ThreadPoolExecutor(_MOST_COMMITS, thread_name_prefix="settle")
         self._transactions = (
             Transactions(

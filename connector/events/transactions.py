@@ -57,7 +57,6 @@ class Transactions(NoTransactions):
         threads: for looks at destinations that refuse messages.
 
     Raises:
-        CapabilityError: another instance of the application uses another state.
         ProviderError: the state or the broker cannot be used.
     """
 
@@ -83,7 +82,6 @@ class Transactions(NoTransactions):
         self._client_id = connection.client_id
         self.redeliveries = Redeliveries(self._state.redeliveries(), self._client_id)
         self._journals: BrokerJournals = self._state.journals(self._client_id, instance)
-        self._connection.announce(self._state.identity())
         self._sizes: dict[int, int] = {}
         self._open: Counter[Destination] = Counter()
         """The number of open transactions of each input."""

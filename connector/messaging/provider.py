@@ -583,14 +583,18 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the connection has failed.
         """
 
-    def announce(self, directory: str) -> None:
-        """Tells the other instances of the application the id of the state that they share.
+    def announce(self, in_progress: Destination | None) -> None:
+        """Tells the other instances of the application which state they share, before anything is claimed.
 
-        Does nothing if commits are not marked.
+        If commits are not marked, only messages in progress tell it.
+
+        Args:
+            in_progress: InProgressDestination, or None.
 
         Raises:
-            CapabilityError: another instance has announced another id.
-            ProviderError: the broker cannot be used.
+            CapabilityError: another instance uses another state. Or it has left what only an adapter with an
+                InProgressDestination settles, or only an adapter without.
+            ProviderError: the state or the broker cannot be used.
         """
 
     def committed_cycles(self, client_id: str) -> Set[int]:

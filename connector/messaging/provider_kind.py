@@ -149,12 +149,18 @@ class Finding(NamedTuple):
 class Surveyor(Protocol):
     """A provider whose abilities depend on the server that it connects to."""
 
-    def survey(self, application: str, destinations: Iterable[Destination]) -> Sequence[Finding]:
+    def survey(
+        self,
+        application: str,
+        destinations: Iterable[Destination],
+        subscriptions: Iterable[TopicSubscription] = (),
+    ) -> Sequence[Finding]:
         """Connects, and tries what the server can do. Leaves nothing behind.
 
         Args:
             application: ApplicationName.
             destinations: of the deployment.
+            subscriptions: of its inputs.
 
         Raises:
             ProviderError, CapabilityError: the server cannot be reached.

@@ -463,9 +463,6 @@ class BrokerStateStore(StateStore, Protocol):
 
     def journals(self, client_id: str, instance: str) -> BrokerJournals: ...
 
-    def identity(self) -> str:
-        """Returns the id of this state, made at the first call. Raises ProviderError if that fails."""
-
     def claims_of_others(self, client_id: str) -> Set[str]:
         """Returns the identities of claims of all other clients whose transactions are not settled."""
 

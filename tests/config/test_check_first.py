@@ -76,6 +76,9 @@ NOT_FOUND = {
         brokers/engine/delays.py _measure   brokers/engine/delays.py check_delays   spark/batch_jobs.py BatchJobs._await_executors
         spark/session.py driver_address
     """,
+    "depends on what other instances have left": """
+        brokers/engine/in_progress.py InProgress.check   brokers/engine/state.py RemoteState.check_mode
+    """,
     "a test of the provider jms has it": """
         brokers/jms/jvm.py check_installed   brokers/jms/jvm.py start
     """,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connector.errors import CapabilityError
+from connector.errors import CapabilityError, SubscriptionError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.testing.deployment import InProcessAdapter
@@ -121,6 +121,34 @@ def test_the_refusal_of_another_state_names_the_command_that_ends_it(broker: Bro
     assert deployment.archived() == ["0", "1"]
 
 
+@AT_ARTEMIS
+@pytest.mark.parametrize("commit_queue", [None, "none"])
+def test_a_copy_with_another_state_takes_nothing_that_is_in_progress(
+    broker: Broker, deploy: Deploy, commit_queue: str | None
+) -> None:
+    deployment = deploy(broker, in_progress=True, provider={"commit_queue": commit_queue})
+    other = deploy(broker)
+    other.write("adapter.yaml", (deployment.directory / "adapter.yaml").read_text())
+    other.write("open.all", "")
+    deployment.fill(6, name="gate:all")
+    with deployment.serving():
+        wait_for((deployment.directory / "reached.all").exists, what="the process has a customer")
+        try:
+            with (
+                pytest.raises(CapabilityError, match="with another state directory, has messages in "),
+                InProcessAdapter(other.configuration) as robber,
+            ):
+                robber.drain()
+        finally:
+            deployment.write("open.all", "")
+        wait_for(lambda: len(deployment.archived()) == 6, what="all customers are settled")
+        if commit_queue is None:
+            with pytest.raises(CapabilityError, match="another instance uses another state directory"):
+                InProcessAdapter(other.configuration).start()
+    assert other.calls() == []
+    deployment.finish(6)
+
+
 # -- delays --------------------------------------------------------------------------------------------------
 
 DELAY = 4.0
@@ -185,11 +213,12 @@ def publish(deployment: BrokerDeployment, numbers: range, name: str = "") -> Non
         connection.send(parse_destination(f"topic://{TOPIC}"), messages)
 
 
-def unsubscribe(deployment: BrokerDeployment) -> None:
+def unsubscribe(deployment: BrokerDeployment, name: str = "") -> None:
     """Removes the subscription. A busy broker may end the consumers of a stopped instance a moment later."""
+    name = name or f"{deployment.name}.{TOPIC}.{deployment.name}"
 
     def is_done() -> bool:
-        answer = deployment.run("unsubscribe", "--subscription", deployment.name, status=None)
+        answer = deployment.run("unsubscribe", "--subscription", name, status=None)
         assert answer.returncode == 0 or "active consumers" in answer.stderr, answer.stderr
         return answer.returncode == 0
 
@@ -212,9 +241,15 @@ def test_two_instances_share_a_topic(broker: Broker, deploy: Deploy) -> None:
     unsubscribe(deployment)
 
 
-def test_the_commands_know_the_subscription_of_the_input(broker: Broker, deploy: Deploy) -> None:
+def test_an_earlier_subscription_keeps_its_name_and_the_commands_know_it(
+    broker: Broker, deploy: Deploy
+) -> None:
     deployment = subscribed(broker, deploy)
     deployment.run("subscribe", f"topic://{TOPIC}", "--subscription", deployment.name, "--shared")
+    (record,) = (deployment.directory / ".connector/state/subscriptions").iterdir()
+    known = json.loads(record.read_text())
+    of_version_0_3_0 = {key: known[key] for key in ("client_id", "subscription", "shared")}
+    record.write_text(json.dumps(of_version_0_3_0))
     publish(deployment, range(3))
     deployment.work()
     assert deployment.archived() == ["0", "1", "2"]
@@ -223,9 +258,70 @@ def test_the_commands_know_the_subscription_of_the_input(broker: Broker, deploy:
     assert (topic["role"], topic["waiting"]) == ("input", None)
     (one,) = topic["subscriptions"]
     assert (one["subscription"], one["shared"], one["client_id"]) == (deployment.name, True, "")
-    needed = {one["ability"] for one in deployment.lines("check", "--connect") if one["needed"]}
-    assert "shared subscriptions" in needed
+    abilities = {one["ability"]: one for one in deployment.lines("check", "--connect")}
+    assert abilities["shared subscriptions"]["needed"]
+    assert abilities[f"subscription {deployment.name} of topic://{TOPIC}"]["able"]
+    unsubscribe(deployment, deployment.name)
+
+
+def test_a_changed_selector_does_not_drop_what_waits(broker: Broker, deploy: Deploy) -> None:
+    deployment = subscribed(broker, deploy)
+
+    def select(selector: str) -> None:
+        entry = {"destination": f"topic://{TOPIC}", "subscription": deployment.name, "selector": selector}
+        deployment.change("connector", InputDestination=[entry])
+
+    select("n IS NULL")
+    deployment.work()
+    publish(deployment, range(5))
+    select("n IS NULL OR n = 1")
+    deployment.run("check")
+    lines = deployment.run("check", "--connect", status=1).stdout.splitlines()
+    (said,) = [line for line in lines if line.startswith("no ")]
+    with pytest.raises(SubscriptionError, match="'n IS NULL', not 'n IS NULL OR n = 1'") as refused:
+        deployment.work()
+    assert str(refused.value) in said
+    select("n IS NULL")
+    deployment.work()
+    assert deployment.archived() == ["0", "1", "2", "3", "4"]
+    select("n IS NULL OR n = 1")
+    unsubscribe(deployment, str(refused.value).rpartition(" --subscription ")[2])
+    deployment.work()
+    publish(deployment, range(5, 7))
+    deployment.work()
+    assert deployment.archived() == ["0", "1", "2", "3", "4", "5", "6"]
+    answer = deployment.run("unsubscribe", "--subscription", deployment.name, status=1)
+    assert (
+        f"connector unsubscribe --subscription {deployment.name}.{TOPIC}.{deployment.name}" in answer.stderr
+    )
     unsubscribe(deployment)
+
+
+def test_applications_do_not_share_a_subscription_of_one_name(broker: Broker, deploy: Deploy) -> None:
+    deployments = [subscribed(broker, deploy) for _ in range(2)]
+    for deployment in deployments:
+        entry = {"destination": f"topic://{TOPIC}", "subscription": "all"}
+        deployment.change("connector", InputDestination=[entry])
+        deployment.work()
+    publish(deployments[0], range(5))
+    for deployment in deployments:
+        deployment.work()
+        assert deployment.archived() == ["0", "1", "2", "3", "4"]
+        unsubscribe(deployment, f"{deployment.name}.{TOPIC}.all")
+
+
+def test_a_program_makes_its_subscription_anew(broker: Broker, deploy: Deploy) -> None:
+    """JMS 2.0, 8.3.3: another selector under the name."""
+    deployment = deploy(broker)
+    name = ["--subscription", "daily", "--client-id", deployment.name]
+    prices = f"topic://{TOPIC}"
+    deployment.run("subscribe", prices, *name, "--selector", "n IS NULL")
+    deployment.run("send", prices, body="lost")
+    deployment.run("subscribe", prices, *name)
+    deployment.run("send", prices, body="kept")
+    (got,) = deployment.lines("receive", prices, *name, "--wait", "60000")
+    assert got["body"] == "kept"
+    deployment.run("unsubscribe", *name)
 
 
 def test_a_shared_and_an_unshared_subscription_exclude_each_other(broker: Broker, deploy: Deploy) -> None:

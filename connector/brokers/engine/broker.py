@@ -227,6 +227,8 @@ class BrokerConnection(Protocol):
 
     keeps_delays: bool = False
     """Whether the broker has kept a delivery delay, as :func:`.delays.measure_delay` has seen."""
+    application: str = ""
+    """ApplicationName of the adapter whose inputs have subscriptions here. Empty = a program's connection."""
 
     @property
     @abstractmethod

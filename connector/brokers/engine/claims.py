@@ -25,14 +25,15 @@ HELD_FOR: Final = "connector_held_for"
 ORIGIN: Final = "connector_origin_destination"
 """Properties of a held message: what names the message, its input, and the destination of that input."""
 OWNER: Final = "connector_owner"
+STATE: Final = "connector_state"
 PLACE: Final = "connector_claim"
 TOKEN: Final = "connector_token"
 WAITS: Final = "connector_waits"
 LEFT: Final = "connector_left"
 BEFORE: Final = "connector_token_before"
-PROGRESS_MARKS: Final = (OWNER, PLACE, ORIGIN, TOKEN, WAITS, LEFT, BEFORE)
-"""Properties of a message in progress: owner, cycle and sequence, input, a name that changes with each owner,
-whether it waits, whether a delivery that nobody ended was counted, and the name that it had before."""
+PROGRESS_MARKS: Final = (OWNER, STATE, PLACE, ORIGIN, TOKEN, WAITS, LEFT, BEFORE)
+"""Properties of a message in progress: owner, its state, cycle and sequence, input, a name that changes with
+each owner, whether it waits, whether a delivery that nobody ended was counted, and the name it had before."""
 DUE: Final = "connector_due"
 """Property of a message whose event comes again later: its time, in milliseconds since 1970."""
 

@@ -207,7 +207,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
                 )
         if self.in_progress is None:
             raise CapabilityError(f"only an adapter moves messages to {in_progress}")
-        self.in_progress.begin()
+        self.in_progress.begin(in_progress)
 
     def _listening_sessions(self) -> list[LendingSession]:
         found = [poller.listening_session() for poller in list(self._pollers)]
@@ -360,10 +360,16 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             post_prepared(self.broker, session, prepared)
             session.commit()
 
-    def announce(self, directory: str) -> None:
+    def announce(self, in_progress: Destination | None) -> None:
         self.check()
+        assert self.state is not None and self.in_progress is not None
+        self.state.check_mode(self.client_id, in_progress)
+        if in_progress is not None:
+            self.in_progress.check(in_progress)
         if self._commit_queue is not None:
-            announce(self.broker, self._commit_queue, directory)
+            announce(self.broker, self._commit_queue, self.state.identity())
+        if in_progress is not None:
+            self.in_progress.remove_strange_markers()
 
     def committed_cycles(self, client_id: str) -> set[int]:
         self.check()
@@ -458,7 +464,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.check()
         if self.in_progress is None or not isinstance(claim, ProgressClaim):
             return None
-        self.in_progress.begin()
+        self.in_progress.begin(claim.queue)
         return self.in_progress.adopt(claim, cycle, sequence)
 
     def leave_unowned(self, claim: Claim) -> None:
@@ -470,7 +476,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.check()
         if self.in_progress is None or in_progress is None:
             return iter(())
-        return self.in_progress.leftovers(in_progress, at_start=at_start)
+        return self.in_progress.leftovers(in_progress)
 
     def find_unowned(self, in_progress: Destination) -> Sequence[Claim]:
         self.check()

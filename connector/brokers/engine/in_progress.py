@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import os
 import re
 import secrets
 import time
@@ -37,11 +38,18 @@ from connector.brokers.engine.claims import (
     ORIGIN,
     OWNER,
     PLACE,
+    STATE,
     TOKEN,
     WAITS,
     LentClaim,
 )
-from connector.brokers.engine.commits import CommitMarker, quote, remove_markers, settled_sessions
+from connector.brokers.engine.commits import (
+    CommitMarker,
+    marked_clients,
+    quote,
+    remove_markers,
+    settled_sessions,
+)
 from connector.brokers.engine.copies import copy_of
 from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.probe import Probe, refusal_of, targets
@@ -49,6 +57,7 @@ from connector.brokers.engine.progress_claim import ProgressClaim, marked_copy, 
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.state import ClientFile, RemoteState
 from connector.errors import (
+    CapabilityError,
     ClaimLost,
     ConnectorError,
     ProviderError,
@@ -147,6 +156,7 @@ class InProgress:
         self._file = ClientFile(state, client_id)
         self._instance = instance
         self._commit_queue = commit_queue
+        self._mark = ""
         self._free: list[_Transaction] = []
         """For the next settlements."""
         self._kept: dict[frozenset[str], _Transaction] = {}
@@ -158,10 +168,13 @@ class InProgress:
         self._names = itertools.count(1)
         self._open: set[str] = set()
         """The sessions that have not ended cleanly."""
+        self._ended: Sequence[str] = ()
+        """Owners of messages that are known to have ended, and have no file."""
 
-    def begin(self) -> None:
-        """Shows that this client lives. Raises ProviderError if that fails."""
-        self._file.hold(self._instance)
+    def begin(self, queue: Destination) -> None:
+        """Shows that this client lives and has messages in a queue. Raises ProviderError if that fails."""
+        self._mark = self._mark or self._state.mark()
+        self._file.hold(self._instance, str(queue))
 
     def marker(self, session: BrokerSession) -> CommitMarker | None:
         """Returns the marker of a session of this client. None = transactions are not marked.
@@ -227,6 +240,7 @@ class InProgress:
     def _marks(self, number: tuple[int, int], origin: Destination) -> dict[str, PropertyValue]:
         return {
             OWNER: self._client_id,
+            STATE: self._mark,
             PLACE: f"{number[0]}/{number[1]}",
             ORIGIN: str(origin),
             TOKEN: secrets.token_hex(8),
@@ -474,11 +488,43 @@ class InProgress:
 
     # -- messages without a living owner -------------------------------------------------------------
 
+    def check(self, queue: Destination) -> None:
+        """Checks that the messages in progress belong to clients of this state, and looks for ended clients.
+
+        Raises:
+            CapabilityError: messages belong to another state.
+            ProviderError: the state or the broker cannot be used.
+        """
+        own, application = self._state.mark(), self._state.application
+        owners: dict[str, set[str]] = {}
+        for owner, _, received in self._browse(queue, f"{OWNER} IS NOT NULL"):
+            owners.setdefault(owner, set()).add(str(received.message.properties.get(STATE, "")))
+        directory = os.path.dirname(self._state.path)
+        ended, others = [], set()
+        for owner, marks in sorted(owners.items()):
+            if not ClientFile.is_name(owner):
+                ended.append(owner)
+            elif not ClientFile.exists(directory, owner):  # first the message, then the file
+                if marks == {own}:
+                    ended.append(owner)
+                others |= {one for one in marks - {own} if one.partition(" ")[2] in ("", application)}
+        if others:
+            raise CapabilityError(_of_another_state(queue, others, self._state.path))
+        self._ended = ended[:_CHUNK]
+
+    def remove_strange_markers(self) -> None:
+        """Removes the marks of clients whose files somebody has removed. Only if all share one state."""
+        if self._commit_queue is not None:
+            marked = marked_clients(self._connection, self._commit_queue)
+            for client_id in marked - self._state.clients():
+                self._remove_markers(client_id)
+
     def find_unowned(self, queue: Destination) -> list[ProgressClaim]:
-        """Returns messages in an in-progress destination without an owner."""
+        """Returns messages in an in-progress destination without an owner, or of one that has ended."""
+        ended = f" OR {OWNER} IN ({_list(self._ended)})" if self._ended else ""
         return [
             ProgressClaim(self._client_id, number, queue, received)
-            for _, number, received in self._browse(queue, f"{OWNER} IS NULL")
+            for _, number, received in self._browse(queue, f"{OWNER} IS NULL{ended}")
         ]
 
     def _browse(self, queue: Destination, selector: str) -> Iterator[tuple[str, tuple[int, int], Received]]:
@@ -564,12 +610,11 @@ class InProgress:
 
     # -- dead clients --------------------------------------------------------------------------------
 
-    def leftovers(self, queue: Destination, *, at_start: bool) -> Iterator[ProgressLeftover]:
-        """Yields the dead clients that this client takes over from."""
-        owners = {owner for owner, _, _ in self._browse(queue, f"{OWNER} IS NOT NULL")}
-        for client_id in sorted({*owners, *ClientFile.known(self._state)} - {self._client_id}):
+    def leftovers(self, queue: Destination) -> Iterator[ProgressLeftover]:
+        """Yields the dead clients that this client takes over from. Each of them has a file."""
+        for client_id in sorted({*ClientFile.known(self._state)} - {self._client_id}):
             file = ClientFile(self._state, client_id)
-            found = file.take_over(at_start=at_start)
+            found = file.take_over()
             if found is None:
                 continue
             if not self._has_ended(client_id, file.sessions):
@@ -687,6 +732,20 @@ def _selections(claims: Iterable[ProgressClaim]) -> Iterator[tuple[Destination, 
     for (queue, name), values in found.items():
         for start in range(0, len(values), _CHUNK):
             yield queue, name, set(values[start : start + _CHUNK])
+
+
+def _of_another_state(queue: Destination, marks: Set[str], path: str) -> str:
+    """Returns why an adapter may not start beside messages in progress with other marks."""
+    identity = next((one.partition(" ")[0] for one in sorted(marks) if one), "")
+    remedy = f"write {identity} into {os.path.join(path, 'id')}, and InDoubtEvents decides on its messages"
+    if not identity:  # of an older version
+        published = f"connector discard {queue} ends those that were published"
+        remedy = f"{published}, and connector replay {queue} sends the others back to their input"
+    return (
+        f"another instance, with another state directory, has messages in {queue}, so events may be "
+        "published twice: set state.directory to one directory that all instances share. If the other "
+        f"directory is gone for ever, stop all instances: {remedy}"
+    )
 
 
 def _list(values: Iterable[str]) -> str:

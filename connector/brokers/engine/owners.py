@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from connector.brokers.engine.claims import OWNER, original
+from connector.brokers.engine.claims import OWNER, STATE, original
 from connector.brokers.engine.commits import quote
 from connector.brokers.engine.lot_names import NAME, NUMBER, SEQUENCE
-from connector.brokers.engine.state import ClientFile
+from connector.brokers.engine.state import ClientFile, RemoteState
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote, owning_lot
 
@@ -40,11 +40,20 @@ class Owners:
         if client_id is None:
             return None
         note = ClientFile.owner(self._directory, str(client_id))
+        note = note or self._elsewhere(str(properties.get(STATE, "")))
         if note is not None:
             return note._replace(since=since)
         if isinstance(client_id, str):
             self._strangers.add(client_id)
         return None
+
+    def _elsewhere(self, mark: str) -> OwnerNote | None:
+        """Returns the owner of a message that names another state."""
+        identity, _, application = mark.partition(" ")
+        if not identity or RemoteState(self._directory, application).has_id(identity):
+            return None
+        who = f"the adapter {application!r} with another state directory"
+        return OwnerNote(who, "use its own deployment, or start it here, which says what to do")
 
     def notes(self, messages: Iterable[Message]) -> dict[str, list[OwnerNote]]:
         """Returns the owners by JMSMessageID."""

@@ -101,6 +101,7 @@ class RemoteProvider(AdapterProvider):
         )
         connection.directory = self._state_directory
         if application:
+            connection.broker.application = application
             connection.state = state = self.state(application)
             connection.later = LaterMessages(connection.broker, _queue(LATER_QUEUE, application))
             connection.in_progress = InProgress(

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from connector import own_files
-from connector.errors import ProviderError, remedy
+from connector.errors import CapabilityError, ProviderError, remedy
+from connector.messaging.destination import Destination
 from connector.messaging.notes import OwnerNote, owning_client
 from connector.messaging.state_store import BrokerStateStore
 from connector.state.directory import StateDirectory, own_folder
@@ -23,7 +24,7 @@ from connector.state.locked_file import LockedFile, list_files, look
 from connector.state.redeliveries import RedeliveryFile
 
 _PENDING: Final = ".pending-"
-_BEGINS, _ENDS, _NAMES = "+", "-", "@"
+_BEGINS, _ENDS, _NAMES, _QUEUE = "+", "-", "@", "="
 _CLIENTS: Final = "clients"
 _CLIENT: Final = re.compile(r"b[0-9a-f]{12}")
 """The id of a connection to a broker."""
@@ -58,6 +59,7 @@ class RemoteState(StateDirectory, BrokerStateStore):
             yield os.path.basename(path).partition(".")[0], JournalDirectory(path)
 
     def identity(self) -> str:
+        """Returns the id of this state, made at the first call. Raises ProviderError if that fails."""
         path = os.path.join(self.path, "id")
         try:
             own_files.make_directories(self.path)
@@ -69,6 +71,44 @@ class RemoteState(StateDirectory, BrokerStateStore):
                 return file.read()
         except OSError as error:
             raise ProviderError(f"cannot use {path}: {error.strerror}{remedy(error)}") from error
+
+    def has_id(self, identity: str) -> bool:
+        """Whether this is the state with an id. Makes nothing, never raises."""
+        try:
+            with open(os.path.join(self.path, "id"), encoding="ascii") as file:
+                return file.read() == identity
+        except (OSError, ValueError):
+            return False
+
+    def mark(self) -> str:
+        """Returns the text by which a message in progress names this state and its application."""
+        return f"{self.identity()} {self.application}"
+
+    def check_mode(self, client_id: str, in_progress: Destination | None) -> None:
+        """Checks that no client has left something that only another InProgressDestination, or none, settles.
+
+        Args:
+            client_id: of the caller.
+            in_progress: InProgressDestination of the caller, or None.
+
+        Raises:
+            CapabilityError: one has.
+            ProviderError: the state cannot be read.
+        """
+        for other in ClientFile.known(self):
+            queue = ClientFile.queue(self, other)
+            if in_progress is None or queue not in ("", str(in_progress)):
+                raise CapabilityError(
+                    f"an instance with InProgressDestination {queue} lives, or has left messages there: stop "
+                    "it, and start once more with that queue. If the queue is empty, remove the files in "
+                    f"{_clients(self)}"
+                )
+        if in_progress is not None and (self.redeliveries().read() or self.claims_of_others(client_id)):
+            raise CapabilityError(
+                "an instance without an InProgressDestination lives, or has left events of which only "
+                f"{self.path} knows how far they are: stop it, and start without the InProgressDestination "
+                "until they are settled"
+            )
 
     def claims_of_others(self, client_id: str) -> set[str]:
         found: set[str] = set()
@@ -161,8 +201,8 @@ class RemoteState(StateDirectory, BrokerStateStore):
 class ClientFile:
     """The file of one client with messages in progress, locked while the client lives.
 
-    The first line is the instance. Two further lines name the application and the process. Each session of
-    the client adds a line when it begins, and another line when it ends cleanly.
+    The first line is the instance. Further lines name the application, the process and the in-progress
+    destination. Each session of the client adds a line when it begins, and another line when it ends cleanly.
 
     Args:
         state: of the application.
@@ -184,9 +224,7 @@ class ClientFile:
         Args:
             directory: of the state of all applications.
         """
-        if not _CLIENT.fullmatch(client_id):
-            return None
-        for path in glob.glob(os.path.join(glob.escape(directory), "*", _CLIENTS, client_id)):
+        for path in _find(directory, client_id):
             if (found := look(path)) is not None:
                 instance, *lines = found.content.decode(errors="replace").split("\n")
                 named = [line.removeprefix(_NAMES) for line in lines if line.startswith(_NAMES)]
@@ -195,21 +233,38 @@ class ClientFile:
         return None
 
     @staticmethod
+    def is_name(text: str) -> bool:
+        """Whether a text may be the id of a client. Any program may have sent the message with the text."""
+        return _CLIENT.fullmatch(text) is not None
+
+    @staticmethod
     def known(state: RemoteState) -> list[str]:
         """Returns the clients with a file."""
         with contextlib.suppress(FileNotFoundError):
             return list_files(_clients(state))
         return []
 
-    def hold(self, instance: str) -> None:
+    @staticmethod
+    def queue(state: RemoteState, client_id: str) -> str:
+        """Returns the in-progress destination of a client. Empty = unknown, or the file is gone."""
+        found = look(os.path.join(_clients(state), client_id))
+        lines = found.content.decode(errors="replace").split("\n") if found is not None else []
+        return next((one.removeprefix(_QUEUE) for one in lines[1:] if one.startswith(_QUEUE)), "")
+
+    @staticmethod
+    def exists(directory: str, client_id: str) -> bool:
+        """Whether a client of an application has a file, as long as it lives and until its takeover."""
+        return bool(_find(directory, client_id))
+
+    def hold(self, instance: str, queue: str) -> None:
         """Makes and locks the file. Repeatable. Raises ProviderError if that fails."""
         if self._file is not None:
             return
         try:
             own_files.make_directories(os.path.dirname(self._path))
             process = f"process {os.getpid()} on {socket.gethostname()}"
-            content = f"{instance}\n{_NAMES}{self._application}\n{_NAMES}{process}"
-            self._file = LockedFile.hold(self._path, content.encode())
+            lines = instance, _NAMES + self._application, _NAMES + process, _QUEUE + queue
+            self._file = LockedFile.hold(self._path, "\n".join(lines).encode())
         except OSError as error:
             raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
 
@@ -228,18 +283,14 @@ class ClientFile:
         except OSError as error:
             raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
 
-    def take_over(self, *, at_start: bool) -> str | None:
+    def take_over(self) -> str | None:
         """Locks the file of a dead client, and returns its instance.
 
-        Returns None if the client lives, or if another client takes over. A client that was closed has no
-        file, and is looked at only at the start of an adapter. The same holds for a name that is no client's:
-        any program may have sent the message with the name.
+        Returns None if the client lives, if another client takes over, or if there is no file.
         """
-        if not _CLIENT.fullmatch(self._client_id):
-            return "" if at_start else None
         self._file = LockedFile.take_over(self._path)
         if self._file is None:
-            return "" if at_start and not os.path.lexists(self._path) else None
+            return None
         instance, *lines = self._file.read().decode().split("\n")
         begun, ended = (
             {line.removeprefix(sign) for line in lines if line.startswith(sign)} for sign in (_BEGINS, _ENDS)
@@ -253,6 +304,13 @@ class ClientFile:
             self._file.remove()
         elif self._file is not None:
             self._file.abandon()
+
+
+def _find(directory: str, client_id: str) -> list[str]:
+    """Returns the files of a client, in the states of all applications."""
+    if not ClientFile.is_name(client_id):
+        return []
+    return glob.glob(os.path.join(glob.escape(directory), "*", _CLIENTS, client_id))
 
 
 def _clients(state: RemoteState) -> str:

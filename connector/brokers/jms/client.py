@@ -202,6 +202,8 @@ class JmsConnection(BrokerConnection):
         return self._browsing.browse(queue, selector, unreadable)
 
     def unsubscribe(self, name: str) -> None:
+        if self.application:
+            name = self._subscriptions.name_of(self.application, name)
         session = self.plain_session()
         try:
             session.unsubscribe(name)
@@ -211,6 +213,7 @@ class JmsConnection(BrokerConnection):
                 self._subscriptions.remove(self._client_id, name)
             raise SubscriptionError(
                 f"the subscription {name!r} cannot be removed: {reason_of(error)}"
+                f"{self._subscriptions.hint(name)}"
             ) from None
         finally:
             close(session)
@@ -251,15 +254,24 @@ class JmsConnection(BrokerConnection):
         self.temporaries.note(destination, java)
         self.destinations.tell(str(destination), java)
 
-    def record_subscription(self, subscription: TopicSubscription) -> contextlib.AbstractContextManager[None]:
-        """Records a subscription that the block makes, if it is durable.
+    @contextlib.contextmanager
+    def record_subscription(self, wanted: TopicSubscription) -> Iterator[TopicSubscription]:
+        """Yields a subscription that the block makes, with its name at the broker. Records a durable one.
 
         Raises:
-            SubscriptionError: a shared and an unshared subscription would have one name.
+            SubscriptionError: the subscription is there with other details, and belongs to an input. Or a
+                shared and an unshared subscription would have one name.
+            ProviderError: the record cannot be used.
         """
-        if not (subscription.durable and subscription.name):
-            return contextlib.nullcontext()
-        return self._subscriptions.record(self._client_id, subscription.name, shared=subscription.shared)
+        if not (wanted.durable and wanted.name):
+            yield wanted
+            return
+        made, records = wanted, self._subscriptions
+        if self.application:
+            made = records.of_input(self.application, self._client_id, wanted)
+        its_input = wanted.name if self.application else ""
+        with records.record(self._client_id, made, self.application, its_input):
+            yield made
 
     def plain_session(self) -> Any:
         """Returns a Java session that is not transacted."""

@@ -17,11 +17,13 @@ from connector.brokers.engine.provider import (
     RemoteProvider,
 )
 from connector.brokers.jars.locked import Jars
+from connector.brokers.jms.subscriptions import SubscriptionRecords
 from connector.brokers.jms.urls import shares_subscriptions
 from connector.errors import PipelineError, ProviderMisconfigured
 from connector.java import find_java
 from connector.messaging.destination import Destination
 from connector.messaging.provider_kind import Finding
+from connector.messaging.subscription import TopicSubscription
 
 if TYPE_CHECKING:
     from connector.brokers.jms.client import JmsClient
@@ -95,15 +97,14 @@ class JmsProvider(RemoteProvider):
         """Starts Java in this process, unless Java runs."""
         from connector.brokers.jms import jvm
         from connector.brokers.jms.client import JmsClient
-        from connector.brokers.jms.subscriptions import SubscriptionRecords
 
         jars = self._java.jars()
         try:
             home = find_java().home
         except PipelineError as error:
             raise ProviderMisconfigured(str(error)) from None
-        records = SubscriptionRecords(self._state_directory)
-        return JmsClient(jvm.start(home, jars, self._java.options), self._factory, records)
+        jpype = jvm.start(home, jars, self._java.options)
+        return JmsClient(jpype, self._factory, SubscriptionRecords(self._state_directory))
 
     def check(self) -> bool:
         """Checks that JPype and all jars are there. Starts no Java."""
@@ -113,7 +114,13 @@ class JmsProvider(RemoteProvider):
         self._java.jars()
         return True
 
-    def survey(self, application: str, destinations: Iterable[Destination]) -> Sequence[Finding]:
+    def survey(
+        self,
+        application: str,
+        destinations: Iterable[Destination],
+        subscriptions: Iterable[TopicSubscription] = (),
+    ) -> Sequence[Finding]:
         from connector.brokers.jms.survey import survey
 
-        return survey(self.client(), self._commit_queue(application), destinations)
+        found = survey(self.client(), self._commit_queue(application), destinations)
+        return [*found, *SubscriptionRecords(self._state_directory).survey(application, subscriptions)]

@@ -74,8 +74,8 @@ class SessionOwner(Protocol):
     def find(self, destination: Destination) -> Any:
         """Returns the Java object of a destination that a session need not make, or None."""
 
-    def record_subscription(self, subscription: TopicSubscription) -> AbstractContextManager[None]:
-        """Records a subscription that the block makes, if it is durable."""
+    def record_subscription(self, wanted: TopicSubscription) -> AbstractContextManager[TopicSubscription]:
+        """Returns a context that makes a subscription. Its value has the name at the broker."""
 
     def errors(
         self,
@@ -122,12 +122,12 @@ class JmsSession(BrokerSession):
         topic, wanted = self._writer.destination(source.topic), source.selector or None
         if not source.name:
             return session.createConsumer(topic, wanted, source.no_local)
-        with self._connection.record_subscription(source):
+        with self._connection.record_subscription(source) as made:
             if not source.shared:  # JMS 1.1 has only this name for a durable consumer
-                return session.createDurableSubscriber(topic, source.name, wanted, source.no_local)
+                return session.createDurableSubscriber(topic, made.name, wanted, source.no_local)
             try:
                 make = session.createSharedDurableConsumer if source.durable else session.createSharedConsumer
-                return make(topic, source.name, wanted)
+                return make(topic, made.name, wanted)
             except (AttributeError, TypeError, self._connection.jpype.JException) as error:
                 if not (isinstance(error, AttributeError) or is_unsupported(error)):
                     raise

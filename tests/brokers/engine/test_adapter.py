@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from connector.errors import CapabilityError
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
@@ -339,19 +338,3 @@ def test_a_message_of_a_running_event_waits_until_the_other_instance_has_its_out
     adapter.drain()
     assert sorted(stored(deployment) + stored(other)) == ["0 1", "1 1"]
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
-
-
-def test_instances_share_one_state_directory(
-    root: Path, tmp_path: Path, provider: LentProvider, adapter: InProcessAdapter
-) -> None:
-    adapter.drain()
-    elsewhere = LentProvider(root / "elsewhere")
-    elsewhere.broker = provider.broker
-    other = deploy(tmp_path / "two", instance="two")
-    with (
-        pytest.raises(CapabilityError, match=r"state\.directory"),
-        InProcessAdapter(other.configuration, elsewhere),
-    ):
-        pass
-    adapter.stop()
-    adapter.start()

@@ -182,7 +182,7 @@ def test_a_message_that_another_client_has_taken_over_is_lost(
     connection, claim = claim_one(provider)
     other = provider.connect("shop", "two")
     assert other.in_progress is not None
-    other.in_progress.begin()
+    other.in_progress.begin(PROGRESS)
     ((owner, number, received),) = other.in_progress._browse(PROGRESS, "")
     assert other.in_progress.adopt(ProgressClaim(owner, number, PROGRESS, received), 5, 0) is not None
     with pytest.raises(SettlementOpen):
