@@ -232,7 +232,8 @@ class Intake:
             return False
         has_more = destination in self._full
         if not self._transactions.polls_alone:
-            return self._schedule.may_poll(destination, has_more=has_more)
+            has_room = not self._open_settlements.are_many(destination)
+            return has_room and self._schedule.may_poll(destination, has_more=has_more)
         if has_more and self._transactions.may_overlap(destination):
             return not self._is_held(destination)
         return self._is_settled(destination)  # a transaction is open until its events are settled
