@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,29 +33,37 @@ def is_archived(provider: LentProvider, identity: str) -> bool:
     return identity in ids(provider, "archive")
 
 
-@pytest.fixture
-def adapter(tmp_path: Path, provider: LentProvider) -> Iterator[InProcessAdapter]:
-    with running(deploy(tmp_path, PollFrequency=10), provider) as adapter:
-        adapter.start()
-        yield adapter
+def adapter_of(directory: Path, provider: LentProvider, **connector: Any) -> InProcessAdapter:
+    return running(deploy(directory, PollFrequency=10, **connector), provider)
 
 
-def test_a_send_that_waits_delays_no_other_input(provider: LentProvider, adapter: InProcessAdapter) -> None:
+@pytest.mark.parametrize("in_progress", [True, False])
+@pytest.mark.parametrize("order", ["none", "destination"])
+def test_a_send_that_waits_delays_no_other_input(
+    tmp_path: Path, provider: LentProvider, in_progress: bool, order: str
+) -> None:
+    mode = {"InProgressDestination": "queue://progress"} if in_progress else {}
     provider.broker.without_room.add("unsubscribed")
     unwanted = send(provider, "", "", kind="Order")
-    with serving(adapter):
+    sent = send(provider, "", queue="urgent")
+    with adapter_of(tmp_path, provider, order=order, **mode) as adapter, serving(adapter):
         wait_for(lambda: not ids(provider, "customers"))
         for _ in range(3):
-            (sent,) = send(provider, "", queue="urgent")
-            wait_for(partial(is_archived, provider, sent))
+            wait_for(partial(is_archived, provider, sent[-1]))
+            sent += send(provider, "", queue="urgent")
+        late = send(provider, *[""] * 50, kind="Order")
+        wait_for(partial(is_archived, provider, sent[-1]))
         assert ids(provider, "unsubscribed") == []
         provider.broker.make_room()
-        wait_for(lambda: ids(provider, "unsubscribed") == unwanted)
-    assert adapter.summary.as_dict()["unsubscribed"] == 2
+        wait_for(lambda: len(ids(provider, "unsubscribed")) == 52)
+    assert sorted(map(str, ids(provider, "unsubscribed"))) == sorted(unwanted + late)
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert ids(provider, "progress") == []
+    assert adapter.summary.as_dict()["unsubscribed"] == 52
 
 
 def test_an_input_rests_until_a_destination_takes_messages_again_and_that_costs_no_delivery(
-    provider: LentProvider, adapter: InProcessAdapter
+    tmp_path: Path, provider: LentProvider
 ) -> None:
     probes: list[str] = []
 
@@ -64,7 +73,7 @@ def test_an_input_rests_until_a_destination_takes_messages_again_and_that_costs_
 
     provider.broker.refuses = refuses
     unwanted = send(provider, "", kind="Order")
-    with serving(adapter):
+    with adapter_of(tmp_path, provider) as adapter, serving(adapter):
         wait_for(lambda: probes.count("unsubscribed") >= 5)
         (waiting,) = provider.broker.waiting("customers")
         assert waiting.message.delivery_count == 2, "one transaction was rolled back"
