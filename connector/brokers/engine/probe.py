@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
 from connector.brokers.engine.broker import BrokerConnection, EndedDestination, MessageRefused
 from connector.errors import ConnectorError, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared, Settlement, SettlementOpen, TransactionRefused
+
+_SHORT_SECONDS: Final = 0.5
+"""Seconds for which the thread of the poll waits for an answer."""
+_MOST_QUESTIONS: Final = 100
 
 
 class Probe:
@@ -23,26 +30,47 @@ class Probe:
 
     def __init__(self, connection: BrokerConnection) -> None:
         self._connection = connection
+        self._lock = threading.Lock()
         self._asked_again: dict[Destination, float] = {}
         """Destinations that took nothing -> when they are asked again, in monotonic seconds."""
+        self._questions: dict[Destination, Future[bool]] = {}
+        """Questions without an answer. A full queue may hold up the answer."""
+        self._threads = ThreadPoolExecutor(_MOST_QUESTIONS, thread_name_prefix="probe")
 
-    def takes(self, destination: Destination) -> bool:
+    def takes(self, destination: Destination, *, waits: bool = True) -> bool:
         """Whether a destination takes an empty message, which is never delivered.
 
-        The answer no holds as long as the question took.
+        The answer no holds as long as the question took. Waits for the next answer shortly only, because the
+        caller may be the thread of the poll. Without an answer in time it is no.
 
-        Raises:
-            ProviderError: a session cannot be made.
+        Args:
+            destination: to ask.
+            waits: whether to wait for the first answer as long as the client library does.
         """
-        began = time.monotonic()
-        if began < self._asked_again.get(destination, 0.0):
+        with self._lock:
+            took_nothing = destination in self._asked_again
+            if time.monotonic() < self._asked_again.get(destination, 0.0):
+                return False
+            question = self._questions.get(destination)
+            if question is None:
+                question = self._questions[destination] = self._threads.submit(self._ask, destination)
+        try:
+            return question.result(_SHORT_SECONDS if took_nothing or not waits else None)
+        except TimeoutError:
             return False
-        if _takes(self._connection, destination):
-            self._asked_again.pop(destination, None)
-            return True
-        ended = time.monotonic()
-        self._asked_again[destination] = ended + (ended - began)  # a full queue may hold up the question
-        return False
+
+    def _ask(self, destination: Destination) -> bool:
+        began = time.monotonic()
+        try:
+            is_taken = _takes(self._connection, destination)
+        finally:
+            with self._lock:
+                del self._questions[destination]
+                self._asked_again.pop(destination, None)
+        if not is_taken:
+            ended = time.monotonic()
+            self._asked_again[destination] = ended + (ended - began)
+        return is_taken
 
     def ask(self, destinations: Iterable[Destination], reason: str = "") -> None:
         """Asks destinations.
@@ -53,7 +81,6 @@ class Probe:
 
         Raises:
             SettlementOpen: one of them takes nothing.
-            ProviderError: a session cannot be made.
         """
         for one in sorted(set(destinations), key=str):
             if not self.takes(one):
@@ -61,25 +88,22 @@ class Probe:
                 raise SettlementOpen(f"nothing was settled: {one} takes no message{why and ': '}{why}")
 
     def check(self, destinations: Iterable[Destination]) -> None:
-        """Asks those destinations that took nothing before.
-
-        Raises:
-            SettlementOpen, ProviderError: as :meth:`ask`.
-        """
+        """Asks those destinations that took nothing before. Raises SettlementOpen as :meth:`ask`."""
         self.ask(one for one in destinations if one in self._asked_again)
 
 
 def _takes(connection: BrokerConnection, destination: Destination) -> bool:
-    session = connection.session()
     try:
-        session.send(destination, Message(b"", "M"))
-        session.check_sends()
+        session = connection.session()
+        try:
+            session.send(destination, Message(b"", "M"))
+            session.check_sends()
+        finally:
+            session.close()
     except EndedDestination:
         return True  # a message for it is dropped, and stops nothing
     except ConnectorError:
         return False
-    finally:
-        session.close()
     return True
 
 

@@ -75,8 +75,8 @@ def test_an_input_rests_until_a_destination_takes_messages_again_and_that_costs_
     unwanted = send(provider, "", kind="Order")
     with adapter_of(tmp_path, provider) as adapter, serving(adapter):
         wait_for(lambda: probes.count("unsubscribed") >= 5)
-        (waiting,) = provider.broker.waiting("customers")
-        assert waiting.message.delivery_count == 2, "one transaction was rolled back"
+        (kept,) = provider.broker.queues["customers"]
+        assert kept.message.delivery_count == 2, "one transaction was rolled back"
         (note,) = provider.state("lent").instances()
         assert "unsubscribed" in note.note["closed"]["queue://customers"]
         provider.broker.refuses = lambda queue, message: False
