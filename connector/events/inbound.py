@@ -216,6 +216,11 @@ class Inbound:
         return self._intake.closed
 
     @property
+    def left_open(self) -> dict[str, str]:
+        """Why events of dead clients cannot be settled now, by their inputs."""
+        return {str(one): reason for one, reason in self._recovery.open.items()}
+
+    @property
     def running_since(self) -> float | None:
         """Start of the oldest running batch in monotonic seconds. None = no batch runs. For any thread."""
         return min((batch.began for batch in list(self._schedule.running)), default=None)
@@ -547,7 +552,7 @@ class Inbound:
             self._settle_open(at_once=True)
             while self._open.is_running:
                 total.add(self.settle_ended(None, after_batch))
-        if reason := self._open.first_reason or self._recovery.open_reason:
+        if reason := self._open.first_reason or next(iter(self._recovery.open.values()), ""):
             total.fail(reason, provider_failed=False)
         return total
 

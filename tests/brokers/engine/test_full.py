@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from connector.errors import ProviderError
 from connector.messaging.message import Message
 from connector.service.loop import Service
 from connector.testing.deployment import InProcessAdapter
@@ -81,3 +82,36 @@ def test_an_input_rests_until_a_destination_takes_messages_again_and_that_costs_
         assert "unsubscribed" in note.note["closed"]["queue://customers"]
         provider.broker.refuses = lambda queue, message: False
         wait_for(lambda: ids(provider, "unsubscribed") == unwanted)
+
+
+def test_a_full_destination_keeps_no_other_input_of_a_dead_client_open(
+    tmp_path: Path, provider: LentProvider
+) -> None:
+    mode = {"InProgressDestination": "queue://progress", "InDoubtEvents": "Reprocess"}
+    failing, sent = send(provider, "fail", "fail"), send(provider, "", "", "", queue="urgent")
+    provider.broker.is_silent = lambda queue, message: queue == "progress"
+    with contextlib.suppress(ProviderError), adapter_of(tmp_path, provider, **mode) as adapter:
+        adapter.poll()
+        for connection in provider.broker.connections:
+            connection.close()
+    provider.broker.is_silent = lambda queue, message: False
+    provider.broker.full.add("error")
+    with adapter_of(tmp_path, provider, **mode) as adapter, serving(adapter):
+        wait_for(lambda: left_open(provider))
+        assert left_open(provider).keys() == {"queue://customers"}
+        assert "queue://error takes no message" in left_open(provider)["queue://customers"]
+        assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+        assert adapter.obstacle == "", "its own inputs can be used"
+    provider.broker.full.clear()
+    with adapter_of(tmp_path, provider, **mode) as adapter, serving(adapter):
+        wait_for(lambda: len(ids(provider, "error")) == 2)
+        assert left_open(provider) == {}
+    assert sorted(map(str, ids(provider, "error"))) == sorted(failing)
+    assert ids(provider, "progress") == []
+
+
+def left_open(provider: LentProvider) -> dict[str, str]:
+    """What an instance says of the events of dead ones."""
+    (note,) = provider.state("lent").instances()
+    found: dict[str, str] = note.note.get("left_open", {})
+    return found
