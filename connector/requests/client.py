@@ -161,11 +161,12 @@ class RequestClient(Requests):
             self._run_in_pool(_SEND, self._send, call)
             return future
         slot = call.slot = self._acquire_slot()
-        if slot.done():
+        if slot.done() and self._broker is None:  # a full queue of a broker would hold up the caller
             self._send_in_slot(call, slot)
-        else:
+            return future
+        if not slot.done():
             self._listener.await_slot(call, time.monotonic() + self._settings.pool_timeout)
-            slot.add_done_callback(lambda slot: self._run_in_pool(_SEND, self._send_in_slot, call, slot))
+        slot.add_done_callback(lambda slot: self._run_in_pool(_SEND, self._send_in_slot, call, slot))
         return future
 
     def refuse(self) -> None:
@@ -343,7 +344,10 @@ class RequestClient(Requests):
             self._history.requested(call, message_id)
             before_commit(message_id, sent_ids)
 
-        call.outgoing = Outgoing(properties.output_destination, message, note, time_to_live, delay)
+        seconds = (properties.response_timeout or 0) / 1000 if properties.synchronous else 0
+        call.outgoing = Outgoing(
+            properties.output_destination, message, note, time_to_live, delay, seconds or None
+        )
         sender.send(call.outgoing)
         if self._trace.level >= HANDOVER:
             fields = {"message_id": message.message_id, "destination": str(properties.output_destination)}
