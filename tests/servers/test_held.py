@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FEW: dict[str, Any] = {"ends": FEW, "provider": {"redelivery_limit": 3}}
 _OPTIONS = "jms.sendTimeout=500"
+_PATIENT = "jms.sendTimeout=600000"
 """Artemis lets a client wait that sends to a full queue."""
 
 
@@ -117,10 +118,12 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
 
 @AT_ARTEMIS
 @pytest.mark.parametrize("in_progress", [True, False])
-def test_a_full_destination_delays_no_other_input(broker: Broker, deploy: Deploy, in_progress: bool) -> None:
-    """The client waits half a minute for room, and the other events come meanwhile."""
+def test_a_full_destination_delays_no_other_input(
+    broker: Broker, deploy: Deploy, monkeypatch: pytest.MonkeyPatch, in_progress: bool
+) -> None:
+    monkeypatch.setattr("connector.brokers.jms.sends._SECONDS", 600.0)
     changes = {"ErrorDestination": f"queue://NAME{SMALL}"}
-    deployment = deploy(broker, in_progress=in_progress, connector=changes)
+    deployment = deploy(broker, in_progress=in_progress, options=_PATIENT, connector=changes)
     queue, urgent = f"{deployment.name}{SMALL}", f"{deployment.name}.urgent"
     deployment.change("connector", InputDestination=[f"queue://{deployment.input}", f"queue://{urgent}"])
     fill(deployment, queue)
