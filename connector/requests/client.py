@@ -59,6 +59,8 @@ _MOST_THREADS: Final = 64
 _SEND: Final = "send"
 _FINISH: Final = "finish"
 """Separate thread pools: a slow callback of a future delays no other request."""
+_SEND_SECONDS: Final = 1.0
+"""Seconds that a broker may take for a request, although its ResponseTimeout is shorter."""
 _WARNING_SECONDS: Final = 10.0
 """Seconds between two warnings that requests have to wait."""
 
@@ -344,10 +346,10 @@ class RequestClient(Requests):
             self._history.requested(call, message_id)
             before_commit(message_id, sent_ids)
 
-        seconds = (properties.response_timeout or 0) / 1000 if properties.synchronous else 0
-        call.outgoing = Outgoing(
-            properties.output_destination, message, note, time_to_live, delay, seconds or None
-        )
+        seconds = None
+        if properties.synchronous:
+            seconds = max(_SEND_SECONDS, (properties.response_timeout or 0) / 1000)
+        call.outgoing = Outgoing(properties.output_destination, message, note, time_to_live, delay, seconds)
         sender.send(call.outgoing)
         if self._trace.level >= HANDOVER:
             fields = {"message_id": message.message_id, "destination": str(properties.output_destination)}

@@ -110,8 +110,7 @@ class Senders:
             if is_given_up:
                 outgoing.not_taken = True
                 raise ProviderError(
-                    f"{outgoing.destination} has not taken it within {1000 * outgoing.seconds:g} ms "
-                    "(ResponseTimeout)"
+                    f"{outgoing.destination} has not taken it within {outgoing.seconds:g} s (ResponseTimeout)"
                 )
             sent.result()
 
