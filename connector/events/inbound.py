@@ -23,7 +23,7 @@ from connector.events.event_history import EventHistory
 from connector.events.event_spans import EventSpans
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
-from connector.events.no_transactions import NoTransactions, Refusing
+from connector.events.no_transactions import NoTransactions
 from connector.events.open_settlements import OpenSettlements
 from connector.events.outcome_rows import OutcomeRows
 from connector.events.prepared_replies import RefusalReplies
@@ -103,7 +103,6 @@ class Inbound:
                 working.pauses,
                 settings.order,
                 task_settings.own,
-                self._settlers,
             )
             if transactions and settings.in_progress is None
             else NoTransactions(self._journals)
@@ -404,13 +403,6 @@ class Inbound:
         commit.error = None
         try:
             self._settle(commit)
-        except TransactionRefused as error:
-            decided = commit.claims.decided
-            found = {one for claim, outcome in decided for one in self._rules.destinations(claim, outcome)}
-            try:
-                commit.refusing = self._transactions.refusing(error, found)
-            except ProviderError as failure:
-                commit.error = failure
         except BaseException as error:
             commit.error = error
         self._ended.put(commit)
@@ -426,7 +418,7 @@ class Inbound:
             self._open.keep(commit, str(commit.error))
             return
         self._open.remove(commit)
-        if commit.error is not None:
+        if commit.error is not None and not isinstance(commit.error, TransactionRefused):
             raise commit.error
 
     def _close(
@@ -462,7 +454,7 @@ class Inbound:
     def _close_commit(self, commit: Commit) -> CycleReport:
         """Closes a commit whose try in a thread of its own has ended."""
         report = CycleReport()
-        if commit.error is not None:
+        if isinstance(commit.error, SettlementOpen):
             report.fail(str(commit.error), provider_failed=False)
         else:
             self._end_commit(commit, report)
@@ -472,8 +464,8 @@ class Inbound:
     def _end_commit(self, commit: Commit, report: CycleReport) -> None:
         """Counts and forgets what a commit has settled, or what the broker has refused."""
         claims = commit.claims
-        if commit.refusing is not None:
-            self._note_refusal(claims, commit.refusing, report)
+        if isinstance(commit.error, TransactionRefused):
+            self._note_refusal(claims, commit.error, report)
         else:
             report.add(self._settler.end(commit))
             if self._spans is not None:
@@ -497,12 +489,12 @@ class Inbound:
             self._rows.remove(cycle, frozenset(self._returned.pop(cycle, ())))
         self._release_ids(has_returned=bool(claims.returned))
 
-    def _note_refusal(self, ended: EndedClaims, refusing: Refusing, report: CycleReport) -> None:
+    def _note_refusal(self, ended: EndedClaims, error: TransactionRefused, report: CycleReport) -> None:
         """Notes that the broker has refused a transaction. That holds up no other."""
-        is_repeated = self._transactions.note_refusal(ended, refusing)
+        is_repeated = self._transactions.note_refusal(ended, error)
         if self._spans is not None:
             self._spans.forget(ended.claims)
-        number, reason = len(ended.claims), str(refusing.error)
+        number, reason = len(ended.claims), str(error)
         report.returned += number
         if not is_repeated:
             report.fail(reason, provider_failed=False)

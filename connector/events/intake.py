@@ -222,7 +222,7 @@ class Intake:
 
     def _is_refused(self, destination: Destination, report: CycleReport) -> bool:
         """Whether events of an input cannot be settled now. Fails a poll that is not patient."""
-        reason = "" if self._is_patient else self._transactions.obstacle(destination, waits=True)
+        reason = "" if self._is_patient else self._transactions.obstacle(destination, looks=True)
         if reason:
             report.fail(reason, provider_failed=False)
         return bool(reason)

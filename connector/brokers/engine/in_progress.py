@@ -219,7 +219,7 @@ class InProgress:
         try:
             session.settle(moved, ())
         except TransactionRefused as error:
-            self._probe.takes(queue, waits=False)
+            self._probe.suspect(queue)
             raise SettlementOpen(str(error)) from error
         faults.point("claim")
         return found
