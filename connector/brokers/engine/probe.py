@@ -40,7 +40,7 @@ class Probe:
     def takes(self, destination: Destination) -> bool:
         """Whether a destination takes an empty message, which is never delivered.
 
-        The answer no holds as long as the question took. Waits as long for an answer as the client library does.
+        The answer no holds as long as the question took. The client library says how long this may wait.
         """
         if time.monotonic() < self._refusing.get(destination, 0.0):
             return False
