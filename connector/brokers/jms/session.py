@@ -23,6 +23,7 @@ from connector.brokers.engine.broker import (
     UnreadableMessage,
 )
 from connector.brokers.jms.arrivals import Arrivals
+from connector.brokers.jms.jvm import leave_at_end
 from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
 from connector.brokers.jms.names import is_named
@@ -243,6 +244,7 @@ class JmsSession(BrokerSession):
             raise TransactionRolledBack(str(error)) from error
         self._received.clear()
         self._close_producers()
+        leave_at_end()
         try:
             self._java.commit()
         except self._connection.jpype.JException as error:
@@ -360,6 +362,7 @@ def _name_of(source: Destination | TopicSubscription) -> str:
 
 def close(java: Any) -> None:
     """Closes a Java object, which may have ended before."""
+    leave_at_end()
     try:
         java.close()
     except Exception as error:
