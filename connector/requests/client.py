@@ -6,7 +6,8 @@ One client lives in every process that makes requests. The steps of a request::
 
     caller      conversion.py        object to message: dynamic over static over Default over connector
     caller      slots.py             at most pool_size. Further requests wait, each up to pool_timeout
-    caller      sender.py            one commit for many requests, before the reply is awaited
+    caller      sender.py            one commit for many requests, before the reply is awaited. At a broker in
+                                     another thread, because a full queue holds the commit up
     listener    reply_listener.py    one thread takes all replies, and ends calls at their deadlines
     caller      conversion.py        reply to result: the result property decides
 

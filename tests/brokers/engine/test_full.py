@@ -57,7 +57,10 @@ def test_a_send_that_waits_delays_no_other_input(
         assert ids(provider, "unsubscribed") == []
         provider.broker.make_room()
         wait_for(lambda: len(ids(provider, "unsubscribed")) == 52)
-    assert sorted(map(str, ids(provider, "unsubscribed"))) == sorted(unwanted + late)
+    settled = [str(one) for one in ids(provider, "unsubscribed")]
+    assert (
+        settled == unwanted + late if order == "destination" else sorted(settled) == sorted(unwanted + late)
+    )
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
     assert ids(provider, "progress") == []
     assert adapter.summary.as_dict()["unsubscribed"] == 52
