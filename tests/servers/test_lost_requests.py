@@ -65,7 +65,7 @@ def test_a_call_at_a_reply_destination_goes_on_and_its_late_reply_is_put_aside(
         client = world.client(connect=broker.provider(proxy.port).connect)
         late = time_out(client, world)
         calls = [client.request_async("Customer.Retrieve", customer(n), timeout=_LONG) for n in (2, 3)]
-        world.requests_on_queue(3)
+        wait_for(lambda: len(client._listener._sources.sought) == 3, what="all calls are sent")
         for end in (proxy.cut, lambda: broker.remove(REPLIES.name)):
             end()
             wait_for(lambda: client.request("Customer.Create", customer("new")).good, what="it is connected")
