@@ -72,7 +72,7 @@ class ChannelTransaction(SessionTransaction):
             delivery.in_transactions += 1
             super().acknowledge(delivery)
 
-    def commit(self, *, sends_expired: bool = False) -> None:
+    def commit(self, may_begin: Callable[[], bool] | None = None) -> None:
         """Commits, and attempts delivery of the new messages. Raises as :meth:`SessionTransaction.commit`.
 
         Raises:
@@ -84,7 +84,7 @@ class ChannelTransaction(SessionTransaction):
             for delivery in self.deliveries:
                 if delivery.state is DeliveryState.RETURNED:
                     self.undo(f"{delivery.claim.message_id}, acknowledged in it, came again meanwhile")
-            super().commit(sends_expired=sends_expired)
+            super().commit(may_begin)
         self._on_commit(sent)
 
     def rollback(self) -> None:

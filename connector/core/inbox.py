@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from connector.core.acknowledgement import POLICIES
@@ -166,10 +166,10 @@ class Inbox:
         self._policy.acknowledge(delivery)
         self._close_settled()
 
-    def commit(self, transaction: SessionTransaction, *, sends_expired: bool) -> None:
+    def commit(self, transaction: SessionTransaction, may_begin: Callable[[], bool] | None) -> None:
         """Commits, and begins the next transaction. Raises as :meth:`SessionTransaction.commit`."""
         try:
-            transaction.commit(sends_expired=sends_expired)
+            transaction.commit(may_begin)
         finally:
             if not transaction.is_open:
                 self.transaction = self._begin()

@@ -259,15 +259,15 @@ class CoreSession(Session):
 
     # -- acknowledging -----------------------------------------------------------------------------
 
-    def commit(self, *, sends_expired: bool = False) -> None:
+    def commit(self, may_begin: Callable[[], bool] | None = None) -> None:
         """Commits, as :meth:`connector.messaging.client.Session.commit`.
 
         Args:
-            sends_expired: whether a message that has expired meanwhile is sent, too. Otherwise such a message
-                rolls the transaction back.
+            may_begin: asked when the provider has taken all messages. False rolls the transaction back.
+                None = a message that has expired meanwhile rolls the transaction back.
         """
         with self.lock:
-            self.inbox.commit(self._transaction("commit"), sends_expired=sends_expired)
+            self.inbox.commit(self._transaction("commit"), may_begin)
 
     def rollback(self) -> None:
         with self.lock:

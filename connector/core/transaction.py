@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NoReturn
 
 from connector.core.ledger import Delivery, DeliveryState, Ledger
@@ -64,25 +65,27 @@ class SessionTransaction:
         """Adds a delivery that the commit acknowledges."""
         self.deliveries.append(delivery)
 
-    def commit(self, *, sends_expired: bool = False) -> None:
+    def commit(self, may_begin: Callable[[], bool] | None = None) -> None:
         """Sends and acknowledges everything.
 
         Args:
-            sends_expired: whether a message that has expired meanwhile is sent, too.
+            may_begin: see :meth:`connector.core.session.CoreSession.commit`.
 
         Raises:
-            TransactionRolledBack: a message to be sent has expired or cannot be made durable, or another
-                client has a received message. Everything was undone.
+            TransactionRolledBack: a message to be sent has expired or cannot be made durable, another client
+                has a received message, or the commit may not begin. Everything was undone.
             SettlementError: nothing has happened. The commit may be tried again.
             ProviderError: the transaction is committed, but not finished. Recovery does the rest.
         """
-        if not sends_expired:
+        if may_begin is None:
             self.check_expiry()
         try:
             if self._prepared:
                 self._access.sync()
         except ProviderError as error:  # a second sync would not write the missing page
             self.undo(str(error), error)
+        if may_begin is not None and not may_begin():
+            self.undo("a message was given up")
         try:
             self._ledger.acknowledge(self.deliveries, self._prepared, fenced=True)
         except ClaimLost as error:

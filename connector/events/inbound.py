@@ -23,7 +23,7 @@ from connector.events.event_history import EventHistory
 from connector.events.event_spans import EventSpans
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
-from connector.events.no_transactions import NoTransactions, Refusing
+from connector.events.no_transactions import NoTransactions
 from connector.events.open_settlements import OpenSettlements
 from connector.events.outcome_rows import OutcomeRows
 from connector.events.prepared_replies import RefusalReplies
@@ -105,7 +105,6 @@ class Inbound:
                 working.pauses,
                 settings.order,
                 task_settings.own,
-                self._settlers,
             )
             if transactions and settings.in_progress is None
             else NoTransactions(self._journals)
@@ -172,16 +171,14 @@ class Inbound:
             settings.order, settings.quantity, self._durations, lambda: self.jobs.tasks_stay
         )
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
-        self._settles_apart = transactions and settings.in_progress is None
-        self._committing = 0
-        """The number of commits in threads of their own."""
+        self._settles_apart = transactions
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException] | Commit] = queue.SimpleQueue()
         self._signal = threading.Event()
         self._has_reserved = False
         self._has_read_waits = False
         self._waits = EventWaits(settings.order, rules.own, has_ids=self._window is not None)
         self._admission = Admission(settings.order, settings.max_attempts, self._waits)
-        self._open = OpenSettlements(working.lines)
+        self._open = OpenSettlements(working.lines, settings.order)
         self._intake = Intake(
             connection,
             settings,
@@ -202,7 +199,7 @@ class Inbound:
     @property
     def is_running(self) -> bool:
         """Whether a batch runs, or has ended and is not settled yet."""
-        return bool(self._schedule.running or self._committing)
+        return bool(self._schedule.running or self._open.is_running)
 
     @property
     def has_events(self) -> bool:
@@ -218,6 +215,11 @@ class Inbound:
     def closed(self) -> dict[str, str]:
         """Why no message of an input can be taken now, by destination."""
         return self._intake.closed
+
+    @property
+    def left_open(self) -> dict[str, str]:
+        """Why events of dead clients cannot be settled now, by their inputs."""
+        return {str(one): reason for one, reason in self._recovery.open.items()}
 
     @property
     def running_since(self) -> float | None:
@@ -337,9 +339,7 @@ class Inbound:
             while self.is_running:
                 one = self._ended.get(timeout=0.0 if closings or commits else timeout)
                 if isinstance(one, Commit):
-                    self._committing -= 1
-                    if one.error is not None and not isinstance(one.error, SettlementOpen):
-                        raise one.error
+                    self._end_try(one)
                     commits.append(one)
                     continue
                 batch, result = one
@@ -354,8 +354,7 @@ class Inbound:
             total.add(report)
             if after_batch is not None:
                 after_batch(report)
-        if self._open:
-            total.add(self._settle_open())
+        self._settle_open()
         if reports:
             self._start()
             total.idle = not self.is_running
@@ -397,34 +396,32 @@ class Inbound:
     def _settle(self, commit: Commit) -> None:
         self._settler.settle(commit)
 
-    def _begin_apart(self, commit: Commit) -> None:
-        """Settles in a thread of its own, because a destination may be full. That delays nothing else."""
-        self._committing += 1
-        self._settlers.submit(self._settle_apart, commit)
+    def _settle_open(self, *, at_once: bool = False) -> None:
+        """Settles in threads of their own, because a destination may be full. That delays nothing else."""
+        for commit in self._open.begin(at_once=at_once):
+            self._settlers.submit(self._settle_apart, commit)
 
     def _settle_apart(self, commit: Commit) -> None:
         commit.error = None
         try:
             self._settle(commit)
-        except TransactionRefused as error:
-            decided = commit.claims.decided
-            found = {one for claim, outcome in decided for one in self._rules.destinations(claim, outcome)}
-            try:
-                commit.refusing = self._transactions.refusing(error, found)
-            except ProviderError as failure:
-                commit.error = failure
         except BaseException as error:
             commit.error = error
         self._ended.put(commit)
         self.wake()
 
-    def _try(self, commit: Commit) -> str:
-        """Settles. Returns why the settlement stays open. Empty = it is done."""
-        try:
-            self._settle(commit)
-        except SettlementOpen as error:
-            return str(error)
-        return ""
+    def _end_try(self, commit: Commit) -> None:
+        """Notes that a try to settle in a thread of its own has ended.
+
+        Raises:
+            ProviderError: the claims could not be settled, as of :meth:`_close`.
+        """
+        if isinstance(commit.error, SettlementOpen):
+            self._open.keep(commit, str(commit.error))
+            return
+        self._open.remove(commit)
+        if commit.error is not None and not isinstance(commit.error, TransactionRefused):
+            raise commit.error
 
     def _close(
         self, ended_claims: EndedClaims, error: PipelineError | None = None, *, began: float | None = None
@@ -442,14 +439,14 @@ class Inbound:
         """
         report = CycleReport()
         for one in self._transactions.complete(ended_claims):
-            commit = self._settler.plan(one, self._schedule.id_of, began)
-            if self._settles_apart:
-                self._begin_apart(commit)
-            elif reason := self._open.blocking(one) or self._try(commit):
-                self._open.add(commit, reason)
-                report.fail(reason, provider_failed=False)
-            else:
-                self._end_commit(commit, report)
+            for part in one.by_input() if self._settles_apart else [one]:
+                commit = self._settler.plan(part, self._schedule.id_of, began)
+                if self._settles_apart:
+                    self._open.add(commit)
+                else:
+                    self._settle(commit)
+                    self._end_commit(commit, report)
+        self._settle_open()
         self._release_ids(has_returned=False)
         if error is not None:
             report.fail(str(error), provider_failed=True)
@@ -457,36 +454,20 @@ class Inbound:
         return report
 
     def _close_commit(self, commit: Commit) -> CycleReport:
-        """Closes a commit that has ended in a thread of its own."""
+        """Closes a commit whose try in a thread of its own has ended."""
         report = CycleReport()
-        if commit.error is not None:
-            self._open.add(commit, str(commit.error))
+        if isinstance(commit.error, SettlementOpen):
             report.fail(str(commit.error), provider_failed=False)
         else:
             self._end_commit(commit, report)
         self._tell(report)
         return report
 
-    def _settle_open(self, *, at_once: bool = False) -> CycleReport:
-        """Tries open settlements again.
-
-        Raises:
-            ProviderError: as :meth:`_close`.
-        """
-        report = CycleReport()
-        if self._settles_apart:
-            for commit in self._open.try_again(lambda _: "", at_once=at_once):
-                self._begin_apart(commit)
-        else:
-            for commit in self._open.try_again(self._try, at_once=at_once):
-                self._end_commit(commit, report)
-        return report
-
     def _end_commit(self, commit: Commit, report: CycleReport) -> None:
         """Counts and forgets what a commit has settled, or what the broker has refused."""
         claims = commit.claims
-        if commit.refusing is not None:
-            self._note_refusal(claims, commit.refusing, report)
+        if isinstance(commit.error, TransactionRefused):
+            self._note_refusal(claims, commit.error, report)
         else:
             report.add(self._settler.end(commit))
             if self._spans is not None:
@@ -510,12 +491,12 @@ class Inbound:
             self._rows.remove(cycle, frozenset(self._returned.pop(cycle, ())))
         self._release_ids(has_returned=bool(claims.returned))
 
-    def _note_refusal(self, ended: EndedClaims, refusing: Refusing, report: CycleReport) -> None:
+    def _note_refusal(self, ended: EndedClaims, error: TransactionRefused, report: CycleReport) -> None:
         """Notes that the broker has refused a transaction. That holds up no other."""
-        is_repeated = self._transactions.note_refusal(ended, refusing)
+        is_repeated = self._transactions.note_refusal(ended, error)
         if self._spans is not None:
             self._spans.forget(ended.claims)
-        number, reason = len(ended.claims), str(refusing.error)
+        number, reason = len(ended.claims), str(error)
         report.returned += number
         if not is_repeated:
             report.fail(reason, provider_failed=False)
@@ -562,15 +543,12 @@ class Inbound:
         deadline = time.monotonic() + min(self._settings.stop_timeout, _OPEN_SECONDS)
         while self._open and time.monotonic() < deadline:
             time.sleep(_OPEN_PAUSE)
-            total.add(self._settle_open(at_once=True))
-            self._await_commits(total)
-        if reason := self._open.first_reason or self._recovery.open_reason:
+            self._settle_open(at_once=True)
+            while self._open.is_running:
+                total.add(self.settle_ended(None, after_batch))
+        if reason := self._open.first_reason or next(iter(self._recovery.open.values()), ""):
             total.fail(reason, provider_failed=False)
         return total
-
-    def _await_commits(self, report: CycleReport) -> None:
-        while self.is_running:
-            report.add(self.settle_ended(None))
 
     # -- waiting -----------------------------------------------------------------------------------
 

@@ -143,15 +143,14 @@ class Intake:
             yield from self._ready(claims, report)
         may_poll = self._may_poll if ahead else self._may_begin
         for poller in self._pollers:
+            if not patient and (reason := self._obstacle(poller.destination)):
+                report.fail(reason, provider_failed=False)
             has_room = self._rates[id(poller)].allowed() > 0
             poller.wakes = has_room and not self._must_rest(poller.destination)
         pollers = [
             poller
             for poller in self._pollers
-            if poller.wakes
-            and may_poll(poller.destination)
-            and not self._waits.has(poller.destination)
-            and not self._is_refused(poller.destination, report)
+            if poller.wakes and may_poll(poller.destination) and not self._waits.has(poller.destination)
         ]
         self._skipped = [poller for poller in self._pollers if poller not in pollers]
         for group in self._transactions.groups(pollers):
@@ -216,23 +215,21 @@ class Intake:
 
     def _must_rest(self, destination: Destination) -> bool:
         """Whether nothing is claimed from an input now: it has a pause, or its events cannot be settled."""
-        if self._has_pause(destination) or self._open_settlements.reason(destination):
-            return True
-        return self._is_patient and bool(self._transactions.obstacle(destination))
+        return self._has_pause(destination) or bool(self._obstacle(destination))
 
-    def _is_refused(self, destination: Destination, report: CycleReport) -> bool:
-        """Whether events of an input cannot be settled now. Fails a poll that is not patient."""
-        reason = "" if self._is_patient else self._transactions.obstacle(destination, waits=True)
-        if reason:
-            report.fail(reason, provider_failed=False)
-        return bool(reason)
+    def _obstacle(self, destination: Destination) -> str:
+        """Returns why the events of an input cannot be settled now. Empty = they can."""
+        looks = not self._is_patient
+        open_settlement = self._open_settlements.reason(destination)
+        return open_settlement or self._transactions.obstacle(destination, looks=looks)
 
     def _may_poll(self, destination: Destination) -> bool:
         if self._must_rest(destination) or self._waits.has(destination):
             return False
         has_more = destination in self._full
         if not self._transactions.polls_alone:
-            return self._schedule.may_poll(destination, has_more=has_more)
+            has_room = not self._open_settlements.are_many(destination)
+            return has_room and self._schedule.may_poll(destination, has_more=has_more)
         return self._may_begin(destination) if has_more else self._is_settled(destination)
 
     def _may_begin(self, destination: Destination) -> bool:
@@ -251,12 +248,10 @@ class Intake:
     @property
     def closed(self) -> dict[str, str]:
         """Why no message of an input can be taken now, by destination. Without inputs that can be used."""
-        found = {str(one.destination): self._obstacle(one) for one in self._pollers}
+        found = {
+            str(one.destination): one.obstacle or self._obstacle(one.destination) for one in self._pollers
+        }
         return {name: reason for name, reason in found.items() if reason}
-
-    def _obstacle(self, poller: Poller) -> str:
-        open_settlement = self._open_settlements.reason(poller.destination)
-        return poller.obstacle or open_settlement or self._transactions.obstacle(poller.destination)
 
     def keeps(self, one: Input) -> bool:
         """Whether messages of an input wait for this adapter alone.

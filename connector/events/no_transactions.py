@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from connector.events.outcome import Outcome
 from connector.events.schedule import EndedClaims
@@ -13,21 +11,6 @@ from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import ClientJournals
-
-
-@dataclass(slots=True)
-class Refusing:
-    """Destinations of a transaction that the broker has refused.
-
-    Args:
-        error: of the broker.
-        destinations: those of the settlements that do not take an empty message either.
-        look: the last look whether they do. None = it has ended, or there was none.
-    """
-
-    error: TransactionRefused
-    destinations: Set[Destination]
-    look: Future[Set[Destination]] | None = None
 
 
 class NoTransactions:
@@ -99,24 +82,12 @@ class NoTransactions:
         """Notes that claims were settled. Returns the published ones that the window may not have yet."""
         return ()
 
-    def refusing(self, error: TransactionRefused, destinations: Set[Destination]) -> Refusing:
-        """Asks destinations whether they take an empty message. For any thread.
-
-        Args:
-            error: the refusal of a transaction that sends to these destinations.
-            destinations: of the settlements.
-
-        Raises:
-            ProviderError: there is no transaction, or the connection has failed.
-        """
-        raise error
-
-    def note_refusal(self, ended: EndedClaims, refusing: Refusing) -> bool:
+    def note_refusal(self, ended: EndedClaims, error: TransactionRefused) -> bool:
         """Records the events of a transaction that the broker has refused and rolled back.
 
         Args:
             ended: the claims of the transaction, all decided.
-            refusing: who has refused it.
+            error: of the broker.
 
         Returns:
             whether the transaction may be repeated at once.
@@ -124,16 +95,16 @@ class NoTransactions:
         Raises:
             ProviderError: there is no transaction, or the record cannot be written.
         """
-        raise refusing.error
+        raise error
 
-    def obstacle(self, destination: Destination, *, waits: bool = False) -> str:
+    def obstacle(self, destination: Destination, *, looks: bool = False) -> str:
         """Returns why an input rests: a destination of its events takes nothing now. Empty = it does not.
 
         Looks now and then, in another thread, whether the destinations take messages again.
 
         Args:
             destination: the input.
-            waits: whether to look at once, and to wait for the answer.
+            looks: whether to look at once.
         """
         return ""
 

@@ -1,7 +1,8 @@
-"""Settlements that are open: a message does not come from the broker, or a destination takes nothing.
+"""Settlements at a broker that are not done. Each is tried in a thread of its own, which may have to wait.
 
-Their claims are decided, and no process is called again. The same settlement is tried again after longer and
-longer pauses. Meanwhile nothing is claimed from their inputs.
+A settlement stays open while a message does not come from the broker, or a destination takes nothing. Its
+claims are decided, and no process is called again. The same settlement is tried again after longer and longer
+pauses. Meanwhile nothing is claimed from its input.
 """
 
 from __future__ import annotations
@@ -12,86 +13,95 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector.events.grouped_log import GroupedLog
-from connector.events.schedule import EndedClaims
+from connector.events.order_groups import NONE
 from connector.events.settling import Commit
 from connector.messaging.destination import Destination
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 """Seconds between two tries."""
+_MOST: Final = 2
+"""Settlements of an input, at most, before a poll takes more messages of it."""
 
 
 @dataclass(slots=True)
 class _Open:
     commit: Commit
-    inputs: frozenset[Destination]
-    reason: str
-    due: float
+    input: Destination
+    runs: bool = False
+    reason: str = ""
+    due: float = 0.0
 
 
 class OpenSettlements:
-    """The open settlements of one connection, in the order of their events. For one thread.
+    """The settlements of one connection that are not done, in the order of their events. For one thread.
 
     Args:
         lines: the log.
+        order: ``destination``, ``group`` or ``none``. With an order each settlement waits for the earlier
+            ones of its input.
         clock: returns monotonic seconds.
     """
 
-    def __init__(self, lines: GroupedLog, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, lines: GroupedLog, order: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._lines = lines
+        self._is_ordered = order != NONE
         self._clock = clock
         self._open: list[_Open] = []
 
     def reason(self, destination: Destination) -> str:
-        """Returns why a settlement of events of an input is open. Empty = none is."""
-        return next((one.reason for one in self._open if destination in one.inputs), "")
+        """Returns why a settlement of events of an input stays open. Empty = none does."""
+        return next((one.reason for one in self._open if one.input == destination and one.reason), "")
+
+    def are_many(self, destination: Destination) -> bool:
+        """Whether so many settlements of an input are not done that no more messages may be taken."""
+        return sum(one.input == destination for one in self._open) >= _MOST
 
     @property
     def first_reason(self) -> str:
-        """Why the oldest settlement is open. Empty = none is."""
-        return self._open[0].reason if self._open else ""
+        """Why the oldest settlement stays open. Empty = none does."""
+        return next((one.reason for one in self._open if one.reason), "")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a settlement is tried now."""
+        return any(one.runs for one in self._open)
 
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def blocking(self, ended: EndedClaims) -> str:
-        """Returns why claims have to wait for an earlier settlement of their inputs. Empty = they do not."""
-        inputs = (claim.destination for claim in ended.claims)
-        return next(filter(None, map(self.reason, inputs)), "") if self._open else ""
+    def add(self, commit: Commit) -> None:
+        """Adds a settlement of events of one input."""
+        self._open.append(_Open(commit, commit.claims.claims[0].destination))
 
-    def add(self, commit: Commit, reason: str) -> None:
-        """Adds a settlement that was tried, or that waits for an earlier one."""
-        inputs = frozenset(claim.destination for claim in commit.claims.claims)
-        self._open.append(_Open(commit, inputs, reason, self._due(commit)))
-        self._log(self._open[-1])
-
-    def _due(self, commit: Commit) -> float:
-        """Returns when a settlement is tried next."""
-        commit.pause = min(max(_FIRST_PAUSE, 2 * commit.pause), _LONGEST_PAUSE)
-        return self._clock() + commit.pause
-
-    def try_again(self, settle: Callable[[Commit], str], *, at_once: bool = False) -> Iterator[Commit]:
-        """Tries the settlements again that are due, each behind the earlier ones of its inputs.
+    def begin(self, *, at_once: bool = False) -> Iterator[Commit]:
+        """Yields the settlements to try now.
 
         Args:
-            settle: settles, and returns why the settlement is still open. Empty = it is done.
             at_once: whether all are due.
-
-        Yields:
-            what is settled.
         """
         stopped: set[Destination] = set()
-        for one in list(self._open):
-            if stopped.isdisjoint(one.inputs) and (at_once or self._clock() >= one.due):
-                reason = settle(one.commit)
-                if not reason:
-                    self._open.remove(one)
-                    yield one.commit
-                    continue
-                one.reason, one.due = reason, self._due(one.commit)
-                self._log(one)
-            stopped |= one.inputs
+        for one in self._open:
+            is_due = at_once or self._clock() >= one.due
+            if is_due and not one.runs and one.input not in stopped:
+                one.runs = True
+                yield one.commit
+            if self._is_ordered:
+                stopped.add(one.input)
 
-    def _log(self, one: _Open) -> None:
-        fields = {"destination": str(min(one.inputs, key=str)), "reason": one.reason}
+    def remove(self, commit: Commit) -> None:
+        """Removes a settlement whose try has ended it."""
+        self._open = [one for one in self._open if one.commit is not commit]
+
+    def keep(self, commit: Commit, reason: str) -> None:
+        """Keeps a settlement whose try has not ended it.
+
+        Args:
+            commit: of the settlement.
+            reason: why it stays open.
+        """
+        (one,) = (one for one in self._open if one.commit is commit)
+        commit.pause = min(max(_FIRST_PAUSE, 2 * commit.pause), _LONGEST_PAUSE)
+        one.runs, one.reason, one.due = False, reason, self._clock() + commit.pause
+        fields = {"destination": str(one.input), "reason": reason}
         self._lines.error("a settlement stays open and is tried again", extra=fields)

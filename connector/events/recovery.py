@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -119,8 +119,8 @@ class Recovery:
         self._numbers = numbers
         self._waiting = waiting
         self._waits: dict[str, float] = {}
-        self.open_reason = ""
-        """Why the last run could not settle a message of a dead client. Empty = it could."""
+        self.open: dict[Destination, str] = {}
+        """Why the last run could not settle messages of dead clients, by their inputs."""
         self._told: set[str] = set()
         """The dead clients whose settlement is open, and stands in the history."""
         self._must_look = False
@@ -139,7 +139,7 @@ class Recovery:
             ProviderError: an event cannot be settled.
         """
         result = Recovered()
-        self.open_reason = ""
+        self.open = {}
         if self._waiting is not None:
             self._waiting.look()
         for leftover in self._connection.leftovers(self._in_progress, at_start=at_start):
@@ -269,7 +269,8 @@ class Recovery:
     def _settle(self, decisions: list[_Decision]) -> tuple[list[_Decision], list[Claim], bool]:
         """Settles all claims in one commit. If a message is gone, settles each claim in its own commit.
 
-        If messages do not come from a broker, settles the others.
+        If messages do not come from a broker, settles the others. If a destination takes nothing, settles the
+        claims of each input for themselves.
 
         A server that has lost its last commits may have lost a prepared message, but the journal has the
         event as done. Such an event is not settled.
@@ -284,23 +285,19 @@ class Recovery:
         try:
             self._connection.settle([settlement for settlement, _ in decisions])
         except SettlementOpen as error:
-            self.open_reason = str(error)
-            _log.warning(
-                "a settlement for a dead client stays open, so the takeover is tried again later",
-                extra={"reason": str(error)},
-            )
             silent = {id(claim) for claim in error.claims}
-            left = [one for one in decisions if id(one[0].claim) not in silent]
-            settled, gone, _ = self._settle(left) if silent and left else ([], [], True)
-            return settled, gone, True
+            parts: dict[Destination, list[_Decision]] = {}
+            for one in decisions:
+                if id(one[0].claim) not in silent:
+                    parts.setdefault(one[0].claim.destination, []).append(one)
+            is_whole = not silent and len(parts) == 1
+            if silent or is_whole:
+                self._note_open(error.claims or [one.claim for one, _ in decisions], error)
+            settled, gone, is_open = self._settle_each(() if is_whole else parts.values())
+            return settled, gone, is_open or is_whole or bool(silent)
         except ClaimLost as error:
             if len(decisions) > 1:
-                found = [self._settle([decision]) for decision in decisions]
-                return (
-                    [one for kept, _, _ in found for one in kept],
-                    [one for _, gone, _ in found for one in gone],
-                    any(is_open for _, _, is_open in found),
-                )
+                return self._settle_each([decision] for decision in decisions)
             self._connection.check()  # raises if this client was taken for dead itself
             claim = decisions[0][0].claim
             destination = str(claim.destination)
@@ -311,6 +308,22 @@ class Recovery:
             return [], [claim], False
         return decisions, [], False
 
+    def _settle_each(self, parts: Iterable[list[_Decision]]) -> tuple[list[_Decision], list[Claim], bool]:
+        """Settles each part as :meth:`_settle`, and returns the same of all parts."""
+        found = [self._settle(part) for part in parts]
+        return (
+            [one for settled, _, _ in found for one in settled],
+            [one for _, gone, _ in found for one in gone],
+            any(is_open for _, _, is_open in found),
+        )
+
+    def _note_open(self, claims: Iterable[Claim], error: SettlementOpen) -> None:
+        self.open |= {claim.destination: str(error) for claim in claims}
+        _log.warning(
+            "a settlement for a dead client stays open, so the takeover is tried again later",
+            extra={"reason": str(error)},
+        )
+
     def _decide_in_doubt(self, claim: Claim, result: Recovered, *, leaves: bool) -> bool:
         """Decides on a message in doubt. Returns False if the message does not come, or cannot move now."""
         try:
@@ -318,7 +331,7 @@ class Recovery:
                 self._leave(claim)
             self._handle_in_doubt(claim, result)
         except SettlementOpen as error:
-            self.open_reason = str(error)
+            self.open[claim.destination] = str(error)
             _log.warning(
                 "a message in doubt does not come and is looked for again later",
                 extra={"message_id": claim.message_id, "reason": str(error)},

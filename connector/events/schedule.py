@@ -11,7 +11,7 @@ published in the order in which the poll visited the inputs.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -93,6 +93,15 @@ class EndedClaims:
     def claims(self) -> list[Claim]:
         """All claims of ``decided`` and ``returned``."""
         return [claim for claim, _ in self.decided] + [claim for claim, _ in self.returned]
+
+    def by_input(self) -> Iterable[EndedClaims]:
+        """Returns the claims of each input for themselves."""
+        found: defaultdict[Destination, EndedClaims] = defaultdict(EndedClaims)
+        for decided in self.decided:
+            found[decided[0].destination].decided.append(decided)
+        for returned in self.returned:
+            found[returned[0].destination].returned.append(returned)
+        return found.values()
 
 
 @dataclass(slots=True)

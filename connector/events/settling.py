@@ -11,7 +11,6 @@ from typing import Final
 from connector.errors import ClaimLost, SettlementError
 from connector.events.event_history import EventHistory
 from connector.events.grouped_log import GroupedLog
-from connector.events.no_transactions import Refusing
 from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.report import CycleReport
@@ -109,14 +108,6 @@ class SettlementRules:
             bare=outcome.bare,
         )
 
-    def destinations(self, claim: Claim, outcome: Outcome) -> list[Destination]:
-        """Returns the destinations that settle a claim, without that of a reply to its sender."""
-        copy_to = self.copies.get(outcome.kind)  # an event that comes again has no copy
-        found = [] if copy_to is None else [copy_to]
-        reply_to = claim.headers().reply_to
-        sent = [unpack_prepared(packed).destination for packed in outcome.sends]
-        return found + [one for one in sent if str(one) != reply_to]
-
     def group(
         self, claims: Sequence[Claim], outcome: Outcome, id_of: Callable[[Claim], str | None], now: str
     ) -> GroupSettlement:
@@ -189,8 +180,7 @@ class Commit:
             whether the message is discarded.
         in_doubt: claims that stay where they are.
         stays: whether a message stays in the in-progress destination to wait there.
-        refusing: who has refused it. None = nobody.
-        error: why it has failed otherwise. None = it has not.
+        error: why its last try has failed. None = it has not.
         pause: seconds before its last repetition. 0 = it was not repeated.
     """
 
@@ -203,7 +193,6 @@ class Commit:
     settled: list[tuple[Claim, Outcome, str, bool]] = field(default_factory=list)
     in_doubt: list[Claim] = field(default_factory=list)
     stays: bool = False
-    refusing: Refusing | None = None
     error: BaseException | None = None
     pause: float = 0.0
 

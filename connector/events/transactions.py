@@ -15,11 +15,10 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence, Set
-from concurrent.futures import Executor
 from typing import Final, cast
 
 from connector import faults
-from connector.events.no_transactions import NoTransactions, Refusing
+from connector.events.no_transactions import NoTransactions
 from connector.events.order_groups import NONE, order_group_key
 from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
@@ -54,7 +53,6 @@ class Transactions(NoTransactions):
         pauses: of the inputs.
         order: ``destination``, ``group`` or ``none``.
         own: says whose history of a message counts.
-        threads: for looks at destinations that refuse messages.
 
     Raises:
         ProviderError: the state or the broker cannot be used.
@@ -70,10 +68,8 @@ class Transactions(NoTransactions):
         pauses: InputPauses,
         order: str,
         own: OwnHistory,
-        threads: Executor,
     ) -> None:
         self._own = own
-        self._threads = threads
         self._pauses = pauses
         self._order = order
         self._state = cast(BrokerStateStore, state)
@@ -89,7 +85,7 @@ class Transactions(NoTransactions):
         self._gave_back: dict[Destination, int] = {}
         """Inputs whose last transaction was rolled back, with the last cycle that had begun until then."""
         self._last_cycle = 0
-        self._refusing: dict[Destination, Refusing] = {}
+        self._refusing: dict[Destination, TransactionRefused] = {}
         """Inputs that rest, because destinations of their events take nothing now."""
         self._used: dict[Place, Redelivery] = {}
         """The entries of redelivered messages in open transactions."""
@@ -296,13 +292,7 @@ class Transactions(NoTransactions):
                     self._pauses.end(claim.destination)
         return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]
 
-    def _refusing_ones(self, destinations: Iterable[Destination]) -> set[Destination]:
-        return {one for one in destinations if not self._connection.takes(one)}
-
-    def refusing(self, error: TransactionRefused, destinations: Set[Destination]) -> Refusing:
-        return Refusing(error, self._refusing_ones(destinations))
-
-    def note_refusal(self, ended: EndedClaims, refusing: Refusing) -> bool:
+    def note_refusal(self, ended: EndedClaims, error: TransactionRefused) -> bool:
         """Records the events of a transaction that the broker has refused and rolled back.
 
         Then one message is taken at a time. If the destinations take an empty message, the refused message is
@@ -310,14 +300,14 @@ class Transactions(NoTransactions):
         Otherwise the input rests until they do. If the broker has refused nothing, or only for the moment, no
         message is to blame.
         """
-        blames = refusing.error.blames
+        blames = error.blames
         is_first = ended.decided[0][0].destination not in self._gave_back
-        may_repeat = not refusing.destinations and (blames or is_first)
+        may_repeat = not error.destinations and (blames or is_first)
         is_alone = len(ended.decided) == 1 and blames
         entries: list[tuple[Place, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             if may_repeat and is_alone:
-                blamed = _blame(outcome, str(refusing.error))
+                blamed = _blame(outcome, str(error))
                 may_repeat, outcome = blamed is not None, blamed or outcome
             entries.append((_place(claim), _identity(claim), _new_entry(claim)._replace(outcome=outcome)))
         self.redeliveries.put(entries)
@@ -328,25 +318,23 @@ class Transactions(NoTransactions):
             self._gave_back[claim.destination] = self._last_cycle
         else:
             self._note_return(claim.destination)
-        if refusing.destinations:
-            self._refusing[claim.destination] = refusing
+        if error.destinations:
+            self._refusing[claim.destination] = error
         return may_repeat
 
-    def obstacle(self, destination: Destination, *, waits: bool = False) -> str:
-        found = self._refusing.get(destination)
-        if found is None:
+    def obstacle(self, destination: Destination, *, looks: bool = False) -> str:
+        error = self._refusing.get(destination)
+        if error is None:
             return ""
-        if found.look is None and (waits or not self._pauses.has(destination)):
-            found.look = self._threads.submit(self._refusing_ones, found.destinations)
-        if found.look is not None and (waits or found.look.done()):
-            if found.look.exception() is None and not found.look.result():
-                del self._refusing[destination]
-                self._pauses.end(destination)
-                _log.info("an input goes on", extra={"destination": str(destination)})
-                return ""
-            found.look = None
+        looks = looks or not self._pauses.has(destination)
+        if not any(self._connection.refuses(one, asks=looks) for one in error.destinations):
+            del self._refusing[destination]
+            self._pauses.end(destination)
+            _log.info("an input goes on", extra={"destination": str(destination)})
+            return ""
+        if looks:
             self._pauses.gave_back(destination)
-        return str(found.error)
+        return str(error)
 
     def forget(self, cycles: Iterable[int]) -> None:
         ended = set(cycles)

@@ -566,13 +566,12 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the connection has failed.
         """
 
-    def takes(self, destination: Destination) -> bool:
-        """Whether a destination takes an empty message. Sends none.
+    def refuses(self, destination: Destination, *, asks: bool = True) -> bool:
+        """Whether a destination took nothing when it was asked last, with an empty message.
 
-        So a caller finds out whether a refused message or its destination is to blame.
-
-        Raises:
-            ProviderError: the connection has failed.
+        Args:
+            destination: of :attr:`.TransactionRefused.destinations`.
+            asks: whether to ask again. The call waits for the answer only shortly.
         """
 
     def check_delays(self) -> None:

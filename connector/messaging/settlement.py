@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ class TransactionRefused(SettlementError):
     def __init__(self, text: str, *, blames: bool = True) -> None:
         super().__init__(text)
         self.blames = blames
+        self.destinations: Set[Destination] = frozenset()
+        """Destinations of the settlements that take no message now. Without that of a reply to a sender."""
 
 
 class SettlementOpen(SettlementError):

@@ -28,6 +28,7 @@ class InstanceFacts:
         obstacle: why the instance cannot work now. Empty = it can.
         last_kind: of the reason of the last failed event, and the line of code. Empty = unknown.
         closed: why no message of an input can be taken, by destination.
+        left_open: why events of dead instances cannot be settled, by input.
     """
 
     name: str
@@ -40,6 +41,7 @@ class InstanceFacts:
     obstacle: str = ""
     last_kind: str = ""
     closed: Mapping[str, str] = field(default_factory=dict)
+    left_open: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ def _of_instance(one: InstanceFacts, limits: Health) -> Iterator[Reason]:
         yield _failure(f"{one.name}: it cannot work now", _short(mask(one.obstacle)))
     for name, why in one.closed.items():
         yield _failure(f"{one.name}: nothing can be claimed from {name}", _short(why))
+    for name, why in one.left_open.items():
+        yield _failure(f"{one.name}: events of a dead instance from {name} cannot be settled", _short(why))
     total = one.published + one.failed
     if one.failed >= limits.failed_least and one.failed > limits.failed_share * total:
         found = (

@@ -6,7 +6,8 @@ One client lives in every process that makes requests. The steps of a request::
 
     caller      conversion.py        object to message: dynamic over static over Default over connector
     caller      slots.py             at most pool_size. Further requests wait, each up to pool_timeout
-    caller      sender.py            one commit for many requests, before the reply is awaited
+    caller      sender.py            one commit for many requests, before the reply is awaited. At a broker in
+                                     another thread, because a full queue holds the commit up
     listener    reply_listener.py    one thread takes all replies, and ends calls at their deadlines
     caller      conversion.py        reply to result: the result property decides
 
@@ -59,6 +60,8 @@ _MOST_THREADS: Final = 64
 _SEND: Final = "send"
 _FINISH: Final = "finish"
 """Separate thread pools: a slow callback of a future delays no other request."""
+_SEND_SECONDS: Final = 1.0
+"""Seconds that a broker may take for a request, although its ResponseTimeout is shorter."""
 _WARNING_SECONDS: Final = 10.0
 """Seconds between two warnings that requests have to wait."""
 
@@ -161,11 +164,12 @@ class RequestClient(Requests):
             self._run_in_pool(_SEND, self._send, call)
             return future
         slot = call.slot = self._acquire_slot()
-        if slot.done():
+        if slot.done() and self._broker is None:  # a full queue of a broker would hold up the caller
             self._send_in_slot(call, slot)
-        else:
+            return future
+        if not slot.done():
             self._listener.await_slot(call, time.monotonic() + self._settings.pool_timeout)
-            slot.add_done_callback(lambda slot: self._run_in_pool(_SEND, self._send_in_slot, call, slot))
+        slot.add_done_callback(lambda slot: self._run_in_pool(_SEND, self._send_in_slot, call, slot))
         return future
 
     def refuse(self) -> None:
@@ -343,7 +347,10 @@ class RequestClient(Requests):
             self._history.requested(call, message_id)
             before_commit(message_id, sent_ids)
 
-        call.outgoing = Outgoing(properties.output_destination, message, note, time_to_live, delay)
+        seconds = None
+        if properties.synchronous:
+            seconds = max(_SEND_SECONDS, (properties.response_timeout or 0) / 1000)
+        call.outgoing = Outgoing(properties.output_destination, message, note, time_to_live, delay, seconds)
         sender.send(call.outgoing)
         if self._trace.level >= HANDOVER:
             fields = {"message_id": message.message_id, "destination": str(properties.output_destination)}

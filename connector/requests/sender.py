@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +25,7 @@ _MAX_BATCH: Final = 256
 """Most requests in one commit."""
 _MOST_SENDERS: Final = 64
 """Most destinations whose sessions are kept for further requests."""
+_MOST_THREADS: Final = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +39,7 @@ class Outgoing:
             connection. Called again if the request gets another id.
         time_to_live: milliseconds from sending to the expiration. 0 = no expiration.
         delivery_delay: milliseconds from sending to the first delivery.
+        seconds: after which a broker that has not taken the request never gets it. None = without limit.
     """
 
     destination: Destination
@@ -43,6 +47,9 @@ class Outgoing:
     before_commit: Callable[[str, str], object] = lambda message_id, sent_ids: None
     time_to_live: int = 0
     delivery_delay: int = 0
+    seconds: float | None = None
+    given_up: bool = False
+    """Whether the request must not be sent any more."""
     attempted: bool = False
     """Whether the commit was begun, so that the request may have been sent in spite of an error."""
     not_taken: bool = False
@@ -74,22 +81,50 @@ class Senders:
         self._senders: dict[Destination | None, Sender] = {None: Sender(open_session)}
         self._used: Counter[Destination | None] = Counter()
         """The numbers of requests that are being sent."""
+        self._threads = ThreadPoolExecutor(_MOST_THREADS, "connector-requests-commit")
+        """Send the requests that may be given up."""
         self._closed = False
 
     def send(self, outgoing: Outgoing) -> None:
-        """Sends a request as :meth:`Sender.send`."""
+        """Sends a request as :meth:`Sender.send`, or gives the request up when its time is over."""
         key = outgoing.destination if self._apart else None
-        with self._lock:
-            self._used[key] += 1
-            sender = self._senders.pop(key, None) or Sender(self._open_session)
-            self._senders[key] = sender  # the last one is the newest
-            old = self._idle() if len(self._senders) > _MOST_SENDERS and not self._closed else None
-            if self._closed:
-                sender.close()
-        try:
+        with self._using(key):
+            with self._lock:
+                sender = self._senders.pop(key, None) or Sender(self._open_session)
+                self._senders[key] = sender  # the last one is the newest
+                old = self._idle() if len(self._senders) > _MOST_SENDERS and not self._closed else None
+                if self._closed:
+                    sender.close()
             if old is not None:
                 old.close()
+            if outgoing.seconds is None or not self._apart:
+                sender.send(outgoing)
+                return
+            sender.open()  # in a time of its own
+            sent = self._threads.submit(self._send, key, sender, outgoing)
+            is_in_time = False
+            try:
+                is_in_time = bool(wait([sent], outgoing.seconds).done)
+            finally:
+                is_given_up = not is_in_time and sender.give_up(outgoing)
+            if is_given_up:
+                outgoing.not_taken = True
+                raise ProviderError(
+                    f"{outgoing.destination} has not taken it within {outgoing.seconds:g} s (ResponseTimeout)"
+                )
+            sent.result()
+
+    def _send(self, key: Destination | None, sender: Sender, outgoing: Outgoing) -> None:
+        with self._using(key):
             sender.send(outgoing)
+
+    @contextmanager
+    def _using(self, key: Destination | None) -> Iterator[None]:
+        """Keeps a sender from being closed."""
+        with self._lock:
+            self._used[key] += 1
+        try:
+            yield
         finally:
             with self._lock:
                 self._used[key] -= 1
@@ -130,6 +165,7 @@ class Sender:
         self._open_session = open_session
         self._lock = threading.Lock()
         """For the session. Only the thread that commits waits for it long."""
+        self._opening = threading.Lock()
         self._queue_lock = threading.Lock()
         self._waiting: deque[Outgoing] = deque()
         self._first: Outgoing | None = None
@@ -190,22 +226,42 @@ class Sender:
             ProviderError: the sender cannot connect.
         """
         with self._lock:
-            return self._open().connection.sent_ids
+            return self.open().connection.sent_ids
 
     def close(self) -> None:
         """Ends the session. Nothing is sent any more. Repeatable."""
-        with self._lock:
+        with self._lock, self._opening:
             self._closed = True
             session, self._session = self._session, None
             if session is not None:
                 session.close()
 
-    def _open(self) -> CoreSession:
-        if self._closed:
-            raise ProviderError("the adapter was stopped")
-        if self._session is None:
-            self._session = self._open_session()
-        return self._session
+    def open(self) -> CoreSession:
+        """Returns the session. Connects if there is none.
+
+        Raises:
+            ProviderError: the sender cannot connect.
+        """
+        with self._opening:
+            if self._closed:
+                raise ProviderError("the adapter was stopped")
+            if self._session is None:
+                self._session = self._open_session()
+            return self._session
+
+    def give_up(self, outgoing: Outgoing) -> bool:
+        """Returns whether a request was not sent, and never will be."""
+        with self._queue_lock:
+            outgoing.given_up = not (outgoing.attempted or outgoing.done)
+            return outgoing.given_up
+
+    def _begin_commit(self, sent: list[Outgoing]) -> bool:
+        """Notes that a commit begins. Returns False if one of its requests was given up."""
+        with self._queue_lock:
+            may_begin = not any(outgoing.given_up for outgoing in sent)
+            for outgoing in sent:
+                outgoing.attempted = may_begin
+            return may_begin
 
     def _send(self, batch: list[Outgoing]) -> None:
         """Sends a batch, and notes the error of each request in that request.
@@ -234,7 +290,7 @@ class Sender:
         So no request fails because of another. Connects anew if the connection has ended since it was used.
         """
         was_open = self._session is not None
-        session = self._open()
+        session = self.open()
         try:
             sent = [outgoing for outgoing in batch if self._dispatch(session, outgoing)]
         except ProviderError:
@@ -245,10 +301,8 @@ class Sender:
             return
         if not sent:
             return
-        for outgoing in sent:
-            outgoing.attempted = True
         try:
-            session.commit(sends_expired=True)  # the destination then puts the request aside
+            session.commit(lambda: self._begin_commit(sent))
         except (SettlementError, TransactionRolledBack) as error:
             for outgoing in sent:
                 outgoing.attempted = False
@@ -269,13 +323,15 @@ class Sender:
 
     @staticmethod
     def _dispatch(session: CoreSession, outgoing: Outgoing) -> bool:
-        """Adds a request to the transaction. Returns False if it cannot be sent as it is.
+        """Adds a request to the transaction. Returns False if it was given up, or cannot be sent as it is.
 
         Raises:
             ProviderError: the whole provider failed, not only the destination of the request.
         """
         message = outgoing.message
         outgoing.error = None
+        if outgoing.given_up:
+            return False
         try:
             message.expiration = expiration_after(outgoing.time_to_live)
             message.delivery_time = delivery_time_after(outgoing.delivery_delay)
@@ -286,7 +342,8 @@ class Sender:
                 session.connection.check()
                 outgoing.not_taken = True
             return False
-        outgoing.before_commit(message_id, session.connection.sent_ids)
+        if not outgoing.given_up:
+            outgoing.before_commit(message_id, session.connection.sent_ids)
         return True
 
     @staticmethod

@@ -121,7 +121,7 @@ class Adapter:
         self._is_ready = False
         self._failure = ""
         self._failed_step = _POLL
-        self._closed: Mapping[str, str] = {}
+        self._waits: Mapping[str, Mapping[str, str]] = {"closed": {}, "left_open": {}}
         self._working_since: float | None = None
         self._started = False
         self._ended = False
@@ -278,9 +278,10 @@ class Adapter:
             return "the adapter is stopping"
         if not self._is_ready:
             return "the adapter starts"
-        if self._trouble or len(self._closed) < max(1, len(self.configuration.connector.inputs)):
+        closed = self._waits["closed"]
+        if self._trouble or len(closed) < max(1, len(self.configuration.connector.inputs)):
             return self._trouble
-        return f"nothing can be claimed: {next(iter(self._closed.values()))}"
+        return f"nothing can be claimed: {next(iter(closed.values()))}"
 
     @property
     def _trouble(self) -> str:
@@ -567,9 +568,11 @@ class Adapter:
             polled: whether the step has polled. A good poll is one after which no event waits.
         """
         inbound = self._connection.inbound
-        if polled and inbound is not None and (closed := inbound.closed) != self._closed:
-            self._closed = closed
-            self._connection.note({"closed": closed})
+        if polled and inbound is not None:
+            waits = {"closed": inbound.closed, "left_open": inbound.left_open}
+            if waits != self._waits:
+                self._waits = waits
+                self._connection.note(waits)
         is_over = report.settled or (polled and self._is_idle() and not report.claimed)
         self.notes.look(is_good=report.code is ReturnCode.SUCCEED and bool(is_over))
         return report

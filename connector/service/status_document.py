@@ -81,6 +81,7 @@ class StatusReader:
                     note.note.get("obstacle", ""),
                     last_kind=" at ".join(filter(None, (last.get("kind"), last.get("place")))),
                     closed=note.note.get("closed", {}) if note.runs else {},
+                    left_open=note.note.get("left_open", {}) if note.runs else {},
                 )
                 for note, counts in zip(found.notes, recents, strict=True)
                 for last in (note.note.get("last_failure") or {},)

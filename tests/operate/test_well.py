@@ -57,6 +57,10 @@ def test_an_application_within_its_limits_is_well() -> None:
             "queue://orders: the oldest message has waited 7,200 s, more than 1h (health.oldest_waiting)",
         ),
         (one(obstacle="Spark is dead: 5 s"), "host-a: it cannot work now: Spark is dead: # s"),
+        (
+            one(left_open={"queue://orders": "nothing comes"}),
+            "host-a: events of a dead instance from queue://orders cannot be settled: nothing comes",
+        ),
         (running(resting={"books": "TimeoutError: 30 s"}), "books rests: TimeoutError: # s"),
         (running(databases={"shop": "the database shop: refused"}), "the database shop: refused"),
         (running(disk="1 MiB are free"), "nothing is claimed: 1 MiB are free"),

@@ -239,6 +239,24 @@ def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_it
     assert len(world.requests) == 1
 
 
+@pytest.mark.parametrize("world", ["broker"], indirect=True)
+def test_a_request_to_a_full_queue_ends_with_its_response_timeout_and_is_never_sent(world: World) -> None:
+    assert isinstance(world.provider, LentProvider)
+    broker = world.provider.broker
+    client = world.client()
+    broker.without_room.add("requests")
+    results = [client.request("Customer.Retrieve", customer(n), timeout=100) for n in range(3)]
+    assert [(result.status, result.not_sent) for result in results] == [(ReturnCode.FAIL, True)] * 3
+    for result in results:
+        assert "queue://requests has not taken it within 1 s (ResponseTimeout)" in str(result.message)
+    patient = ask(client, 4)
+    broker.make_room()
+    application = world.application()
+    (result,) = done([patient])
+    assert is_greeted(result, 4)
+    assert [body_of(request)["CustomerId"] for request in application.requests] == ["4"]
+
+
 @IN_MEMORY
 def test_nothing_is_sent_after_a_stop(world: World) -> None:
     world.application()

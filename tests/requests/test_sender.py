@@ -37,8 +37,9 @@ class Recorder:
         self._open += [message.body.decode() for message in messages]
         return [message.body.decode() for message in messages]
 
-    def commit(self, *, sends_expired: bool) -> None:
+    def commit(self, may_begin: Callable[[], bool]) -> None:
         self.before_commit()
+        assert may_begin()
         self.commits.append(self._open)
         self._open = []
 

@@ -247,12 +247,12 @@ class BrokerDeployment(ServiceDeployment):
         """A connection of this process."""
         return contextlib.closing(self.provider.connect())
 
-    def fill(self, count: int, *, name: str = "", first: int = 0) -> None:
-        """Sends customers with rising numbers to the input."""
+    def fill(self, count: int, *, name: str = "", first: int = 0, queue: str = "") -> None:
+        """Sends customers with rising numbers to the input, or to another queue."""
         bodies = [customer(number, name) for number in range(first, first + count)]
         messages = [Message(json.dumps(body).encode(), "T") for body in bodies]
         with self.connected() as connection:
-            connection.send(parse_destination(f"queue://{self.input}"), messages)
+            connection.send(parse_destination(f"queue://{queue or self.input}"), messages)
 
     def messages(self, queue: str) -> list[Message]:
         """Returns the messages that wait in a queue. A broker that is away is an error here."""

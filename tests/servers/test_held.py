@@ -10,12 +10,14 @@ import pytest
 from connector.brokers.engine.connection import RemoteConnection
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
 from connector.service.assembly import make_provider
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.proxy import proxy_to
 from tests.servers.broker import FEW, SMALL
 from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _FEW: dict[str, Any] = {"ends": FEW, "provider": {"redelivery_limit": 3}}
 _OPTIONS = "jms.sendTimeout=500"
+_PATIENT = "jms.sendTimeout=600000"
 """Artemis lets a client wait that sends to a full queue."""
 
 
@@ -87,8 +90,11 @@ def fill(deployment: BrokerDeployment, queue: str) -> None:
 
 
 def free(deployment: BrokerDeployment, queue: str) -> None:
-    (found,) = deployment.lines("receive", queue, "--wait", "5000")
-    assert found["body"] == "in the way"
+    with deployment.connected() as connection:
+        poller = connection.poller(parse_destination(f"queue://{queue}"))
+        (claim,) = wait_for(lambda: poller.claim(1, range(1)))
+        assert claim.reference.message.body == b"in the way"
+        connection.settle([Settlement(claim)])
 
 
 @pytest.mark.parametrize(("which", "in_progress"), [("archive", False), ("error", True)])
@@ -108,6 +114,29 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
     free(deployment, queue)
     place: dict[str, Any] = {which: queue}
     deployment.finish(1, failed=[0] if which == "error" else [], **place)
+
+
+@AT_ARTEMIS
+@pytest.mark.parametrize("in_progress", [True, False])
+def test_a_full_destination_delays_no_other_input(
+    broker: Broker, deploy: Deploy, monkeypatch: pytest.MonkeyPatch, in_progress: bool
+) -> None:
+    monkeypatch.setattr("connector.brokers.jms.sends._SECONDS", 600.0)
+    changes = {"ErrorDestination": f"queue://NAME{SMALL}"}
+    deployment = deploy(broker, in_progress=in_progress, options=_PATIENT, connector=changes)
+    queue, urgent = f"{deployment.name}{SMALL}", f"{deployment.name}.urgent"
+    deployment.change("connector", InputDestination=[f"queue://{deployment.input}", f"queue://{urgent}"])
+    fill(deployment, queue)
+    deployment.fill(1, name="raise:no")
+    deployment.fill(1, first=1, queue=urgent)
+    with deployment.serving():
+        for number in range(1, 5):
+            deployment.wait_for(lambda: deployment.archived()[-1:] == [str(number)], "another event")  # noqa: B023
+            deployment.fill(1, first=number + 1, queue=urgent)
+        assert deployment.bodies(queue) == ["in the way"]
+        free(deployment, queue)
+        deployment.wait_for(lambda: deployment.customers(queue) == ["0"], "the event that waited")
+    deployment.finish(6, failed=[0], error=queue)
 
 
 # -- a queue that is silent ----------------------------------------------------------------------------------

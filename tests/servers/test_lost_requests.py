@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
+from connector.brokers.jms.factory import Factory
+from connector.brokers.jms.urls import QPID
+from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.status import ReturnCode
 from tests.proxy import proxy_to
-from tests.requests.world import LATE, REPLIES, REQUESTS, World, body_of, customer, is_greeted
+from tests.requests.world import (
+    LATE,
+    REPLIES,
+    REQUESTS,
+    World,
+    body_of,
+    customer,
+    is_greeted,
+    settings,
+)
+from tests.servers.broker import PASSWORD, SMALL, USER
 from tests.servers.conftest import AT_ARTEMIS, Broker
 from tests.waiting import wait_for
 
@@ -51,7 +65,7 @@ def test_a_call_at_a_reply_destination_goes_on_and_its_late_reply_is_put_aside(
         client = world.client(connect=broker.provider(proxy.port).connect)
         late = time_out(client, world)
         calls = [client.request_async("Customer.Retrieve", customer(n), timeout=_LONG) for n in (2, 3)]
-        world.requests_on_queue(3)
+        wait_for(lambda: len(client._listener._sources.sought) == 3, what="all calls are sent")
         for end in (proxy.cut, lambda: broker.remove(REPLIES.name)):
             end()
             wait_for(lambda: client.request("Customer.Create", customer("new")).good, what="it is connected")
@@ -64,6 +78,32 @@ def test_a_call_at_a_reply_destination_goes_on_and_its_late_reply_is_put_aside(
         application.end()
         client.stop()
         assert world.browse(REPLIES) == []
+
+
+@AT_ARTEMIS
+def test_a_request_that_a_full_queue_does_not_take_in_time_is_never_sent(
+    broker: Broker, world: World
+) -> None:
+    queue = parse_destination(f"queue://requests{SMALL}")
+    rules = settings().rules
+    assert rules is not None
+    to_full = replace(rules, defaults={"OutputDestination": str(queue)})
+    factory = Factory(QPID, f"{broker.url}?jms.sendTimeout=3000", USER, PASSWORD)
+    connect = broker.provider(factory=factory).connect
+    client = world.client(rules=to_full, reply_to=None, connect=connect)
+    world.send(queue, Message(b"in the way", "T"))
+    for number in range(2):
+        result = client.request("Customer.Retrieve", customer(number), timeout=500)
+        assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
+        assert str(queue) in (result.message or "")
+    waits = client.request_async("Customer.Retrieve", customer(2), timeout=_LONG)
+    world.application()
+    assert is_greeted(world.client().request("Customer.Retrieve", customer(3)), 3), "another queue"
+    application = world.application(queue=str(queue), answer=lambda request, replying: None)
+    wait_for(lambda: len(application.requests) == 2, what="the request that goes on waiting")
+    assert [body_of(one)["CustomerId"] for one in application.requests[1:]] == ["2"]
+    client.stop()
+    assert waits.done()
 
 
 @AT_ARTEMIS

@@ -60,6 +60,7 @@ from connector.messaging.settlement import (
     Prepared,
     Settlement,
     SettlementOpen,
+    TransactionRefused,
     one_by_one,
 )
 from connector.messaging.subscription import DestinationInfo, TopicSubscription
@@ -287,9 +288,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
                 return self.held.move(session)
         return False
 
-    def takes(self, destination: Destination) -> bool:
-        self.check()
-        return self._probe.takes(destination)
+    def refuses(self, destination: Destination, *, asks: bool = True) -> bool:
+        return self._probe.refuses(destination, asks=asks)
 
     def check_delays(self) -> None:
         self.check()
@@ -314,8 +314,10 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         faults.point("settle.record")
         try:
             session.settle(settlements, sends)
-        except SettlementError:
+        except SettlementError as error:
             state.drop(self.client_id, cycle)
+            if isinstance(error, TransactionRefused):
+                error.destinations = self._probe.refusing(settlements)
             raise
         state.confirm(self.client_id, cycle)
 

@@ -86,7 +86,7 @@ class HeldMessages:
             ProviderError: the connection has failed.
         """
         name = session.input_name
-        if not self._probe.takes(self.queue):
+        if self._probe.refuses(self.queue) or not self._probe.takes(self.queue):
             self._note_refusal(session, "the queue takes no message")
             return False
         if not session.take_rest():

@@ -16,6 +16,7 @@ import logging
 import os
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -126,7 +127,7 @@ class _Transaction:
 
 
 class InProgress:
-    """The messages in progress, as one connection sees them.
+    """The messages in progress, as one connection sees them. Settlements may run in several threads.
 
     Args:
         connection: to the broker.
@@ -164,8 +165,9 @@ class InProgress:
         self._settled: set[str] = set()
         """The names of settled claims of a settlement that is open."""
         self._probe = Probe(connection)
-        self._commits = 0
+        self._numbers = itertools.count(1)
         self._names = itertools.count(1)
+        self._file_lock = threading.Lock()
         self._open: set[str] = set()
         """The sessions that have not ended cleanly."""
         self._ended: Sequence[str] = ()
@@ -188,11 +190,13 @@ class InProgress:
         marker = _ProgressMarker(session, self._commit_queue, self._client_id, name, self._end_session)
         marker.begin()
         self._open.add(name)
-        self._file.begin_session(name)
+        with self._file_lock:
+            self._file.begin_session(name)
         return marker
 
     def _end_session(self, name: str) -> None:
-        self._file.end_session(name)
+        with self._file_lock:
+            self._file.end_session(name)
         self._open.discard(name)
 
     # -- claiming ------------------------------------------------------------------------------------
@@ -228,7 +232,7 @@ class InProgress:
         try:
             session.settle(moved, ())
         except TransactionRefused as error:
-            self._probe.ask({queue}, str(error))
+            self._probe.suspect(queue)
             raise SettlementOpen(str(error)) from error
         faults.point("claim")
         return found
@@ -313,7 +317,7 @@ class InProgress:
         if not claims:
             return
         key = frozenset(one.name for one in claims)
-        for other in [one for one in self._kept if one != key and not one.isdisjoint(key)]:
+        for other in [one for one in list(self._kept) if one != key and not one.isdisjoint(key)]:
             self._roll_back(self._kept.pop(other))  # or its messages would not come here
         transaction = self._kept.pop(key, None) or self._take_free()
         keys = [one.published for one in settlements if one.published is not None]
@@ -354,7 +358,7 @@ class InProgress:
         self._state.confirm(self._client_id, number)
 
     def _take_free(self) -> _Transaction:
-        if self._free:
+        with contextlib.suppress(IndexError):
             return self._free.pop()
         session = self._connection.session()
         return _Transaction(session, self.marker(session))
@@ -410,14 +414,14 @@ class InProgress:
         limit = self._redelivery_limit
         if limit is not None:
             self._probe.ask({one.queue for one in claims if one.broker_count >= max(1, limit - 2)})
+        number = next(self._numbers)
         if transaction.marker is not None:
             if not transaction.marker.consume():
                 raise SettlementOpen(
                     f"nothing was settled: the last mark does not come from {self._commit_queue}"
                 )
-            transaction.marker.send(self._commits + 1)
-        self._commits += 1
-        transaction.number = self._commits
+            transaction.marker.send(number)
+        transaction.number = number
 
     def _check_owners(self, transaction: _Transaction, claims: Sequence[ProgressClaim]) -> None:
         """Looks now and then whether another client has taken messages over that do not come.

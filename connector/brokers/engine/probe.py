@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Final
 
 from connector.brokers.engine.broker import BrokerConnection, EndedDestination, MessageRefused
 from connector.errors import ConnectorError, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared, Settlement, SettlementOpen, TransactionRefused
+
+_SHORT_SECONDS: Final = 0.2
+"""Seconds for which the thread of the poll waits for an answer."""
+_MOST_QUESTIONS: Final = 100
 
 
 class Probe:
@@ -23,26 +30,58 @@ class Probe:
 
     def __init__(self, connection: BrokerConnection) -> None:
         self._connection = connection
-        self._asked_again: dict[Destination, float] = {}
+        self._lock = threading.Lock()
+        self._refusing: dict[Destination, float] = {}
         """Destinations that took nothing -> when they are asked again, in monotonic seconds."""
+        self._questions: dict[Destination, Future[bool]] = {}
+        """Questions without an answer. A full queue may hold up the answer."""
+        self._threads = ThreadPoolExecutor(_MOST_QUESTIONS, thread_name_prefix="probe")
 
     def takes(self, destination: Destination) -> bool:
         """Whether a destination takes an empty message, which is never delivered.
 
-        The answer no holds as long as the question took.
-
-        Raises:
-            ProviderError: a session cannot be made.
+        The answer no holds as long as the question took. The client library says how long this may wait.
         """
-        began = time.monotonic()
-        if began < self._asked_again.get(destination, 0.0):
+        if time.monotonic() < self._refusing.get(destination, 0.0):
             return False
-        if _takes(self._connection, destination):
-            self._asked_again.pop(destination, None)
-            return True
-        ended = time.monotonic()
-        self._asked_again[destination] = ended + (ended - began)  # a full queue may hold up the question
-        return False
+        return self._question(destination).result()
+
+    def suspect(self, destination: Destination) -> None:
+        """Lets a destination count as one that refuses, until it takes an empty message."""
+        self._refusing.setdefault(destination, 0.0)
+
+    def refuses(self, destination: Destination, *, asks: bool = True) -> bool:
+        """Whether a destination took nothing when it was asked last. For the thread of the poll, too.
+
+        Args:
+            destination: only one that was asked before can refuse.
+            asks: whether to ask again in another thread, and to wait for the answer shortly.
+        """
+        due = self._refusing.get(destination)
+        if asks and due is not None and due <= time.monotonic() and destination not in self._questions:
+            wait([self._question(destination)], _SHORT_SECONDS)
+        return destination in self._refusing
+
+    def _question(self, destination: Destination) -> Future[bool]:
+        with self._lock:
+            question = self._questions.get(destination)
+            if question is None:
+                question = self._questions[destination] = self._threads.submit(self._ask, destination)
+            return question
+
+    def _ask(self, destination: Destination) -> bool:
+        began = time.monotonic()
+        is_taken = False
+        try:
+            is_taken = _takes(self._connection, destination)
+        finally:
+            with self._lock:
+                del self._questions[destination]
+                self._refusing.pop(destination, None)
+                if not is_taken:
+                    ended = time.monotonic()
+                    self._refusing[destination] = ended + (ended - began)
+        return is_taken
 
     def ask(self, destinations: Iterable[Destination], reason: str = "") -> None:
         """Asks destinations.
@@ -53,33 +92,46 @@ class Probe:
 
         Raises:
             SettlementOpen: one of them takes nothing.
-            ProviderError: a session cannot be made.
         """
         for one in sorted(set(destinations), key=str):
             if not self.takes(one):
-                why = reason.removeprefix("nothing was settled: ")
-                raise SettlementOpen(f"nothing was settled: {one} takes no message{why and ': '}{why}")
+                raise _takes_nothing(one, reason)
 
     def check(self, destinations: Iterable[Destination]) -> None:
-        """Asks those destinations that took nothing before.
+        """Raises SettlementOpen if a destination :meth:`refuses`."""
+        for one in destinations:
+            if self.refuses(one):
+                raise _takes_nothing(one)
 
-        Raises:
-            SettlementOpen, ProviderError: as :meth:`ask`.
+    def refusing(self, settlements: Iterable[Settlement]) -> set[Destination]:
+        """Asks the destinations of settlements, and returns those that take nothing.
+
+        The destination of a reply is not asked, because a single message names it.
         """
-        self.ask(one for one in destinations if one in self._asked_again)
+        found: set[Destination] = set()
+        for one in settlements:
+            reply_to = one.claim.headers().reply_to
+            found |= {destination for destination in targets([one]) if str(destination) != reply_to}
+        return {one for one in found if not self.takes(one)}
+
+
+def _takes_nothing(destination: Destination, reason: str = "") -> SettlementOpen:
+    why = reason.removeprefix("nothing was settled: ")
+    return SettlementOpen(f"nothing was settled: {destination} takes no message{why and ': '}{why}")
 
 
 def _takes(connection: BrokerConnection, destination: Destination) -> bool:
-    session = connection.session()
     try:
-        session.send(destination, Message(b"", "M"))
-        session.check_sends()
+        session = connection.session()
+        try:
+            session.send(destination, Message(b"", "M"))
+            session.check_sends()
+        finally:
+            session.close()
     except EndedDestination:
         return True  # a message for it is dropped, and stops nothing
     except ConnectorError:
         return False
-    finally:
-        session.close()
     return True
 
 

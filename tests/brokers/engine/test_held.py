@@ -138,6 +138,7 @@ def test_no_delivery_is_used_up_while_no_queue_takes_a_message(
     progress: dict[str, Any] = {
         "InProgressDestination": "queue://progress",
         "DuplicateEventElimination": False,
+        "stop_timeout": "100ms",
     }
     deployment = deploy(tmp_path, **(progress if in_progress else {}))
     sent = send(provider, "", "", "")

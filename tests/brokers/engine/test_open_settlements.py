@@ -26,8 +26,12 @@ COMMITS = "connector.lent.commits"
 
 
 def deploy_so(directory: Path, **connector: Any) -> Deployment:
-    keys = {"DuplicateEventElimination": False, "InDoubtEvents": "Reprocess", **connector}
-    return deploy(directory, InProgressDestination=str(PROGRESS), **keys)
+    keys: dict[str, Any] = {
+        "DuplicateEventElimination": False,
+        "InDoubtEvents": "Reprocess",
+        "stop_timeout": "100ms",
+    }
+    return deploy(directory, InProgressDestination=str(PROGRESS), **keys, **connector)
 
 
 def be_silent(provider: LentProvider, queue: str, *bodies: bytes) -> None:
