@@ -145,6 +145,7 @@ class Intake:
         for poller in self._pollers:
             has_room = self._rates[id(poller)].allowed() > 0
             poller.wakes = has_room and not self._must_rest(poller.destination)
+            poller.asks = not patient  # nobody polls again soon
         pollers = [
             poller
             for poller in self._pollers

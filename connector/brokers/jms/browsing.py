@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
+from connector.brokers.engine.silence import ANSWER, BrokerSilent
 from connector.brokers.jms.names import java_destination
-from connector.brokers.jms.reasons import reason_of
+from connector.brokers.jms.reasons import is_unanswered, reason_of
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -48,7 +50,7 @@ class Browsing:
                 browser = session.createBrowser(java, selector or None)
                 with connection.making:
                     found = browser.getEnumeration()
-                first = self._look(connection, found)
+                first = self._look(connection, queue, found)
         except BaseException:
             self._end(session)
             raise
@@ -87,23 +89,31 @@ class Browsing:
                         tell(received.message, received.unreadable)
                     yield received.message
                 with connection.errors(f"{queue} cannot be browsed"):
-                    look = self._look(connection, found)
+                    look = self._look(connection, queue, found)
         finally:
             self._end(session)
 
     @staticmethod
-    def _look(connection: Any, found: Any) -> bool | str:
-        """Whether there is another message, or else why the client library cannot read the next one."""
+    def _look(connection: Any, queue: Destination, found: Any) -> bool | str:
+        """Whether there is another message, or else why the client library cannot read the next one.
+
+        Raises:
+            BrokerSilent: the broker does not tell.
+        """
+        began = time.monotonic()
         try:
-            return bool(found.hasMoreElements())
+            if found.hasMoreElements():
+                return True
+            # Qpid JMS says no, too, if the connection has ended, or if the broker has not answered.
+            connection.java.getClientID()  # raises an error if it has ended
         except connection.jpype.JException as error:
-            # The broker has sent nothing for the whole time-out of a drain, and did not say that it is done.
-            if type(error).__name__.endswith("OperationTimedOutException"):
-                return False
             is_unknown = isinstance(error, connection.jms.InvalidDestinationException)
-            if is_unknown or connection.failure is not None:
+            if is_unknown or connection.failure is not None or is_unanswered(error):
                 raise
             return reason_of(error)
+        if time.monotonic() - began >= ANSWER:
+            raise BrokerSilent(f"the messages of {queue} are not known")
+        return False
 
     @staticmethod
     def _end(session: Any) -> None:

@@ -19,6 +19,7 @@ from connector.brokers.engine.broker import (
     BrokerConnection,
     EndedDestination,
 )
+from connector.brokers.engine.silence import CLOSE, BrokerSilent
 from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.jvm import leave_at_end
@@ -26,7 +27,7 @@ from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader
 from connector.brokers.jms.names import name_of
 from connector.brokers.jms.naming import Destinations
-from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_refusal, reason_of
+from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_refusal, is_silence, reason_of
 from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.session import JmsSession, close
 from connector.brokers.jms.subscriptions import SubscriptionRecords
@@ -46,7 +47,6 @@ from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
 
 _log: Final = logging.getLogger("connector.jms")
-_MAKING_SECONDS: Final = 5.0
 _INDIVIDUAL_MODES: Final = {
     "org.apache.qpid.jms.": 101,
     "org.apache.activemq.artemis.": 101,
@@ -269,7 +269,7 @@ class JmsConnection(BrokerConnection):
     def close(self) -> None:
         self._closed = True
         self._browsing.close()
-        has_lock = self.making.acquire(timeout=_MAKING_SECONDS)
+        has_lock = self.making.acquire(timeout=CLOSE)
         try:
             close(self.java)
         finally:
@@ -308,6 +308,8 @@ class JmsConnection(BrokerConnection):
                 raise unknown(text) from None
             if isinstance(error, self.jms.JMSSecurityException):
                 raise ProviderMisconfigured(text) from None
+            if is_silence(error):
+                raise BrokerSilent(what, reason_of(error)) from None
             raise (refused if is_refusal(error) else ProviderError)(text) from None
 
 

@@ -27,7 +27,7 @@ from connector.brokers.jms.jvm import leave_at_end
 from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
 from connector.brokers.jms.names import is_named
-from connector.brokers.jms.reasons import is_refusal, is_unanswered, is_unsupported, reason_of
+from connector.brokers.jms.reasons import is_refusal, is_silence, is_unanswered, is_unsupported, reason_of
 from connector.brokers.jms.sends import Outgoing, Sends
 from connector.brokers.jms.temporaries import Temporaries
 from connector.errors import (
@@ -305,6 +305,8 @@ class JmsReceiver(BrokerReceiver):
         size = largest = 0
         with self._connection.errors(f"no message can be received from {self._name}"):
             javas = self._next(wait)
+            if not javas and wait and not seconds:
+                javas = self._next(0)
             while javas:
                 for java in javas:
                     received = self._connection.reader.read(java, self._limit)
@@ -321,11 +323,9 @@ class JmsReceiver(BrokerReceiver):
         return found
 
     def _next(self, seconds: float) -> Sequence[Any]:
-        """Returns the first message that has been fetched, or is fetched within a time."""
+        """Returns the first message. 0 seconds = asks the broker (:func:`.urls.with_options`)."""
         with self._reading():
-            found = (
-                self._java.receive(max(1, int(seconds * 1000))) if seconds > 0 else self._java.receiveNoWait()
-            )
+            found = self._java.receive(max(1, int(seconds * 1000))) if seconds else self._java.receiveNoWait()
         return [] if found is None else [found]
 
     def _more(self, most: int) -> Sequence[Any]:
@@ -343,7 +343,8 @@ class JmsReceiver(BrokerReceiver):
         try:
             yield
         except self._connection.jpype.JException as error:
-            if self._connection.failure is not None:
+            is_closed = isinstance(error, self._connection.jms.IllegalStateException)
+            if is_closed or is_silence(error) or self._connection.failure is not None:
                 raise
             raise UnreadableMessage(
                 f"the next message of {self._name} cannot be read by the client library: {reason_of(error)}. "
