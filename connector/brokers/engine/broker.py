@@ -71,8 +71,8 @@ class BrokerReceiver(Protocol):
         messages than ``most`` do not mean that no other message waits.
 
         Args:
-            seconds: until the first message has to come. 0 = asks the broker, and waits for its answer, if the
-                client library can. Negative = looks only at what the client library has fetched.
+            seconds: until the first message has to come. 0 = asks the broker, and waits for it, if the client
+                library can. Negative = looks only at what the client library has fetched.
             most: messages, at most.
             most_bytes: a message is the last one if all bodies together have this number of bytes. A body
                 that was not read does not count.
