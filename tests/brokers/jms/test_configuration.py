@@ -205,17 +205,24 @@ def test_a_key_of_jndi_stands_in_one_section(write: Write) -> None:
 
 def test_the_url_gets_the_prefetch_of_the_poll() -> None:
     always = "jms.sendTimeout=30000&jms.requestTimeout=30000&jms.validatePropertyNames=false"
-    local = f"{always}&jms.receiveLocalOnly=true&jms.receiveNoWaitLocalOnly=true"
+    answer = "amqp.drainTimeout=30000"
+    local = f"{always}&jms.receiveLocalOnly=true&{answer}"
     ours = f"{local}&jms.prefetchPolicy.all=7"
     assert with_options(QPID, "amqp://h:1", 7) == f"amqp://h:1?{ours}"
     assert with_options(QPID, "amqp://h:1?a=b", 7) == f"amqp://h:1?a=b&{ours}"
     failover = "failover:(amqp://a:1?x=y,amqp://b:2)"
     once = "failover.startupMaxReconnectAttempts=1"
+    ours = ours.replace(answer, f"failover.nested.{answer}")
     assert with_options(QPID, failover, 7) == f"{failover}?{ours}&{once}"
     assert with_options(QPID, failover + "?z=1", 7) == f"{failover}?z=1&{ours}&{once}"
     for limit in ("failover.startupMaxReconnectAttempts=9", "failover.maxReconnectAttempts=9"):
         assert with_options(QPID, f"{failover}?{limit}", 7) == f"{failover}?{limit}&{ours}"
     assert once in for_browsers(QPID, failover)
+    assert f"failover.nested.{answer}" in for_browsers(QPID, failover)
+    assert "jms.prefetchPolicy.queueBrowserPrefetch=10" in for_browsers(QPID, "amqp://h:1")
+    for short in ("amqp://h:1?amqp.drainTimeout=9", "failover:(amqp://h:1?amqp.drainTimeout=9)"):
+        assert "=9" not in for_browsers(QPID, short), "a browser does not tell of a time-out"
+        assert "amqp.drainTimeout=9" in with_options(QPID, short, 7)
     own = "amqp://h:1?jms.prefetchPolicy.queuePrefetch=1000"
     assert with_options(QPID, own, 7) == f"{own}&{local}"
     assert with_options("org.example.Other", "tcp://h:1", 7) == "tcp://h:1"
