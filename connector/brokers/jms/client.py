@@ -53,6 +53,8 @@ _INDIVIDUAL_MODES: Final = {
     "org.apache.activemq.": 4,
 }
 """The acknowledge modes of client libraries for single messages, by the beginning of their class names."""
+_ASKING: Final = ("org.apache.qpid.jms.", "org.apache.activemq.artemis.", "com.ibm.")
+"""Client libraries whose ``receiveNoWait`` asks the broker. Others look at what they have fetched."""
 
 
 class JmsClient(BrokerClient):
@@ -157,6 +159,7 @@ class JmsConnection(BrokerConnection):
         self.temporaries = Temporaries(jms)
         self.reader = MessageReader(jpype, jms, self._tell)
         self.sending = SendingClient()
+        self.asks = str(java.getClass().getName()).startswith(_ASKING)
         java.setExceptionListener(queue_listener(jpype, jms.ExceptionListener, self._exceptions))
         _open.add(self)
 

@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from math import ceil
 from typing import Any, Final, Protocol
 
@@ -63,6 +64,8 @@ class SessionOwner(Protocol):
     reader: MessageReader
     temporaries: Temporaries
     making: threading.Lock
+    asks: bool
+    """Whether ``receiveNoWait`` of the client library asks the broker."""
 
     @property
     def failure(self) -> str | None:
@@ -106,9 +109,20 @@ class JmsSession(BrokerSession):
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
         with self._connection.making, self._connection.errors(f"{_name_of(source)} cannot be received from"):
             java = self._consumer(source, selector)
-        receiver = JmsReceiver(self._connection, java, _name_of(source), limit, self._keep)
+        turn = None
+        if isinstance(source, Destination) and not self._connection.asks:
+            turn = partial(self._turn, source, selector)
+        receiver = JmsReceiver(self._connection, java, _name_of(source), limit, self._keep, turn)
         self._receivers.add(receiver)
         return receiver
+
+    def _turn(self, queue: Destination, selector: str) -> None:
+        """Waits for an answer of the broker, which comes behind all that it has sent."""
+        browser = self._java.createBrowser(self._writer.destination(queue), selector or None)
+        try:
+            browser.getEnumeration().hasMoreElements()
+        finally:
+            close(browser)
 
     def _consumer(self, source: Destination | TopicSubscription, selector: str) -> Any:
         session = self._java
@@ -285,8 +299,10 @@ class JmsReceiver(BrokerReceiver):
         name: str,
         limit: int,
         keep: Callable[[Received, Any], None],
+        turn: Callable[[], None] | None,
     ) -> None:
         self._name = name
+        self._turn = turn
         self._connection = connection
         self._keep = keep
         self._java = java
@@ -323,9 +339,12 @@ class JmsReceiver(BrokerReceiver):
         return found
 
     def _next(self, seconds: float) -> Sequence[Any]:
-        """Returns the first message. 0 seconds = asks the broker (:func:`.urls.with_options`)."""
+        """Returns the first message. 0 seconds = asks the broker, as ``receiveNoWait`` of some libraries does."""
         with self._reading():
             found = self._java.receive(max(1, int(seconds * 1000))) if seconds else self._java.receiveNoWait()
+            if found is None and not seconds and self._turn is not None:
+                self._turn()
+                found = self._java.receive(_NEXT_MS)
         return [] if found is None else [found]
 
     def _more(self, most: int) -> Sequence[Any]:

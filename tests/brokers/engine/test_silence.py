@@ -90,8 +90,8 @@ def test_a_program_that_does_not_wait_gets_what_is_there(provider: LentProvider)
 def test_an_adapter_that_empties_its_inputs_asks(
     tmp_path: Path, provider: LentProvider, in_progress: bool
 ) -> None:
-    keys = {"InProgressDestination": str(PROGRESS), "DuplicateEventElimination": False} if in_progress else {}
-    deployment = deploy(tmp_path, **keys)
+    keys: dict[str, Any] = {"InProgressDestination": str(PROGRESS), "DuplicateEventElimination": False}
+    deployment = deploy(tmp_path, **(keys if in_progress else {}))
     sent = send(provider, "", "")
     provider.broker.slow |= {"customers", "urgent"}
     with running(deployment, provider) as adapter:
