@@ -23,6 +23,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from tests.postgres import free_port
+from tests.proxy import proxy_to
 from tests.runs import customer
 from tests.servers.broker import OPENWIRE, SMALL, STORE_PASSWORD, TOPIC
 from tests.servers.conftest import ARTEMIS, CLIENT, RETRIES, Broker, make_stores, resolved
@@ -519,3 +520,19 @@ def test_the_library_of_ibm_mq_takes_the_names_and_options_and_its_reasons_are_e
     for line, remedy in zip(lines[6:13], remedies, strict=True):
         assert remedy in line
     assert lines[13] == "33554432 60"
+
+
+# -- a broker that is slow -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", ["amqp_artemis", "amqp_broker_j", "core", "classic", "jms_1_1"])
+def test_who_does_not_wait_asks_the_broker(at_broker: AtBroker, client: str) -> None:
+    deployment = at_broker(client)
+    deployment.fill(1)
+    url: str = deployment.configuration.provider.url  # type: ignore[attr-defined]
+    port = int(url.rpartition(":")[2])
+    with proxy_to(port) as proxy:
+        deployment.change("provider", url=url.replace(str(port), str(proxy.port)))
+        proxy.delay = 0.3  # longer than anybody waits for what is on its way
+        assert len(deployment.lines("receive", deployment.input)) == 1
+        assert deployment.lines("receive", deployment.input) == []

@@ -339,7 +339,7 @@ class JmsReceiver(BrokerReceiver):
         return found
 
     def _next(self, seconds: float) -> Sequence[Any]:
-        """Returns the first message. 0 seconds = asks the broker, as ``receiveNoWait`` of some libraries does."""
+        """Returns the first message. 0 seconds = asks the broker, if the library can."""
         with self._reading():
             found = self._java.receive(max(1, int(seconds * 1000))) if seconds else self._java.receiveNoWait()
             if found is None and not seconds and self._turn is not None:
