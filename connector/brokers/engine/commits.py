@@ -160,7 +160,7 @@ def remove_markers(connection: BrokerConnection, queue: Destination, client_id: 
     session = connection.session()
     try:
         receiver = session.receiver(queue, _selector(client_id), _LIMIT)
-        while number > 0 and (found := receiver.receive(LOOK, number)):
+        while number > 0 and (found := receiver.receive(0.0, number)):
             number -= len(found)
         session.commit()
         return number <= 0

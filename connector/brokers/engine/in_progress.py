@@ -527,7 +527,7 @@ class InProgress:
         session = self._connection.session()
         try:
             receiver = session.receiver(claim.queue, claim.selector, _LIMIT)
-            found = receiver.receive(LOOK)
+            found = receiver.receive(0.0)
             if not found:
                 receiver.close()
                 self._check_gone(claim)
