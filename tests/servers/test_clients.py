@@ -332,7 +332,7 @@ def test_a_factory_of_jndi_gets_the_options_of_the_adapter(
     naming = Naming({"java.naming.factory.initial": _JNDI, "connectionfactory.cf": url}, "cf")
     jpype = jvm.start(find_java().home, client_jars, ("-Xmx256m",))
     factory = Factory(naming=naming, messages=7, properties=properties)
-    made, browsing = factory.make(jpype), factory.make(jpype, browses=True)
+    made, browsing = factory.make(jpype), factory.make(jpype, browses=5.0)
     assert made.getPrefetchPolicy().getQueuePrefetch() == prefetch
     assert made.isReceiveLocalOnly()
     assert made.getSendTimeout() == 30000

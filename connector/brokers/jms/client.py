@@ -73,7 +73,7 @@ class JmsClient(BrokerClient):
         self._factory = factory.make(jpype)
         self.jms = self._package_of(self._factory)
         self._destinations = Destinations(jpype, self.jms, factory.naming)
-        self._browsing_factory: Any = None
+        self._browsing_factories: dict[float, Any] = {}
         atexit.unregister(_close_all)
         atexit.register(_close_all)  # runs before the end of the machine, which was registered earlier
 
@@ -91,10 +91,10 @@ class JmsClient(BrokerClient):
     def connect(self, client_id: str) -> JmsConnection:
         return self._connect(self._factory, client_id)
 
-    def _connect_browsing(self) -> JmsConnection:
-        if self._browsing_factory is None:
-            self._browsing_factory = self._settings.make(self.jpype, browses=True)
-        return self._connect(self._browsing_factory, "")
+    def _connect_browsing(self, seconds: float) -> JmsConnection:
+        if seconds not in self._browsing_factories:
+            self._browsing_factories[seconds] = self._settings.make(self.jpype, browses=seconds)
+        return self._connect(self._browsing_factories[seconds], "")
 
     def _connect(self, factory: Any, client_id: str) -> JmsConnection:
         java = None

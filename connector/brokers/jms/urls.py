@@ -19,7 +19,7 @@ URL_PROPERTIES: Final = {QPID: "RemoteURI", CLASSIC: "BrokerURL", _CLASSIC_TLS: 
 """Factories whose URL can be set again, with further options, and the property that it is."""
 _ANSWER_MS: Final = str(int(ANSWER * 1000))
 _BROWSED: Final = "10"
-"""Messages that a browser of Qpid JMS has fetched ahead. They may be large."""
+"""Messages that a patient browser of Qpid JMS has fetched ahead. They may be large."""
 _OF_QPID: Final = {
     "jms.sendTimeout=": _ANSWER_MS,
     "jms.requestTimeout=": _ANSWER_MS,
@@ -70,23 +70,29 @@ def with_options(factory: str, url: str, messages: int) -> str:
     return _with(factory, url, wanted)
 
 
-def for_browsers(factory: str, url: str) -> str:
-    """Returns the URL of the connections of browsers. A browser of Qpid JMS does not tell of a time-out.
+def for_browsers(factory: str, url: str, seconds: float) -> str:
+    """Returns the URL of the connections of browsers.
 
-    So these connections have the time-out of the adapter, whatever the URL says, and not too many messages
-    have to come in this time.
+    A browser of Qpid JMS does not tell of a time-out. So the time-out of the URL does not count.
+
+    Args:
+        factory, url: as of :func:`with_options`.
+        seconds: until the broker has to answer. All messages that are fetched ahead come before the answer.
     """
     if factory != QPID:
         return _with(factory, url, {})
-    url = re.sub(r"(amqp\.drainTimeout=)\d+", rf"\g<1>{_ANSWER_MS}", url)
-    wanted = {} if _PREFETCH in url else {f"{_PREFETCH}queueBrowserPrefetch=": _BROWSED}
-    return _with(factory, url, {**wanted, **_drain_timeout(url)})
+    milliseconds = str(int(seconds * 1000))
+    url = re.sub(r"(amqp\.drainTimeout=)\d+", rf"\g<1>{milliseconds}", url)
+    wanted = _drain_timeout(url, milliseconds)
+    if seconds >= ANSWER and _PREFETCH not in url:
+        wanted[f"{_PREFETCH}queueBrowserPrefetch="] = _BROWSED
+    return _with(factory, url, wanted)
 
 
-def _drain_timeout(url: str) -> dict[str, str]:
+def _drain_timeout(url: str, milliseconds: str = _ANSWER_MS) -> dict[str, str]:
     """Returns the option of Qpid JMS for an unanswered question whether a queue has more messages."""
     nested = "failover.nested." if url.startswith(_FAILOVER) else ""
-    return {f"{nested}amqp.drainTimeout=": _ANSWER_MS}
+    return {f"{nested}amqp.drainTimeout=": milliseconds}
 
 
 def _with(factory: str, url: str, wanted: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from connector.brokers.engine import lots
+from connector.brokers.engine.broker import Received
 from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.brokers.engine.silence import BrokerSilent
 from connector.brokers.jms import browsing
@@ -216,33 +217,80 @@ class _JmsConnectionFailedException(Exception):
         return "the peer is gone"
 
 
-@pytest.mark.parametrize(
-    ("answer_seconds", "has_ended", "expected"),
-    [(60.0, False, None), (0.0, False, BrokerSilent), (60.0, True, _JmsConnectionFailedException)],
-)
-def test_a_browser_that_says_no_has_to_have_an_answer(
-    monkeypatch: pytest.MonkeyPatch, answer_seconds: float, has_ended: bool, expected: type[Exception] | None
-) -> None:
-    """Qpid JMS says no, too, after a time-out, and after the end of its connection."""
+class _Library:
+    """A client library whose browsers show messages, and then say no without an answer, or with one.
 
-    def client_id() -> str:
-        if has_ended:
+    Args:
+        answers: of each browser: the ids of the messages, and whether the broker answers after them.
+    """
+
+    def __init__(self, *answers: tuple[str, bool]) -> None:
+        self._answers = list(answers)
+        self.seconds: list[float] = []
+        self.has_ended = False
+
+    def connect(self, seconds: float) -> Any:
+        self.seconds.append(seconds)
+        return SimpleNamespace(
+            plain_session=lambda: SimpleNamespace(createBrowser=self._browser, close=lambda: None),
+            destinations=SimpleNamespace(find=lambda _: True),
+            making=contextlib.nullcontext(),
+            errors=lambda _: contextlib.nullcontext(),
+            reader=SimpleNamespace(read=lambda body, _: Received(Message(b"", message_id=body), 0)),
+            failure=None,
+            java=SimpleNamespace(getClientID=self._client_id),
+            jpype=SimpleNamespace(JException=_JmsConnectionFailedException),
+            jms=SimpleNamespace(InvalidDestinationException=KeyError),
+        )
+
+    def _client_id(self) -> str:
+        if self.has_ended:
             raise _JmsConnectionFailedException
         return ""
 
-    monkeypatch.setattr(browsing, "ANSWER", answer_seconds)
-    enumeration = SimpleNamespace(hasMoreElements=lambda: False)
-    browser = SimpleNamespace(getEnumeration=lambda: enumeration)
-    connection = SimpleNamespace(
-        plain_session=lambda: SimpleNamespace(createBrowser=lambda *_: browser, close=lambda: None),
-        destinations=SimpleNamespace(find=lambda _: browser),
-        making=contextlib.nullcontext(),
-        errors=lambda _: contextlib.nullcontext(),
-        failure=None,
-        java=SimpleNamespace(getClientID=client_id),
-        jpype=SimpleNamespace(JException=_JmsConnectionFailedException),
-        jms=SimpleNamespace(InvalidDestinationException=KeyError),
-    )
-    context = pytest.raises(expected) if expected is not None else contextlib.nullcontext()
+    def _browser(self, *_: object) -> Any:
+        ids, is_answered = self._answers.pop(0)
+        left = list(ids)
+
+        def has_more() -> bool:
+            if not left and not is_answered:
+                self.time += 60.0
+            return bool(left)
+
+        enumeration = SimpleNamespace(hasMoreElements=has_more, nextElement=lambda: left.pop(0))
+        return SimpleNamespace(getEnumeration=lambda: enumeration)
+
+    time = 0.0
+
+
+@pytest.mark.parametrize(
+    ("answers", "shown", "seconds"),
+    [
+        ([("ab", True)], "ab", [5.0]),
+        ([("ab", False), ("abc", True)], "abc", [5.0, 30.0]),
+        ([("", False), ("aab", True)], "aab", [5.0, 30.0]),
+        ([("aa", False), ("aaab", True)], "aaab", [5.0, 30.0]),
+        ([("a", False), ("ab", False)], None, [5.0, 30.0]),
+        ([("", False), ("", False)], None, [5.0, 30.0]),
+    ],
+)
+def test_a_browser_without_an_answer_asks_once_more(
+    monkeypatch: pytest.MonkeyPatch, answers: list[tuple[str, bool]], shown: str | None, seconds: list[float]
+) -> None:
+    """Qpid JMS calls it the end when nobody has answered."""
+    library = _Library(*answers)
+    monkeypatch.setattr(browsing, "time", SimpleNamespace(monotonic=lambda: library.time))
+    context = pytest.raises(BrokerSilent) if shown is None else contextlib.nullcontext()
     with context:
-        assert list(browsing.Browsing(lambda: connection).browse(ORDERS, "")) == []
+        found = browsing.Browsing(library.connect).browse(ORDERS, "")
+        assert "".join(str(one.message_id) for one in found) == shown
+    assert library.seconds == seconds
+
+
+def test_a_browser_does_not_end_with_its_connection() -> None:
+    library = _Library(("a", True))
+    found = browsing.Browsing(library.connect).browse(ORDERS, "")
+    assert next(found).message_id == "a"
+    library.has_ended = True
+    with pytest.raises(_JmsConnectionFailedException):
+        next(found)
