@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 from connector.brokers.engine.silence import BrokerSilent
-from connector.brokers.jms import browsing, urls
+from connector.brokers.jms import browsing
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from tests.proxy import proxy_to
+from tests.proxy import Link, Proxy, proxy_to
 from tests.servers.broker import FEW
 from tests.servers.conftest import AT_ARTEMIS, RETRIES
 
@@ -89,23 +90,40 @@ def test_slow_frames_and_paused_queues_cost_no_event(
         deployment.finish(sent, failed=[3], inactive=[0], twice=inactive - 1)
 
 
+class _Deaf(Proxy):
+    """A proxy that loses flow frames (AMQP 1.0, 2.7.4), with which a client asks for more messages."""
+
+    losses = 0
+
+    def link(self, client: socket.socket, server: socket.socket) -> Link:
+        link = Link(client, server)
+        request = link.request
+
+        def lose(data: bytes) -> None:
+            if self.losses and b"\x00\x53\x13" in data:
+                self.losses -= 1
+            else:
+                request(data)
+
+        link.request = lose  # type: ignore[method-assign]
+        return link
+
+
 @AT_ARTEMIS
-def test_a_browser_without_an_answer_is_an_error(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urls, "_ANSWER_MS", "1000")
-    monkeypatch.setattr(browsing, "ANSWER", 1.0)
+def test_a_browser_without_an_answer_asks_once_more(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browsing, "FIRST_ANSWER", 0.5)
+    monkeypatch.setattr(browsing, "ANSWER", 2.0)
     broker.empty()
     queue = parse_destination("queue://silence")
     with (
-        proxy_to(broker.port) as proxy,
+        contextlib.closing(_Deaf(broker.port)) as proxy,
         contextlib.closing(broker.provider(proxy.port).connect()) as connection,
     ):
         connection.send(queue, [Message(b"x", "T") for _ in range(30)])
-        assert len(list(connection.browse(queue))) == 30
-        found = connection.browse(queue)
-        next(found)
-        proxy.stall()
+        for losses in (1, 0):
+            proxy.losses = losses
+            assert len(list(connection.browse(queue))) == 30
+        proxy.losses = 1000
         with pytest.raises(BrokerSilent, match="the messages of queue://silence are not known"):
-            list(found)
-        proxy.go_on()
-        assert len(list(connection.browse(queue))) == 30
+            list(connection.browse(queue))
     broker.empty()

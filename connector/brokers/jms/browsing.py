@@ -27,13 +27,13 @@ _MOST_FAILURES: Final = 1000
 class Browsing:
     """The browsers of a connection.
 
-    A browser has to ask the broker whether a queue has more messages. If there is no answer, a patient browser
-    asks again: it waits longer, and has fewer messages under way. Qpid JMS has settings for that which hold
-    for a connection, so browsers have connections of their own.
+    A browser has to ask the broker whether a queue has more messages. Without an answer, a patient browser
+    asks again: it waits longer, and has fewer messages under way. Qpid JMS has such settings for a connection
+    only, so browsers have connections of their own.
 
     Args:
-        connect: opens a connection, a :class:`~connector.brokers.jms.client.JmsConnection`, whose browsers wait
-            for some seconds.
+        connect: opens a connection, a :class:`~connector.brokers.jms.client.JmsConnection`, for browsers that
+            wait for some seconds.
     """
 
     def __init__(self, connect: Callable[[float], Any]) -> None:
