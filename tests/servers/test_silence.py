@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,9 @@ def test_slow_frames_and_paused_queues_cost_no_event(
         def phase(queue: str, delay: float, name: str, seen: Callable[[], bool], what: str) -> None:
             """Sends an event, and pauses a queue until something is seen."""
             broker.pause(queue)
-            proxy.delay = delay
+            while proxy.delay < delay:
+                proxy.delay += 0.25
+                time.sleep(0.25)  # a broker ends a connection that is silent for too long
             fill(1, name)
             deployment.wait_for(seen, what, 300.0)
             broker.resume(queue)
@@ -68,12 +71,12 @@ def test_slow_frames_and_paused_queues_cost_no_event(
             polls = inbound._intake.cycle
             phase(
                 deployment.input,
-                *(1.0, ""),
+                *(0.25, ""),
                 lambda: inbound._intake.cycle > polls + 1,
                 "polls of a queue that gives nothing",
             )
-            phase(deployment.error, 2.5, "raise:no", is_called, "the call of an event that fails")
-            phase(deployment.archive, 2.5, "", is_called, "the call of an event that is archived")
+            phase(deployment.error, 0.5, "raise:no", is_called, "the call of an event that fails")
+            phase(deployment.archive, 1.0, "", is_called, "the call of an event that is archived")
             if in_progress:
                 phase(
                     deployment.in_progress,

@@ -266,12 +266,12 @@ class _Library:
 @pytest.mark.parametrize(
     ("answers", "shown", "seconds"),
     [
-        ([("ab", True)], "ab", [5.0]),
-        ([("ab", False), ("abc", True)], "abc", [5.0, 30.0]),
-        ([("", False), ("aab", True)], "aab", [5.0, 30.0]),
-        ([("aa", False), ("aaab", True)], "aaab", [5.0, 30.0]),
-        ([("a", False), ("ab", False)], None, [5.0, 30.0]),
-        ([("", False), ("", False)], None, [5.0, 30.0]),
+        ([("ab", True)], "ab", [15.0]),
+        ([("ab", False), ("abc", True)], "abc", [15.0, 30.0]),
+        ([("", False), ("aab", True)], "aab", [15.0, 30.0]),
+        ([("aa", False), ("aaab", True)], "aaab", [15.0, 30.0]),
+        ([("a", False), ("ab", False)], None, [15.0, 30.0]),
+        ([("", False), ("", False)], None, [15.0, 30.0]),
     ],
 )
 def test_a_browser_without_an_answer_asks_once_more(
