@@ -77,6 +77,7 @@ def test_slow_frames_and_paused_queues_cost_no_event(
             )
             phase(deployment.error, 0.5, "raise:no", is_called, "the call of an event that fails")
             phase(deployment.archive, 1.0, "", is_called, "the call of an event that is archived")
+            caplog.clear()
             if in_progress:
                 phase(
                     deployment.in_progress,

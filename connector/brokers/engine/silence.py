@@ -12,8 +12,8 @@ from connector.errors import ProviderError
 
 ANSWER: Final = 30.0
 """Seconds in which a broker has to answer."""
-FIRST_ANSWER: Final = ANSWER / 2
-"""Seconds for the answer to a question that can be asked again. Artemis forgets one of some thousands."""
+FIRST_ANSWER: Final = 25.0
+"""Seconds for an answer to a browser, which asks once more. Artemis does not answer one of some thousands."""
 LOOK: Final = 1.0
 """Seconds of a look for a message that is in its queue."""
 SHORT_LOOK: Final = 0.05

@@ -266,12 +266,12 @@ class _Library:
 @pytest.mark.parametrize(
     ("answers", "shown", "seconds"),
     [
-        ([("ab", True)], "ab", [15.0]),
-        ([("ab", False), ("abc", True)], "abc", [15.0, 30.0]),
-        ([("", False), ("aab", True)], "aab", [15.0, 30.0]),
-        ([("aa", False), ("aaab", True)], "aaab", [15.0, 30.0]),
-        ([("a", False), ("ab", False)], None, [15.0, 30.0]),
-        ([("", False), ("", False)], None, [15.0, 30.0]),
+        ([("ab", True)], "ab", [25.0]),
+        ([("ab", False), ("abc", True)], "abc", [25.0, 30.0]),
+        ([("", False), ("aab", True)], "aab", [25.0, 30.0]),
+        ([("aa", False), ("aaab", True)], "aaab", [25.0, 30.0]),
+        ([("a", False), ("ab", False)], None, [25.0, 30.0]),
+        ([("", False), ("", False)], None, [25.0, 30.0]),
     ],
 )
 def test_a_browser_without_an_answer_asks_once_more(
