@@ -118,10 +118,11 @@ class JmsSession(BrokerSession):
 
     def _turn(self, queue: Destination, selector: str) -> None:
         """Waits for an answer of the broker, which comes behind all that it has sent."""
-        browser = self._java.createBrowser(self._writer.destination(queue), selector or None)
-        try:
+        with contextlib.suppress(
+            self._connection.jms.JMSSecurityException
+        ):  # who receives may perhaps not look
+            browser = self._java.createBrowser(self._writer.destination(queue), selector or None)
             browser.getEnumeration().hasMoreElements()
-        finally:
             close(browser)
 
     def _consumer(self, source: Destination | TopicSubscription, selector: str) -> Any:
@@ -323,6 +324,9 @@ class JmsReceiver(BrokerReceiver):
             javas = self._next(wait)
             if not javas and wait and not seconds:
                 javas = self._next(0)
+            if not javas and not seconds and self._turn is not None:
+                self._turn()
+                javas = self._next(_NEXT_MS / 1000)
             while javas:
                 for java in javas:
                     received = self._connection.reader.read(java, self._limit)
@@ -342,9 +346,6 @@ class JmsReceiver(BrokerReceiver):
         """Returns the first message. 0 seconds = asks the broker, if the library can."""
         with self._reading():
             found = self._java.receive(max(1, int(seconds * 1000))) if seconds else self._java.receiveNoWait()
-            if found is None and not seconds and self._turn is not None:
-                self._turn()
-                found = self._java.receive(_NEXT_MS)
         return [] if found is None else [found]
 
     def _more(self, most: int) -> Sequence[Any]:
