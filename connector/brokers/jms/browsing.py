@@ -50,8 +50,8 @@ class Browsing:
         seconds = self._seconds
         try:
             browser = self._open(queue, selector, seconds)
-        except BrokerSilent:
-            if seconds == ANSWER:
+        except ProviderError as error:
+            if seconds == ANSWER or not _needs_patience(error):
                 raise
             browser = self._open_patiently(queue, selector)
         return self._browse(browser, queue, selector, unreadable or _ignore)
@@ -93,8 +93,8 @@ class Browsing:
                         yield message
                 try:
                     browser.go_on()
-                except BrokerSilent:
-                    if browser.seconds == ANSWER:
+                except ProviderError as error:
+                    if browser.seconds == ANSWER or not _needs_patience(error):
                         raise
                     browser.end()
                     browser = self._open_patiently(queue, selector)
@@ -190,6 +190,11 @@ class _Browser:
             self._session.close()
         except Exception as error:
             _log.debug("closing failed", extra={"reason": str(error)})
+
+
+def _needs_patience(error: ProviderError) -> bool:
+    """Whether nobody has answered, or too much has come."""
+    return isinstance(error, BrokerSilent) or "Java heap space" in str(error)
 
 
 def _ignore(message: Message, reason: str) -> None:

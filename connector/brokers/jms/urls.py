@@ -18,7 +18,7 @@ _CLASSIC_TLS: Final = "org.apache.activemq.ActiveMQSslConnectionFactory"
 URL_PROPERTIES: Final = {QPID: "RemoteURI", CLASSIC: "BrokerURL", _CLASSIC_TLS: "BrokerURL"}
 """Factories whose URL can be set again, with further options, and the property that it is."""
 _ANSWER_MS: Final = str(int(ANSWER * 1000))
-_BROWSED: Final = "10"
+_BROWSED: Final = "4"
 """Messages that a patient browser of Qpid JMS has fetched ahead. They may be large."""
 _OF_QPID: Final = {
     "jms.sendTimeout=": _ANSWER_MS,

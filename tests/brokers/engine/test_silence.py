@@ -221,10 +221,11 @@ class _Library:
     """A client library whose browsers show messages, and then say no without an answer, or with one.
 
     Args:
-        answers: of each browser: the ids of the messages, and whether the broker answers after them.
+        answers: of each browser: the ids of the messages, and whether the broker answers after them. None =
+            too much comes.
     """
 
-    def __init__(self, *answers: tuple[str, bool]) -> None:
+    def __init__(self, *answers: tuple[str, bool | None]) -> None:
         self._answers = list(answers)
         self.seconds: list[float] = []
         self.has_ended = False
@@ -253,6 +254,8 @@ class _Library:
         left = list(ids)
 
         def has_more() -> bool:
+            if not left and is_answered is None:
+                raise ProviderError("the connection has failed: Java heap space")
             if not left and not is_answered:
                 self.time += 60.0
             return bool(left)
@@ -269,13 +272,17 @@ class _Library:
         ([("ab", True)], "ab", [25.0]),
         ([("ab", False), ("abc", True)], "abc", [25.0, 30.0]),
         ([("", False), ("aab", True)], "aab", [25.0, 30.0]),
+        ([("a", None), ("ab", True)], "ab", [25.0, 30.0]),
         ([("aa", False), ("aaab", True)], "aaab", [25.0, 30.0]),
         ([("a", False), ("ab", False)], None, [25.0, 30.0]),
         ([("", False), ("", False)], None, [25.0, 30.0]),
     ],
 )
 def test_a_browser_without_an_answer_asks_once_more(
-    monkeypatch: pytest.MonkeyPatch, answers: list[tuple[str, bool]], shown: str | None, seconds: list[float]
+    monkeypatch: pytest.MonkeyPatch,
+    answers: list[tuple[str, bool | None]],
+    shown: str | None,
+    seconds: list[float],
 ) -> None:
     """Qpid JMS calls it the end when nobody has answered."""
     library = _Library(*answers)

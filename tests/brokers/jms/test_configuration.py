@@ -219,7 +219,7 @@ def test_the_url_gets_the_prefetch_of_the_poll() -> None:
         assert with_options(QPID, f"{failover}?{limit}", 7) == f"{failover}?{limit}&{ours}"
     nested = "failover.nested.amqp.drainTimeout=5000"
     assert for_browsers(QPID, failover, 5.0) == f"{failover}?{always}&{nested}&{once}"
-    few = "jms.prefetchPolicy.queueBrowserPrefetch=10"
+    few = "jms.prefetchPolicy.queueBrowserPrefetch=4"
     assert for_browsers(QPID, "amqp://h:1", 30.0) == f"amqp://h:1?{always}&{answer}&{few}"
     for short in ("amqp://h:1?amqp.drainTimeout=9", "failover:(amqp://h:1?amqp.drainTimeout=9)"):
         assert "=9" not in for_browsers(QPID, short, 5.0), "a browser does not tell of a time-out"
