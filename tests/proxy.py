@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from typing import Final
 
 
@@ -123,15 +124,27 @@ class Proxy:
         link.close()
 
     def _forward(self, link: Link, source: socket.socket, send: Callable[[bytes], object]) -> None:
+        pieces: SimpleQueue[tuple[float, bytes]] = SimpleQueue()
+        threading.Thread(target=self._read, args=(source, pieces), daemon=True).start()
         with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                if self.delay:
-                    time.sleep(self.delay)  # this proxy is the slow partner
+            while (piece := pieces.get())[1]:
+                due, data = piece
+                time.sleep(max(0.0, due - time.monotonic()))  # this proxy is the slow partner
                 self._flows.wait()
                 if not self._is_silent.is_set():
                     send(data)
         if not self._is_silent.is_set():  # also after a reset, which a killed process leaves
             link.end()
+
+    def _read(self, source: socket.socket, pieces: SimpleQueue[tuple[float, bytes]]) -> None:
+        """Reads the pieces of a connection, each with the time when it is due. An empty one is the end."""
+        data = b"?"
+        while data:
+            try:
+                data = source.recv(65536)
+            except OSError:
+                data = b""
+            pieces.put((time.monotonic() + self.delay, data))
 
 
 def shut(*connections: socket.socket) -> None:

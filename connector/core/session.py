@@ -221,6 +221,7 @@ class CoreSession(Session):
             state = "has a listener, which gets its messages" if consumer.receiver else "is closed"
             raise SessionStateError(f"the consumer of {consumer.poller.destination} {state}")
         deadline = None if timeout is None else time.monotonic() + timeout
+        consumer.poller.asks = timeout is not None and timeout <= 0
         while True:
             with self.lock:
                 if self._closing or consumer.closed:
@@ -240,6 +241,7 @@ class CoreSession(Session):
             self._check_open()
             if consumer.closed:
                 raise SessionStateError(f"the consumer of {consumer.poller.destination} is closed")
+            consumer.poller.asks = False
             consumer.receiver = None if listener is None else MessageListener(listener)
             if self._dispatcher is None and listener is not None:
                 self._dispatcher = Dispatcher(self.inbox, self.lock, self._acknowledge, self._owner.report)

@@ -147,6 +147,7 @@ class Intake:
                 report.fail(reason, provider_failed=False)
             has_room = self._rates[id(poller)].allowed() > 0
             poller.wakes = has_room and not self._must_rest(poller.destination)
+            poller.asks = not patient  # nobody polls again soon
         pollers = [
             poller
             for poller in self._pollers

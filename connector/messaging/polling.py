@@ -30,6 +30,11 @@ class Poller(Protocol):
 
     wakes: bool = True
     """Set by the caller: whether a message for this poller ends a wait. A local provider may ignore it."""
+    asks: bool = False
+    """Set by the caller: whether a claim that finds nothing asks the broker, and waits for its answer.
+
+    Without a question, a claim only looks at what has come. A local provider always knows what waits.
+    """
 
     @property
     def is_full(self) -> bool:
@@ -45,7 +50,7 @@ class Poller(Protocol):
         return ""
 
     def claim(self, cycle: int, numbers: range) -> Sequence[Claim]:
-        """Claims up to ``len(numbers)`` messages. Never blocks.
+        """Claims up to ``len(numbers)`` messages. Never blocks, unless a broker is asked.
 
         A broker may call a queue empty although a message is on its way. So with the capability
         ``transactions`` a claim of the first message looks again, and waits a tenth of a second. The second
@@ -65,7 +70,8 @@ class Poller(Protocol):
             messages are on their way. Empty if no message waits.
 
         Raises:
-            ProviderError: the destination cannot be read, or the poller is closed.
+            ProviderError: the destination cannot be read, or the poller is closed. Or a broker was asked, and
+                does not answer.
         """
 
     def take(self, cycle: int, sequence: int) -> Claim | None:

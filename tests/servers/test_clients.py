@@ -23,6 +23,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from tests.postgres import free_port
+from tests.proxy import proxy_to
 from tests.runs import customer
 from tests.servers.broker import OPENWIRE, SMALL, STORE_PASSWORD, TOPIC
 from tests.servers.conftest import ARTEMIS, CLIENT, RETRIES, Broker, make_stores, resolved
@@ -331,11 +332,11 @@ def test_a_factory_of_jndi_gets_the_options_of_the_adapter(
     naming = Naming({"java.naming.factory.initial": _JNDI, "connectionfactory.cf": url}, "cf")
     jpype = jvm.start(find_java().home, client_jars, ("-Xmx256m",))
     factory = Factory(naming=naming, messages=7, properties=properties)
-    made, browsing = factory.make(jpype), factory.make(jpype, browses=True)
+    made, browsing = factory.make(jpype), factory.make(jpype, browses=5.0)
     assert made.getPrefetchPolicy().getQueuePrefetch() == prefetch
     assert made.isReceiveLocalOnly()
     assert made.getSendTimeout() == 30000
-    assert str(made.getRemoteURI()) == "amqp://h:1?amqp.idleTimeout=9000"
+    assert str(made.getRemoteURI()) == "amqp://h:1?amqp.idleTimeout=9000&amqp.drainTimeout=30000"
     assert not browsing.isReceiveLocalOnly()
     assert "amqp.drainTimeout" in str(browsing.getRemoteURI())
 
@@ -519,3 +520,18 @@ def test_the_library_of_ibm_mq_takes_the_names_and_options_and_its_reasons_are_e
     for line, remedy in zip(lines[6:13], remedies, strict=True):
         assert remedy in line
     assert lines[13] == "33554432 60"
+
+
+# -- a broker that is slow -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", ["amqp_artemis", "amqp_broker_j", "core", "classic", "jms_1_1"])
+def test_who_does_not_wait_asks_the_broker(at_broker: AtBroker, client: str) -> None:
+    deployment = at_broker(client)
+    deployment.fill(1)
+    url: str = deployment.configuration.provider.url  # type: ignore[attr-defined]
+    port = int(url.rpartition(":")[2])
+    with proxy_to(port) as proxy:
+        deployment.change("provider", url=url.replace(str(port), str(proxy.port)))
+        proxy.delay = 0.15  # longer than anybody waits for what is on its way
+        assert len(deployment.lines("receive", deployment.input)) == 1

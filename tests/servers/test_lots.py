@@ -129,7 +129,7 @@ def test_the_next_owner_knows_how_a_commit_without_an_answer_has_ended(
         owner.abandon()
         if when in ("late", "never"):
             with monkeypatch.context() as short:
-                short.setattr(lots, "_WAIT", 1.0)
+                short.setattr(lots, "ANSWER", 1.0)
                 with pytest.raises(ProviderError, match="a transaction of the last owner"):
                     other.claim_lot(ORDERS, NAME, 3)
             proxy.deliver() if when == "late" else proxy.drop()

@@ -71,14 +71,15 @@ class BrokerReceiver(Protocol):
         messages than ``most`` do not mean that no other message waits.
 
         Args:
-            seconds: until the first message has to come. 0 = looks once. Negative = looks only at what the
-                client library has fetched, if it fetches ahead.
+            seconds: until the first message has to come. 0 = asks the broker, and waits for it, if the client
+                library can. Negative = looks only at what the client library has fetched.
             most: messages, at most.
             most_bytes: a message is the last one if all bodies together have this number of bytes. A body
                 that was not read does not count.
 
         Raises:
             UnreadableMessage: the transaction contains a message that nobody can read.
+            BrokerSilent: the broker was asked, and has not answered.
             ProviderError: also after the first message. The transaction may contain messages that nobody has
                 got, so the caller rolls the transaction back.
         """
@@ -264,6 +265,7 @@ class BrokerConnection(Protocol):
 
         Raises:
             UnknownDestination: the broker has no such queue.
+            BrokerSilent: the broker does not say whether there are more messages. Also from the iterator.
         """
 
     @abstractmethod

@@ -13,6 +13,7 @@ import shlex
 from typing import Final
 
 from connector.brokers.engine.broker import BrokerConnection, BrokerReceiver, BrokerSession
+from connector.brokers.engine.silence import ANSWER, LOOK, SHORT_LOOK
 from connector.errors import CapabilityError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -21,11 +22,6 @@ _CLIENT: Final = "connector_client"
 _SESSION: Final = "connector_session"
 _CYCLE: Final = "connector_cycle"
 _DIRECTORY: Final = "connector_directory"
-_WAIT_SECONDS: Final = 1.0
-"""Seconds of a look for a message that is in the queue. A broker may be silent for longer."""
-_SHORT_SECONDS: Final = 0.05
-"""The same while the queue is silent, so that it delays no commit."""
-_REMOVAL_SECONDS: Final = 10.0
 _LIMIT: Final = 1 << 16
 _MOST: Final = 1000
 
@@ -79,7 +75,7 @@ class CommitMarker:
         if self._receiver is None:
             return True
         wanted = self._late + 1
-        found = self._receiver.receive(_SHORT_SECONDS if self._is_silent else _WAIT_SECONDS, wanted)
+        found = self._receiver.receive(SHORT_LOOK if self._is_silent else LOOK, wanted)
         self._missing, self._is_silent = wanted - len(found), not found
         return not self._missing
 
@@ -109,7 +105,7 @@ class CommitMarker:
         """
         if self._receiver is None:
             return
-        if self._receiver.receive(_WAIT_SECONDS, _MOST):
+        if self._receiver.receive(LOOK, _MOST):
             self._end()
             self._session.commit()
         self._receiver.close()
@@ -164,7 +160,7 @@ def remove_markers(connection: BrokerConnection, queue: Destination, client_id: 
     session = connection.session()
     try:
         receiver = session.receiver(queue, _selector(client_id), _LIMIT)
-        while number > 0 and (found := receiver.receive(_WAIT_SECONDS, number)):
+        while number > 0 and (found := receiver.receive(0.0, number)):
             number -= len(found)
         session.commit()
         return number <= 0
@@ -191,7 +187,7 @@ def announce(connection: BrokerConnection, queue: Destination, directory: str) -
             _announcements(connection, queue, directory)
         except CapabilityError as error:  # two instances have begun at the same time
             own = f"{_DIRECTORY} = {quote(directory)}"
-            if session.receiver(queue, own, _LIMIT).receive(_REMOVAL_SECONDS):
+            if session.receiver(queue, own, _LIMIT).receive(ANSWER):
                 session.commit()
                 raise
             raise CapabilityError(

@@ -189,7 +189,11 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         owners = Owners(self.directory)
         messages = owners.without(self.broker.browse(queue, ""))
         return RemotePicker(
-            queue, messages, wanted, lambda text: self._poller(queue, selector=owners.selector(text))
+            queue,
+            messages,
+            wanted,
+            lambda text: self._poller(queue, selector=owners.selector(text)),
+            lambda text: any(owners.without(self.broker.browse(queue, text))),
         )
 
     def owners(self, queue: Destination) -> dict[str, list[OwnerNote]]:

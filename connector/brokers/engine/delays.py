@@ -7,12 +7,13 @@ import time
 from typing import Final
 
 from connector.brokers.engine.broker import BrokerConnection
+from connector.brokers.engine.silence import ANSWER, BrokerSilent
 from connector.errors import CapabilityError, ConnectorError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 
 _ASKED_MS: Final = 500
-_SECONDS: Final = 45.0
+_SECONDS: Final = ANSWER + 15.0
 """Until a message has to come. A broker may look at its delayed messages every 30 seconds only."""
 
 
@@ -23,7 +24,8 @@ def measure_delay(connection: BrokerConnection) -> str:
     a message was seen, the order shows nothing, and a longer delay is tried.
 
     Raises:
-        CapabilityError: the delayed message came first, or a message did not come.
+        CapabilityError: the delayed message came first, or not at all.
+        BrokerSilent: no message came.
         ConnectorError: the broker or its client library refuses an operation.
     """
     queue = connection.temporary("queue")
@@ -51,7 +53,9 @@ def _measure(connection: BrokerConnection, queue: Destination, asked: int) -> st
             milliseconds = _now() - began
             seen = f"{asked} ms asked, {milliseconds} ms seen"
             if not found:
-                raise CapabilityError(f"the {kind} message does not come: {seen}")
+                if kind == "plain":
+                    raise BrokerSilent("nobody knows whether the broker delays a message")
+                raise CapabilityError(f"the delayed message does not come: {seen}")
             if found[0].message.type != kind:
                 if milliseconds >= asked and receiver.receive(_SECONDS):
                     session.commit()
@@ -68,12 +72,15 @@ def check_delays(connection: BrokerConnection) -> None:
 
     Raises:
         CapabilityError: the broker does not keep it, or the delay cannot be measured.
+        BrokerSilent: the broker does not answer.
         ProviderError: the connection has failed.
     """
     if connection.keeps_delays:
         return
     try:
         measure_delay(connection)
+    except BrokerSilent:
+        raise
     except ConnectorError as error:
         if connection.failure is not None:
             raise

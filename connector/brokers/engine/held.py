@@ -137,21 +137,24 @@ class HeldMessages:
             ProviderError: the queue cannot be browsed.
         """
         if time.monotonic() >= self._look_at:
-            try:
-                found = list(self._connection.browse(self.queue, f"{HELD_FOR} IS NOT NULL"))
-            except UnknownDestination:
-                found = []
-            self._names |= {str(one.properties.get(HELD_FOR)) for one in found}
+            self._names |= {str(one.properties.get(HELD_FOR)) for one in self._browse("IS NOT NULL")}
             self._look_at = time.monotonic() + _LOOK_SECONDS
         return name in self._names
+
+    def _browse(self, condition: str) -> list[Message]:
+        try:
+            return list(self._connection.browse(self.queue, f"{HELD_FOR} {condition}"))
+        except UnknownDestination:
+            return []
 
     def knows(self, name: str) -> bool:
         """Whether a held message of an input is known."""
         return name in self._names
 
-    def has_none(self, name: str) -> None:
-        """Notes that an input has no held messages."""
-        self._names.discard(name)
+    def look_again(self, name: str) -> None:
+        """Looks whether an input still has held messages. Raises ProviderError as :meth:`may_have`."""
+        if not self._browse(f"= {quote(name)}"):
+            self._names.discard(name)
 
 
 class HeldInput:
@@ -174,6 +177,8 @@ class HeldInput:
         self._make = make
         self.session: LendingSession | None = None
         """None while no held message is known."""
+        self.obstacle = ""
+        """Why held messages do not come, and so no others either. Empty = nothing is in the way."""
 
     def look(self) -> bool:
         """Looks now and then whether there are held messages.
@@ -191,18 +196,24 @@ class HeldInput:
     def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
         """Receives held messages into a transaction of :attr:`session`. Returns none if there are none.
 
+        Or none come, although the broker shows them. Then :attr:`session` stays, and :attr:`obstacle` tells.
+
         Raises:
             ProviderError: the broker failed.
         """
+        self.obstacle = ""
         if not self.look():
             return []
         if self.session is None:
             self.session = self._make(self._held.queue, f"{HELD_FOR} = {quote(self._name)}")
         taken = self.session.claim(client_id, cycle, numbers)
         if not taken:
-            self.session.leave()
-            self.session = None
-            self._held.has_none(self._name)
+            self._held.look_again(self._name)
+            if self.has_some:
+                self.obstacle = f"held messages do not come from {self._held.queue}"
+            else:
+                self.session.leave()
+                self.session = None
         return taken
 
     def must_move(self, claims: Sequence[LentClaim]) -> bool:

@@ -56,6 +56,7 @@ from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.probe import Probe, refusal_of, targets
 from connector.brokers.engine.progress_claim import ProgressClaim, marked_copy, name_of
 from connector.brokers.engine.session import LendingSession
+from connector.brokers.engine.silence import LOOK
 from connector.brokers.engine.state import ClientFile, RemoteState
 from connector.errors import (
     CapabilityError,
@@ -82,8 +83,6 @@ _log: Final = logging.getLogger("connector.recovery")
 _REASON: Final = "connector_reason"
 _NUMBER: Final = re.compile(r"([0-9]{1,18})/([0-9]{1,18})")
 _CHUNK: Final = 100
-_WAIT_SECONDS: Final = 1.0
-"""Seconds of a look for a message that is in the queue. What has not come by then is not known to be gone."""
 _SILENT_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 60.0
 """Seconds of silence until a first look, and between two looks, whether another client has a message."""
@@ -385,7 +384,7 @@ class InProgress:
                 transaction.receivers.append((receiver, values))
         by_name = {one.name: one for one in claims}
         for receiver, left in transaction.receivers:
-            while left and (found := receiver.receive(0.0 if silent else _WAIT_SECONDS, len(left))):
+            while left and (found := receiver.receive(-1.0 if silent else LOOK, len(left))):
                 for one in found:
                     name = name_of(one.message)[1]
                     if name in left:
@@ -578,7 +577,7 @@ class InProgress:
         session = self._connection.session()
         try:
             receiver = session.receiver(claim.queue, claim.selector, _LIMIT)
-            found = receiver.receive(_WAIT_SECONDS)
+            found = receiver.receive(0.0)
             if not found:
                 receiver.close()
                 self._check_gone(claim)

@@ -118,7 +118,8 @@ class LaterMessages:
         if now >= self._look_at:
             for message in self._browse(f"{DUE} <= {now + _LOOK_MS}"):
                 self._note_message(message)
-            self._look_at = now + _LOOK_MS
+            ended = _now()
+            self._look_at = ended + max(_LOOK_MS, ended - now)  # a slow broker has other things to do
 
     def look_again(self, name: str) -> None:
         """Looks for the next message of an input, none of which is due."""

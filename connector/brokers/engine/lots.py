@@ -45,6 +45,7 @@ from connector.brokers.engine.lot_names import (
     integer,
 )
 from connector.brokers.engine.probe import refusal_of
+from connector.brokers.engine.silence import ANSWER, BrokerSilent
 from connector.errors import (
     CapabilityError,
     ClaimLost,
@@ -65,9 +66,7 @@ _OURS: Final = (NAME, SEQUENCE, NUMBER, QUEUE, _POSITION, _MODE)
 persistent."""
 
 _LOOK: Final = 0.1
-"""Seconds of a look for another message, and between two looks."""
-_WAIT: Final = 5.0
-"""Seconds in which a broker gives back what an ended client has received."""
+"""Seconds of a first look for another message, and between two looks."""
 _MARK_BYTES: Final = 1 << 16
 
 Found = TypeVar("Found")
@@ -241,7 +240,7 @@ class RemoteLots:
         room = self._most_bytes
         while len(found) < most and room > 0:
             more = receiver.receive(_LOOK, most - len(found), room)
-            if not more:
+            if not more and not (more := receiver.receive(0.0, most - len(found), room)):
                 break
             found += more
             room -= sum(len(one.message.body) for one in more)
@@ -254,7 +253,9 @@ class RemoteLots:
         session.post(owned.queue, owned.record.message(mark))
         session.check_sends()
         receiver = session.receiver(owned.queue, owned.selector(), _MARK_BYTES)
-        if [Mark.of(one.message) for one in receiver.receive(_WAIT)] != [last]:
+        if not (found := receiver.receive(ANSWER)):
+            raise BrokerSilent(f"the mark of the lots of {owned.record.name!r} does not come")
+        if [Mark.of(one.message) for one in found] != [last]:
             raise ProviderError(f"the mark of the lots of {owned.record.name!r} has changed: try again")
         receiver.close()
         faults.point("settle.committing")
@@ -416,13 +417,16 @@ class RemoteLots:
         """Receives the copies of a lot. Returns them by their places.
 
         Raises:
-            ClaimLost: a copy is gone.
+            ClaimLost: the broker does not show a copy any more.
+            BrokerSilent: a copy that the broker shows does not come.
         """
         receiver = session.receiver(owned.queue, owned.selector(mark.number), self._limit)
         found: dict[int, Message] = {}
         while len(found) < number:
-            more = receiver.receive(_WAIT, number - len(found))
+            more = receiver.receive(ANSWER, number - len(found))
             if not more:
+                if any(self._browse(owned.queue, owned.selector(mark.number))):
+                    raise BrokerSilent(f"messages of the lot of {owned.record.name!r} do not come")
                 raise ClaimLost(
                     f"nothing was settled: {number - len(found)} of {number} messages of the lot "
                     f"{mark.number} of {owned.record.name!r} are gone from {owned.queue}"
@@ -448,7 +452,7 @@ class RemoteLots:
 
 def _soon(look: Callable[[], list[Found]], number: int) -> list[Found]:
     """Returns what is found, as soon as it is a number of things, or after a while."""
-    deadline = time.monotonic() + _WAIT
+    deadline = time.monotonic() + ANSWER
     while len(found := look()) < number and time.monotonic() < deadline:
         time.sleep(_LOOK)
     return found

@@ -8,6 +8,7 @@ from typing import Final
 
 from connector.brokers.engine.claims import ORIGINAL_ID, original
 from connector.brokers.engine.commits import quote
+from connector.brokers.engine.silence import BrokerSilent
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -25,6 +26,7 @@ class RemotePicker(Poller):
         messages: of the queue, as the broker has them.
         wanted: picks messages, with the headers of their senders.
         poll: makes a poller of the queue by a selector.
+        shows: whether the broker shows a message of the queue that a selector matches.
     """
 
     expired = 0
@@ -35,10 +37,13 @@ class RemotePicker(Poller):
         messages: Iterator[Message],
         wanted: Callable[[Message], bool],
         poll: Callable[[str], Poller],
+        shows: Callable[[str], bool],
     ) -> None:
         self.destination = queue
         self._found = _picked(messages, wanted)
         self._poll = poll
+        self._shows = shows
+        self._selector = ""
         self._poller: Poller | None = None
         self._left = 0
         """Messages that :attr:`_poller` has not taken yet."""
@@ -50,12 +55,16 @@ class RemotePicker(Poller):
                 self._left -= len(taken)
                 if self._left <= 0 or not taken:
                     self.close()
+                if not taken and self._shows(self._selector):
+                    raise BrokerSilent(f"messages of {self.destination} do not come", "the broker shows them")
                 if taken:
                     return taken
             terms = list(itertools.islice(self._found, min(_MOST, len(numbers))))
             if not terms:
                 return []
-            self._poller, self._left = self._poll(_selector(terms)), len(terms)
+            self._selector = _selector(terms)
+            self._poller, self._left = self._poll(self._selector), len(terms)
+            self._poller.asks = True
 
     def close(self) -> None:
         if self._poller is not None:

@@ -9,6 +9,7 @@ from connector.brokers.engine.claims import LentClaim, duplicate_key
 from connector.brokers.engine.held import HeldInput
 from connector.brokers.engine.later import LaterInput
 from connector.brokers.engine.session import LendingSession
+from connector.brokers.engine.silence import BrokerSilent
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -74,7 +75,7 @@ class RemotePoller(Poller):
 
     @property
     def obstacle(self) -> str:
-        return self._obstacle
+        return self._obstacle or (self._held.obstacle if self._held is not None else "")
 
     def listening_session(self) -> LendingSession | None:
         """Returns the session that may receive a message while nobody polls, for a later poll."""
@@ -148,15 +149,19 @@ class RemotePoller(Poller):
                 return session, session.claim(self._client_id, cycle, numbers)
         if self._held is not None and self._held.session is not None and self._held.session.claims:
             return self._held.session, []  # its transaction is open, and held messages come first
-        if self._held is not None and (taken := self._held.claim(self._client_id, cycle, numbers)):
-            assert self._held.session is not None
-            self._leave_free(self._own)
-            return self._held.session, taken
+        if self._held is not None:
+            taken = self._held.claim(self._client_id, cycle, numbers)
+            if self._held.session is not None:
+                self._leave_free(self._own)
+                if self.asks and not taken:
+                    raise BrokerSilent(str(self.destination), self.obstacle)
+                return self._held.session, taken
         if self._later is not None and (taken := self._later.claim(self._client_id, cycle, numbers)):
             assert self._later.session is not None
             return self._later.session, taken
         is_patient = not any(one.claims for one in self._own)
         session = self._free_session()
+        session.asks = self.asks
         return session, session.claim(self._client_id, cycle, numbers, is_patient=is_patient)
 
     def _leave_free(self, sessions: Sequence[LendingSession]) -> bool:

@@ -23,6 +23,7 @@ from connector.brokers.engine.claims import LentClaim, input_name
 from connector.brokers.engine.commits import CommitMarker
 from connector.brokers.engine.copies import copy_of
 from connector.brokers.engine.probe import refusal_of
+from connector.brokers.engine.silence import CLOSE, BrokerSilent
 from connector.errors import ConnectorError, ProviderError, TransactionRolledBack
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -30,8 +31,6 @@ from connector.messaging.settlement import Prepared, Settlement
 from connector.messaging.subscription import TopicSubscription
 
 _log: Final = logging.getLogger("connector.core")
-
-_CLOSE_SECONDS: Final = 10.0
 
 _FIRST_LOOK: Final = 0.002
 """Seconds of the first look. A message may be on its way to the client library."""
@@ -41,6 +40,9 @@ _MOST_PARKED: Final = 20
 
 _SECOND_LOOK: Final = 0.1
 """Seconds of the second look. A broker may call a queue empty although a message is on its way."""
+
+_FETCHED: Final = -1.0
+"""A look at what the client library has fetched."""
 
 _SHORT_LOOK: Final = 0.02
 """Seconds of the only look while events of the same source run. Their end waits for the look."""
@@ -95,6 +97,8 @@ class LendingSession:
         wanted = source if held_for is None else held_for
         self.is_held = held_for is not None
         """Whether this session receives held messages."""
+        self.asks = self.is_held
+        """Whether a claim that finds nothing asks the broker."""
         self.input_name = input_name(wanted)
         self.destination = wanted if isinstance(wanted, Destination) else wanted.topic
         self._subscription = "" if isinstance(wanted, Destination) else wanted.name
@@ -156,7 +160,7 @@ class LendingSession:
             ProviderError: the broker failed before the first message.
         """
         if not self._lock.acquire(blocking=False):
-            if self._empty_since and time.monotonic() - self._empty_since >= _SECOND_LOOK:
+            if not self.asks and self._empty_since and time.monotonic() - self._empty_since >= _SECOND_LOOK:
                 return []  # a thread looks, and has found nothing for long enough
             self._lock.acquire()
         try:
@@ -201,7 +205,7 @@ class LendingSession:
         """
         with self._lock:
             last = self.claims[-1]
-            seconds = _SECOND_LOOK if self.is_held else 0.0
+            seconds = _SECOND_LOOK if self.is_held else _FETCHED
             try:
                 while self._takes_rest:
                     self._check()
@@ -223,7 +227,7 @@ class LendingSession:
             try:
                 return self._look(most)
             except ProviderError as error:
-                tried = self._most
+                tried = 1 if isinstance(error, BrokerSilent) else self._most
                 is_alone = tried == 1 and not self.claims
                 if is_alone and isinstance(error, UnreadableMessage) and self._park(error):
                     continue
@@ -273,7 +277,7 @@ class LendingSession:
         room = self._batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
         if len(found) < most and room > 0:
             first = _FIRST_LOOK if self._is_patient else _SHORT_LOOK
-            seconds = 0.0 if found or self.claims else first
+            seconds = _FETCHED if found or self.claims else first
             found += self._receiver.receive(seconds, most - len(found), room)
         if not found and not self.claims and self._is_patient:
             now = time.monotonic()
@@ -281,6 +285,8 @@ class LendingSession:
             wait = self._empty_since + _SECOND_LOOK - now
             if wait > 0:  # otherwise this is the second look
                 found = self._receiver.receive(wait, most, room)
+            if not found and self.asks:
+                found = self._receiver.receive(0.0, most, room)
         if found:
             self._empty_since = 0.0
         return found
@@ -423,7 +429,7 @@ class LendingSession:
         Args:
             keeps_mark: leaves the mark of the last commit to the client that takes over.
         """
-        has_lock = self._lock.acquire(timeout=_CLOSE_SECONDS)
+        has_lock = self._lock.acquire(timeout=CLOSE)
         try:
             if self._closed:
                 return

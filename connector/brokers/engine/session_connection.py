@@ -23,6 +23,7 @@ from connector.brokers.engine.broker import (
 from connector.brokers.engine.broker_client import BrokerClientConnection, send_in
 from connector.brokers.engine.claims import LentClaim, LentReference
 from connector.brokers.engine.owners import unowned
+from connector.brokers.engine.silence import BrokerSilent
 from connector.errors import (
     CapabilityError,
     ClaimLost,
@@ -117,6 +118,11 @@ class SessionConnection(BrokerClientConnection):
         self.check()
         try:
             found = poller.receive(_LOOK / max(1, len(self._pollers)), len(numbers))
+            if not found and poller.asks:
+                found = poller.receive(0.0, len(numbers))
+        except BrokerSilent:
+            poller.attach(self._session, self._limit)  # the client library may have closed its receiver
+            raise
         except UnreadableMessage as error:
             if self._keeps_unreadable:
                 self.park()

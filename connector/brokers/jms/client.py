@@ -19,6 +19,7 @@ from connector.brokers.engine.broker import (
     BrokerConnection,
     EndedDestination,
 )
+from connector.brokers.engine.silence import CLOSE, BrokerSilent
 from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.jvm import leave_at_end
@@ -26,7 +27,7 @@ from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader
 from connector.brokers.jms.names import name_of
 from connector.brokers.jms.naming import Destinations
-from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_refusal, reason_of
+from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_refusal, is_silence, reason_of
 from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.session import JmsSession, close
 from connector.brokers.jms.subscriptions import SubscriptionRecords
@@ -46,13 +47,14 @@ from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
 
 _log: Final = logging.getLogger("connector.jms")
-_MAKING_SECONDS: Final = 5.0
 _INDIVIDUAL_MODES: Final = {
     "org.apache.qpid.jms.": 101,
     "org.apache.activemq.artemis.": 101,
     "org.apache.activemq.": 4,
 }
 """The acknowledge modes of client libraries for single messages, by the beginning of their class names."""
+_ASKING: Final = ("org.apache.qpid.jms.", "org.apache.activemq.artemis.", "com.ibm.")
+"""Client libraries whose ``receiveNoWait`` asks the broker. Others look at what they have fetched."""
 
 
 class JmsClient(BrokerClient):
@@ -71,7 +73,7 @@ class JmsClient(BrokerClient):
         self._factory = factory.make(jpype)
         self.jms = self._package_of(self._factory)
         self._destinations = Destinations(jpype, self.jms, factory.naming)
-        self._browsing_factory: Any = None
+        self._browsing_factories: dict[float, Any] = {}
         atexit.unregister(_close_all)
         atexit.register(_close_all)  # runs before the end of the machine, which was registered earlier
 
@@ -89,10 +91,10 @@ class JmsClient(BrokerClient):
     def connect(self, client_id: str) -> JmsConnection:
         return self._connect(self._factory, client_id)
 
-    def _connect_browsing(self) -> JmsConnection:
-        if self._browsing_factory is None:
-            self._browsing_factory = self._settings.make(self.jpype, browses=True)
-        return self._connect(self._browsing_factory, "")
+    def _connect_browsing(self, seconds: float) -> JmsConnection:
+        if seconds not in self._browsing_factories:
+            self._browsing_factories[seconds] = self._settings.make(self.jpype, browses=seconds)
+        return self._connect(self._browsing_factories[seconds], "")
 
     def _connect(self, factory: Any, client_id: str) -> JmsConnection:
         java = None
@@ -157,6 +159,7 @@ class JmsConnection(BrokerConnection):
         self.temporaries = Temporaries(jms)
         self.reader = MessageReader(jpype, jms, self._tell)
         self.sending = SendingClient()
+        self.asks = str(java.getClass().getName()).startswith(_ASKING)
         java.setExceptionListener(queue_listener(jpype, jms.ExceptionListener, self._exceptions))
         _open.add(self)
 
@@ -281,7 +284,7 @@ class JmsConnection(BrokerConnection):
     def close(self) -> None:
         self._closed = True
         self._browsing.close()
-        has_lock = self.making.acquire(timeout=_MAKING_SECONDS)
+        has_lock = self.making.acquire(timeout=CLOSE)
         try:
             close(self.java)
         finally:
@@ -320,6 +323,8 @@ class JmsConnection(BrokerConnection):
                 raise unknown(text) from None
             if isinstance(error, self.jms.JMSSecurityException):
                 raise ProviderMisconfigured(text) from None
+            if is_silence(error):
+                raise BrokerSilent(what, reason_of(error)) from None
             raise (refused if is_refusal(error) else ProviderError)(text) from None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from connector.brokers.engine.silence import ANSWER, FIRST_ANSWER
 from connector.brokers.jms.beans import set_properties, url_setter
 from connector.brokers.jms.naming import Naming
 from connector.brokers.jms.reasons import artifact_of, reason_of
@@ -45,11 +46,11 @@ class Factory:
     def __repr__(self) -> str:
         return f"Factory({self.class_name or self.naming!r})"  # URL and properties may contain a password
 
-    def make(self, jpype: Any, *, browses: bool = False) -> Any:
+    def make(self, jpype: Any, *, browses: float = 0.0) -> Any:
         """Returns a new connection factory.
 
         Args:
-            browses: whether its connections browse.
+            browses: seconds in which browsers get an answer. 0 = its connections do not browse.
 
         Raises:
             ProviderMisconfigured: the class, the name, the URL or a property is wrong.
@@ -67,21 +68,21 @@ class Factory:
         except ProviderMisconfigured as error:
             raise ProviderMisconfigured(self.safe(str(error))) from None
 
-    def _url(self, *, browses: bool) -> str | None:
+    def _url(self, *, browses: float) -> str | None:
         """Returns the URL with the options of the adapter."""
         if self.url is None:
             return None
         if browses:
-            return for_browsers(self.class_name, self.url)
+            return for_browsers(self.class_name, self.url, browses)
         return with_options(self.class_name, self.url, self.messages)
 
-    def _add_options(self, made: Any, *, browses: bool) -> None:
+    def _add_options(self, made: Any, *, browses: float) -> None:
         """Gives a factory without ``url`` the options of the adapter, which replace those of the factory."""
         name = str(made.getClass().getName())
         if (property_name := URL_PROPERTIES.get(name)) is None:
             return
         url = str(getattr(made, f"get{property_name}")())
-        url = for_browsers(name, url) if browses else with_options(name, url, self.messages)
+        url = for_browsers(name, url, browses) if browses else with_options(name, url, self.messages)
         getattr(made, f"set{property_name}")(url)
 
     def _construct(self, jpype: Any, url: str | None) -> Any:
@@ -120,7 +121,7 @@ class Factory:
 
     def safe(self, text: str) -> str:
         """Returns a text of the client library without passwords, and without options of the adapter."""
-        for made in (self._url(browses=False), self._url(browses=True)):
+        for made in (self._url(browses=0.0), self._url(browses=FIRST_ANSWER), self._url(browses=ANSWER)):
             if made is not None and self.url is not None:
                 text = without_additions(text, self.url, made).replace(self.url, mask(self.url))
         secrets = [value for name, value in self.properties.items() if is_secret(name)]

@@ -115,6 +115,8 @@ _NO_ANSWERS: Final = re.compile(
     r"|MQRC_(CONN|Q_MGR_|CHANNEL_|CALL_INTERRUPTED|RECONNECT|BACKED_OUT)"
 )
 """The same of texts: conditions of AMQP 1.0 (2.8.15 to 2.8.18, 4.5.8), and reasons of IBM MQ."""
+_SILENCE: Final = re.compile(r"(TimedOut(IO)?|Timeout)Exception$")
+"""A pattern of classes of Java: the client library has waited for an answer for as long as it may."""
 _FOR_NOW: Final = re.compile(
     r"ResourceAllocationException|JMSSecurityException|amqp:(resource-limit-exceeded|unauthorized-access)"
     r"|MQRC_(Q_FULL|PUT_INHIBITED|GET_INHIBITED|NOT_AUTHORIZED|STORAGE_|PAGESET_|Q_SPACE|RESOURCE_)"
@@ -158,6 +160,11 @@ def is_unanswered(error: Any) -> bool:
     chain = chain_of(error)
     names = [str(one.getClass().getName()) for one in chain]
     return any(map(_NO_ANSWER.search, names)) or _NO_ANSWERS.search(_with_classes(chain)) is not None
+
+
+def is_silence(error: Any) -> bool:
+    """Whether a Java exception shows that the broker has not answered in time."""
+    return any(_SILENCE.search(str(one.getClass().getName())) for one in chain_of(error))
 
 
 def artifact_of(class_name: str) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from connector.brokers.engine.broker import MessageRefused
+from connector.brokers.engine.silence import ANSWER, BrokerSilent
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.reasons import is_refusal, is_unsupported, reason_of
 from connector.errors import ProviderError
 
-_SECONDS: Final = 30.0
 _LOOK_MS: Final = 100
 
 
@@ -100,10 +100,11 @@ class Sends:
 
         Raises:
             MessageRefused: the broker has refused a message.
-            ProviderError: a message has failed in another way, or the broker does not answer.
+            BrokerSilent: the broker does not answer.
+            ProviderError: a message has failed in another way.
         """
         failures: list[Any] = []
-        deadline = time.monotonic() + _SECONDS
+        deadline = time.monotonic() + ANSWER
         found = self._list()
         while self._sent:
             if not self._answers.drainTo(found):
@@ -125,4 +126,4 @@ class Sends:
         if failure is not None:
             raise ProviderError(failure)
         if time.monotonic() >= deadline:
-            raise ProviderError(f"the broker has not taken a message for {_SECONDS:g} s")
+            raise BrokerSilent("nobody knows whether a message was taken")

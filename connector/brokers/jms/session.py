@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from math import ceil
 from typing import Any, Final, Protocol
 
@@ -27,7 +28,7 @@ from connector.brokers.jms.jvm import leave_at_end
 from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
 from connector.brokers.jms.names import is_named
-from connector.brokers.jms.reasons import is_refusal, is_unanswered, is_unsupported, reason_of
+from connector.brokers.jms.reasons import is_refusal, is_silence, is_unanswered, is_unsupported, reason_of
 from connector.brokers.jms.sends import Outgoing, Sends
 from connector.brokers.jms.temporaries import Temporaries
 from connector.errors import (
@@ -63,6 +64,8 @@ class SessionOwner(Protocol):
     reader: MessageReader
     temporaries: Temporaries
     making: threading.Lock
+    asks: bool
+    """Whether ``receiveNoWait`` of the client library asks the broker."""
 
     @property
     def failure(self) -> str | None:
@@ -106,9 +109,21 @@ class JmsSession(BrokerSession):
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
         with self._connection.making, self._connection.errors(f"{_name_of(source)} cannot be received from"):
             java = self._consumer(source, selector)
-        receiver = JmsReceiver(self._connection, java, _name_of(source), limit, self._keep)
+        turn = None
+        if isinstance(source, Destination) and not self._connection.asks:
+            turn = partial(self._turn, source, selector)
+        receiver = JmsReceiver(self._connection, java, _name_of(source), limit, self._keep, turn)
         self._receivers.add(receiver)
         return receiver
+
+    def _turn(self, queue: Destination, selector: str) -> None:
+        """Waits for an answer of the broker, which comes behind all that it has sent."""
+        with contextlib.suppress(
+            self._connection.jms.JMSSecurityException
+        ):  # who receives may perhaps not look
+            browser = self._java.createBrowser(self._writer.destination(queue), selector or None)
+            browser.getEnumeration().hasMoreElements()
+            close(browser)
 
     def _consumer(self, source: Destination | TopicSubscription, selector: str) -> Any:
         session = self._java
@@ -285,8 +300,10 @@ class JmsReceiver(BrokerReceiver):
         name: str,
         limit: int,
         keep: Callable[[Received, Any], None],
+        turn: Callable[[], None] | None,
     ) -> None:
         self._name = name
+        self._turn = turn
         self._connection = connection
         self._keep = keep
         self._java = java
@@ -305,6 +322,11 @@ class JmsReceiver(BrokerReceiver):
         size = largest = 0
         with self._connection.errors(f"no message can be received from {self._name}"):
             javas = self._next(wait)
+            if not javas and wait and not seconds:
+                javas = self._next(0)
+            if not javas and not seconds and self._turn is not None:
+                self._turn()
+                javas = self._next(_NEXT_MS / 1000)
             while javas:
                 for java in javas:
                     received = self._connection.reader.read(java, self._limit)
@@ -321,11 +343,9 @@ class JmsReceiver(BrokerReceiver):
         return found
 
     def _next(self, seconds: float) -> Sequence[Any]:
-        """Returns the first message that has been fetched, or is fetched within a time."""
+        """Returns the first message. 0 seconds = asks the broker, if the library can."""
         with self._reading():
-            found = (
-                self._java.receive(max(1, int(seconds * 1000))) if seconds > 0 else self._java.receiveNoWait()
-            )
+            found = self._java.receive(max(1, int(seconds * 1000))) if seconds else self._java.receiveNoWait()
         return [] if found is None else [found]
 
     def _more(self, most: int) -> Sequence[Any]:
@@ -343,7 +363,8 @@ class JmsReceiver(BrokerReceiver):
         try:
             yield
         except self._connection.jpype.JException as error:
-            if self._connection.failure is not None:
+            is_closed = isinstance(error, self._connection.jms.IllegalStateException)
+            if is_closed or is_silence(error) or self._connection.failure is not None:
                 raise
             raise UnreadableMessage(
                 f"the next message of {self._name} cannot be read by the client library: {reason_of(error)}. "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connector.brokers.engine.broker import MessageRefused
 from connector.brokers.engine.delays import measure_delay
+from connector.brokers.engine.silence import ANSWER, BrokerSilent
 from connector.brokers.jms.reasons import reason_of
 from connector.brokers.jms.sends import Outgoing
 from connector.errors import ConnectorError
@@ -17,7 +18,7 @@ from connector.messaging.provider_kind import Finding
 if TYPE_CHECKING:
     from connector.brokers.jms.client import JmsClient, JmsConnection
 
-_WAIT_MS: Final = 2000
+_WAIT_MS: Final = int(ANSWER * 1000)
 _TRANSACTIONS: Final = "transactions"
 _NEEDED: Final = (_TRANSACTIONS,)
 """The abilities that every event needs."""
@@ -116,8 +117,7 @@ class _Survey:
             session.rollback()
             self._send(session, queue, "2")
             session.commit()
-            first = consumer.receive(_WAIT_MS)
-            if first is None or str(first.getText()) != "2":
+            if self._receive(consumer) != "2":
                 raise _Unable("a message that was rolled back is delivered")
             self._send(session, other, "3")
             session.commit()
@@ -127,6 +127,14 @@ class _Survey:
         if not self._connection.sending.answers:
             return "one message after the other, because the client has no listener for sent messages"
         return ""
+
+    @staticmethod
+    def _receive(consumer: Any) -> str:
+        """Returns the text of the next message."""
+        first = consumer.receive(_WAIT_MS)
+        if first is None:
+            raise BrokerSilent("a message that was sent does not come")
+        return str(first.getText())
 
     def _send(self, session: Any, queue: Any, text: str) -> None:
         """Sends as for an event: the broker confirms each message before the commit."""
@@ -148,8 +156,7 @@ class _Survey:
             message.setIntProperty("n", number)
             producer.send(message)
         with contextlib.closing(self._session.createConsumer(queue, "n = 2")) as consumer:
-            first = consumer.receive(_WAIT_MS)
-            if first is None or str(first.getText()) != "2":
+            if self._receive(consumer) != "2":
                 raise _Unable("the broker ignores them")
         queue.delete()
         return ""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from connector.brokers.engine.silence import ANSWER
 from connector.declare.echoes import Secrets
 from connector.declare.masking import MASK, mask
 
@@ -16,10 +17,12 @@ CORE: Final = "org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory"
 _CLASSIC_TLS: Final = "org.apache.activemq.ActiveMQSslConnectionFactory"
 URL_PROPERTIES: Final = {QPID: "RemoteURI", CLASSIC: "BrokerURL", _CLASSIC_TLS: "BrokerURL"}
 """Factories whose URL can be set again, with further options, and the property that it is."""
-_DRAIN_MS: Final = "5000"
+_ANSWER_MS: Final = str(int(ANSWER * 1000))
+_BROWSED: Final = "4"
+"""Messages that a patient browser of Qpid JMS has fetched ahead. They may be large."""
 _OF_QPID: Final = {
-    "jms.sendTimeout=": "30000",
-    "jms.requestTimeout=": "30000",
+    "jms.sendTimeout=": _ANSWER_MS,
+    "jms.requestTimeout=": _ANSWER_MS,
     "jms.validatePropertyNames=": "false",
 }
 """Qpid JMS waits without limit by default, for example to send to a full queue. By default it does not show
@@ -27,7 +30,7 @@ properties whose names are no identifiers of Java.
 """
 _OF_CLASSIC: Final = {
     "jms.alwaysSyncSend=": "true",
-    "jms.sendTimeout=": "30000",
+    "jms.sendTimeout=": _ANSWER_MS,
     "jms.redeliveryPolicy.maximumRedeliveries=": "-1",
     "jms.redeliveryPolicy.initialRedeliveryDelay=": "0",
     "jms.redeliveryPolicy.redeliveryDelay=": "0",
@@ -49,8 +52,8 @@ def with_options(factory: str, url: str, messages: int) -> str:
     """Returns the URL with the options of known clients that the adapter relies on. Options of the user stay.
 
     What a consumer has fetched ahead, no other instance can take, so the number is limited. The client of
-    Artemis counts bytes. A consumer of Qpid JMS only looks at what it has fetched. Otherwise it asks the
-    broker to drain its credit. Artemis sometimes does not answer that, and the consumer waits for a minute.
+    Artemis counts bytes. With Qpid JMS, ``receive`` only looks at what the consumer has fetched, and
+    ``receiveNoWait`` asks the broker to drain the credit of the consumer.
 
     Args:
         factory: class of the connection factory.
@@ -59,7 +62,7 @@ def with_options(factory: str, url: str, messages: int) -> str:
     """
     wanted = {}
     if factory == QPID:
-        wanted = {"jms.receiveLocalOnly=": "true", "jms.receiveNoWaitLocalOnly=": "true"}
+        wanted = {"jms.receiveLocalOnly=": "true", **_drain_timeout(url)}
     if factory in _ALWAYS and _PREFETCH not in url:
         wanted[f"{_PREFETCH}all="] = str(messages)
     if factory == CORE:
@@ -67,9 +70,29 @@ def with_options(factory: str, url: str, messages: int) -> str:
     return _with(factory, url, wanted)
 
 
-def for_browsers(factory: str, url: str) -> str:
-    """Returns the URL of the connections of browsers, which give up an unanswered drain soon."""
-    return _with(factory, url, {"amqp.drainTimeout=": _DRAIN_MS} if factory == QPID else {})
+def for_browsers(factory: str, url: str, seconds: float) -> str:
+    """Returns the URL of the connections of browsers.
+
+    A browser of Qpid JMS does not tell of a time-out. So the time-out of the URL does not count.
+
+    Args:
+        factory, url: as of :func:`with_options`.
+        seconds: until the broker has to answer. All messages that are fetched ahead come before the answer.
+    """
+    if factory != QPID:
+        return _with(factory, url, {})
+    milliseconds = str(int(seconds * 1000))
+    url = re.sub(r"(amqp\.drainTimeout=)\d+", rf"\g<1>{milliseconds}", url)
+    wanted = _drain_timeout(url, milliseconds)
+    if seconds >= ANSWER and _PREFETCH not in url:
+        wanted[f"{_PREFETCH}queueBrowserPrefetch="] = _BROWSED
+    return _with(factory, url, wanted)
+
+
+def _drain_timeout(url: str, milliseconds: str = _ANSWER_MS) -> dict[str, str]:
+    """Returns the option of Qpid JMS for an unanswered question whether a queue has more messages."""
+    nested = "failover.nested." if url.startswith(_FAILOVER) else ""
+    return {f"{nested}amqp.drainTimeout=": milliseconds}
 
 
 def _with(factory: str, url: str, wanted: Mapping[str, str]) -> str:

@@ -68,6 +68,10 @@ class Broker:
         """Whether the connection is lost as a message is sent. The client library connects anew."""
         self.is_silent: Callable[[str, Message], bool] = lambda queue, message: False
         """Whether a queue keeps a message from its receivers. Browsers see the message."""
+        self.slow: set[str] = set()
+        """Queues whose messages come only to who asks: others do not wait long enough."""
+        self.is_mute = False
+        """Whether no question is answered."""
         self.unreadable: set[bytes] = set()
         """Bodies of messages that the client's library takes and cannot read."""
         self.limit: int | None = None

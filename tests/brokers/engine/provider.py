@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from connector.brokers.engine import broker as contract
 from connector.brokers.engine.broker import NO_LIMIT, CommitUnknown, Received, UnreadableMessage
 from connector.brokers.engine.provider import RemoteProvider
+from connector.brokers.engine.silence import BrokerSilent
 from connector.errors import (
     CapabilityError,
     ClientIdError,
@@ -98,6 +99,8 @@ class ClientConnection(contract.BrokerConnection):
     def browse(
         self, queue: Destination, selector: str, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
+        if self._connection.broker.is_mute:
+            raise BrokerSilent(f"{queue} cannot be browsed")
         if queue.name not in self._connection.broker.queues:
             raise UnknownDestination(f"there is no {queue}")
         waiting = self._connection.broker.waiting(queue.name, selector)
@@ -179,11 +182,13 @@ class ClientReceiver(contract.BrokerReceiver):
     _unread: dict[int, tuple[Message, bytes]]
 
     def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
+        if not seconds and self._broker.is_mute:
+            raise BrokerSilent(self._queue)
         until = time.monotonic() + seconds
         found: list[Received] = []
         size = 0
         while len(found) < most and size < most_bytes:
-            one = self._next()
+            one = self._next(ignores=bool(seconds) and self._queue in self._broker.slow)
             left = until - time.monotonic()
             if one is not None:
                 found.append(one)
@@ -195,8 +200,8 @@ class ClientReceiver(contract.BrokerReceiver):
                     self._broker.changed.wait(min(left, _LOOK))  # a delayed message notifies nobody
         return found
 
-    def _next(self) -> Received | None:
-        message = self._session.receive(self._queue, self._selector)
+    def _next(self, *, ignores: bool) -> Received | None:
+        message = None if ignores else self._session.receive(self._queue, self._selector)
         if message is None:
             return None
         size = len(message.body)

@@ -116,6 +116,8 @@ class Stub:
         self.broker = self
         self.changed = self
         self.unreadable: set[bytes] = set()
+        self.slow: set[str] = set()
+        self.is_mute = False
 
     def call(self, target: int, name: str, *values: Any) -> Any:
         with self._lock:

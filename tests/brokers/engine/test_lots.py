@@ -57,7 +57,7 @@ def owner(provider: LentProvider) -> RemoteConnection:
 @pytest.fixture
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long for what does not come."""
-    monkeypatch.setattr(lots, "_WAIT", 0.3)
+    monkeypatch.setattr(lots, "ANSWER", 0.3)
 
 
 def put(connection: RemoteConnection, *bodies: str, **headers: Any) -> list[str]:

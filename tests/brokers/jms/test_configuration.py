@@ -158,7 +158,7 @@ def test_a_selector_of_a_broker_is_a_warning_at_most(write: Write, selector: str
     ],
 )
 def test_a_text_of_the_client_shows_no_options_of_the_adapter(given: str) -> None:
-    for made in (with_options(QPID, given, 7), for_browsers(QPID, given)):
+    for made in (with_options(QPID, given, 7), for_browsers(QPID, given, 5.0)):
         assert without_additions(f"no URL: {made}", given, made) == f"no URL: {given}"
         options = made.removeprefix(given)[1:]
         assert without_additions(f"at h:1?{options}", given, made) == "at h:1"
@@ -205,17 +205,25 @@ def test_a_key_of_jndi_stands_in_one_section(write: Write) -> None:
 
 def test_the_url_gets_the_prefetch_of_the_poll() -> None:
     always = "jms.sendTimeout=30000&jms.requestTimeout=30000&jms.validatePropertyNames=false"
-    local = f"{always}&jms.receiveLocalOnly=true&jms.receiveNoWaitLocalOnly=true"
+    answer = "amqp.drainTimeout=30000"
+    local = f"{always}&jms.receiveLocalOnly=true&{answer}"
     ours = f"{local}&jms.prefetchPolicy.all=7"
     assert with_options(QPID, "amqp://h:1", 7) == f"amqp://h:1?{ours}"
     assert with_options(QPID, "amqp://h:1?a=b", 7) == f"amqp://h:1?a=b&{ours}"
     failover = "failover:(amqp://a:1?x=y,amqp://b:2)"
     once = "failover.startupMaxReconnectAttempts=1"
+    ours = ours.replace(answer, f"failover.nested.{answer}")
     assert with_options(QPID, failover, 7) == f"{failover}?{ours}&{once}"
     assert with_options(QPID, failover + "?z=1", 7) == f"{failover}?z=1&{ours}&{once}"
     for limit in ("failover.startupMaxReconnectAttempts=9", "failover.maxReconnectAttempts=9"):
         assert with_options(QPID, f"{failover}?{limit}", 7) == f"{failover}?{limit}&{ours}"
-    assert once in for_browsers(QPID, failover)
+    nested = "failover.nested.amqp.drainTimeout=5000"
+    assert for_browsers(QPID, failover, 5.0) == f"{failover}?{always}&{nested}&{once}"
+    few = "jms.prefetchPolicy.queueBrowserPrefetch=4"
+    assert for_browsers(QPID, "amqp://h:1", 30.0) == f"amqp://h:1?{always}&{answer}&{few}"
+    for short in ("amqp://h:1?amqp.drainTimeout=9", "failover:(amqp://h:1?amqp.drainTimeout=9)"):
+        assert "=9" not in for_browsers(QPID, short, 5.0), "a browser does not tell of a time-out"
+        assert "amqp.drainTimeout=9" in with_options(QPID, short, 7)
     own = "amqp://h:1?jms.prefetchPolicy.queuePrefetch=1000"
     assert with_options(QPID, own, 7) == f"{own}&{local}"
     assert with_options("org.example.Other", "tcp://h:1", 7) == "tcp://h:1"
@@ -226,14 +234,14 @@ def test_other_known_clients_get_options_of_their_own() -> None:
     always = f"jms.alwaysSyncSend=true&jms.sendTimeout=30000&{policy}.maximumRedeliveries=-1"
     always += f"&{policy}.initialRedeliveryDelay=0&{policy}.redeliveryDelay=0"
     assert with_options(CLASSIC, "tcp://h:1", 7) == f"tcp://h:1?{always}&jms.prefetchPolicy.all=7"
-    assert for_browsers(CLASSIC, "tcp://h:1") == f"tcp://h:1?{always}"
+    assert for_browsers(CLASSIC, "tcp://h:1", 5.0) == f"tcp://h:1?{always}"
     failover = "failover:(tcp://a:1,tcp://b:2)"
     assert with_options(CLASSIC, failover, 7).endswith("&startupMaxReconnectAttempts=1")
     limited = f"{failover}?maxReconnectAttempts=9"
     assert "startupMaxReconnectAttempts" not in with_options(CLASSIC, limited, 7)
     assert with_options(CORE, "tcp://h:1", 7) == "tcp://h:1?consumerWindowSize=7168"
     assert with_options(CORE, "tcp://h:1?consumerWindowSize=1", 7) == "tcp://h:1?consumerWindowSize=1"
-    assert for_browsers(CORE, "tcp://h:1") == "tcp://h:1"
+    assert for_browsers(CORE, "tcp://h:1", 5.0) == "tcp://h:1"
 
 
 @rows("no_local", [False, True])
