@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -20,6 +21,9 @@ from tests.servers.conftest import AT_ARTEMIS, RETRIES
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
+
+_SLOWEST: Final = float(os.environ.get("SLOWEST_FRAME", "1"))
+"""Seconds of the slowest frame. The silence of a broker ends at 5, and the test then takes minutes."""
 
 
 @AT_ARTEMIS
@@ -81,12 +85,12 @@ def test_slow_frames_and_paused_queues_cost_no_event(
             if in_progress:
                 phase(
                     deployment.in_progress,
-                    *(5.0, ""),
+                    *(_SLOWEST, ""),
                     lambda: "stays open" in caplog.text,
                     "a settlement whose messages do not come",
                 )
             else:
-                phase(commits, 5.0, "", is_called, "the call of an event whose mark does not come")
+                phase(commits, _SLOWEST, "", is_called, "the call of an event whose mark does not come")
             proxy.delay = 0.1
             deployment.wait_for(lambda: len(deployment.archived()) == sent - 1, "the other events", 300.0)
         proxy.go_on()
