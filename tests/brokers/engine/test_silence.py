@@ -52,7 +52,7 @@ def test_a_question_without_an_answer_is_an_error_for_everybody_who_asks(provide
         "clients with marks": connection.marked_clients,
         "removal of marks": lambda: connection.remove_markers("b0"),
         "announcement": lambda: connection.announce(None),
-        "leftovers": lambda: list(connection.leftovers(PROGRESS, at_start=True)),
+        "messages in progress at the start": lambda: connection.announce(PROGRESS),
         "messages without an owner": lambda: connection.find_unowned(PROGRESS),
         "held messages": lambda: connection.poller(ORDERS).claim(1, range(1)),
         "messages that come again later": lambda: list(connection.browse(ORDERS, delayed=True)),
