@@ -227,6 +227,8 @@ class BrokerConnection(Protocol):
 
     keeps_delays: bool = False
     """Whether the broker has kept a delivery delay, as :func:`.delays.measure_delay` has seen."""
+    shortage: str = ""
+    """Why the memory of the client library was used up, with what to do. Empty = it was not."""
 
     @property
     @abstractmethod

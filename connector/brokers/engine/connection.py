@@ -38,6 +38,7 @@ from connector.brokers.engine.progress_claim import ProgressClaim
 from connector.brokers.engine.pruning import CopyPruner
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.session_connection import SessionConnection, SharedConnection
+from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.engine.waiter import RemoteWaiter
 from connector.errors import (
@@ -80,6 +81,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     """The lots, as this client claims them. Set by the provider."""
     directory: str
     """Of the state of all applications. Set by the provider."""
+    shortage: MemoryShortage
+    """Of the provider, which sets it."""
 
     def __init__(
         self,
@@ -167,6 +170,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             assert self.in_progress is not None and in_progress is not None
             self.in_progress.check_moves(in_progress)
 
+        lasts = isinstance(source, Destination) or source.durable
         poller = RemotePoller(
             self.client_id,
             source if isinstance(source, Destination) else source.topic,
@@ -177,6 +181,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             None if in_progress is None else check_moves,
             None if self.held is None else HeldInput(self.held, source, make),
             None if self.later is None else LaterInput(self.later, source, make),
+            input_name(source),
+            self.shortage if lasts and self.state is not None else None,
         )
         self._pollers.add(poller)
         return poller
@@ -487,6 +493,9 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             return
         self._ended = True
         self._waiter.close()
+        if self.broker.shortage:
+            silent = [one.silent_name for one in self._pollers if one.silent_name]
+            self.shortage.note(silent, self.broker.shortage)
         sessions = [session for poller in list(self._pollers) for session in poller.sessions]
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)

@@ -25,7 +25,7 @@ from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader
 from connector.brokers.jms.names import name_of
 from connector.brokers.jms.naming import Destinations
-from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_refusal, reason_of
+from connector.brokers.jms.reasons import HEAP, advice_for_closed, is_mistake, is_refusal, reason_of
 from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.session import JmsSession, close
 from connector.brokers.jms.subscriptions import SubscriptionRecords
@@ -110,6 +110,7 @@ class JmsClient(BrokerClient):
                 client_id,
                 self._subscriptions,
                 self._destinations,
+                self._settings.bytes_ahead,
             )
             java.start()
             _reached.add(self._settings.url)
@@ -139,7 +140,9 @@ class JmsConnection(BrokerConnection):
         client_id: str,
         subscriptions: SubscriptionRecords,
         destinations: Destinations,
+        bytes_ahead: int,
     ) -> None:
+        self.bytes_ahead = bytes_ahead
         self._browsing = browsing
         self.destinations = destinations
         self._client_id = client_id
@@ -164,9 +167,16 @@ class JmsConnection(BrokerConnection):
             return "the connection is closed"
         arguments = self._exceptions.poll()
         if arguments is not None:
-            self._failure = reason_of(arguments[0])
+            self._failure = self._reason_of(arguments[0])
             _log.error("the connection to the broker has failed", extra={"reason": self._failure})
         return self._failure
+
+    def _reason_of(self, error: Any) -> str:
+        """Returns the reason of a failure, and notes whether the heap of Java was used up."""
+        reason = reason_of(error)
+        if HEAP in reason:
+            self.shortage = reason
+        return reason
 
     def session(self, *, individual: bool = False) -> JmsSession:
         mode = self._individual_mode() if individual else int(self.jms.Session.SESSION_TRANSACTED)
@@ -297,7 +307,7 @@ class JmsConnection(BrokerConnection):
                 raise
             raise unknown(f"{what}: {error}") from None
         except self.jpype.JException as error:
-            text = f"{what}: {reason_of(error)}"
+            text = f"{what}: {self._reason_of(error)}"
             if isinstance(error, self.jms.InvalidSelectorException):
                 raise SelectorError(f"{what}: the selector is refused: {reason_of(error)}", 1) from None
             if isinstance(error, self.jms.InvalidDestinationException):

@@ -23,10 +23,11 @@ from connector.brokers.engine.broker import (
     UnreadableMessage,
 )
 from connector.brokers.jms.arrivals import Arrivals
+from connector.brokers.jms.credit import Credit, make_consumer
 from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
 from connector.brokers.jms.names import is_named
-from connector.brokers.jms.reasons import is_refusal, is_unanswered, is_unsupported, reason_of
+from connector.brokers.jms.reasons import HEAP, is_refusal, is_unanswered, is_unsupported, reason_of
 from connector.brokers.jms.sends import Outgoing, Sends
 from connector.brokers.jms.temporaries import Temporaries
 from connector.errors import (
@@ -45,6 +46,8 @@ _NOT_MADE_ANEW: Final = "OPS"
 _FETCH_SECONDS: Final = 0.1
 _NEXT_MS: Final = 2
 """A library that has given a message may be fetching the next one."""
+_MORE_SECONDS: Final = 0.02
+"""The same of a consumer that has just asked the broker for more."""
 _MOST_PRODUCERS: Final = 64
 """Most producers of a session that are kept for its next transaction."""
 _MOST_MS: Final = 1 << 60
@@ -62,6 +65,8 @@ class SessionOwner(Protocol):
     reader: MessageReader
     temporaries: Temporaries
     making: threading.Lock
+    bytes_ahead: int
+    """Bytes of the bodies that a consumer has fetched ahead, about."""
 
     @property
     def failure(self) -> str | None:
@@ -104,8 +109,14 @@ class JmsSession(BrokerSession):
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
         with self._connection.making, self._connection.errors(f"{_name_of(source)} cannot be received from"):
-            java = self._consumer(source, selector)
-        receiver = JmsReceiver(self._connection, java, _name_of(source), limit, self._keep)
+            java, credit = make_consumer(
+                self._connection.jpype,
+                self._java,
+                lambda: self._consumer(source, selector),
+                self._connection.bytes_ahead,
+                limit,
+            )
+        receiver = JmsReceiver(self._connection, java, _name_of(source), limit, self._keep, credit)
         self._receivers.add(receiver)
         return receiver
 
@@ -283,8 +294,10 @@ class JmsReceiver(BrokerReceiver):
         name: str,
         limit: int,
         keep: Callable[[Received, Any], None],
+        credit: Credit | None = None,
     ) -> None:
         self._name = name
+        self._credit = credit
         self._connection = connection
         self._keep = keep
         self._java = java
@@ -306,12 +319,14 @@ class JmsReceiver(BrokerReceiver):
             while javas:
                 for java in javas:
                     received = self._connection.reader.read(java, self._limit)
+                    if HEAP in received.unreadable:  # for now
+                        raise UnreadableMessage(f"a message of {self._name}: {received.unreadable}")
                     self._keep(received, java)
                     found.append(received)
                     size += len(received.message.body)
                     largest = max(largest, len(received.message.body), 1)
                 room = min(most - len(found), ceil((most_bytes - size) / largest), len(found) * 4)
-                javas = self._more(room) if room > 0 else []
+                javas = self._more(room, found[-len(javas) :])
         if found:
             self._fetched_at = 0.0
         elif self._connection.failure is not None:  # a closed consumer returns no message either
@@ -326,8 +341,13 @@ class JmsReceiver(BrokerReceiver):
             )
         return [] if found is None else [found]
 
-    def _more(self, most: int) -> Sequence[Any]:
-        """Returns messages that have been fetched."""
+    def _more(self, most: int, came: Sequence[Received]) -> Sequence[Any]:
+        """Returns messages that have been fetched, after others that have come."""
+        asks = self._credit is not None and self._credit.note(len(came), max(one.size for one in came))
+        if most <= 0:
+            return []
+        if asks:
+            return self._next(_MORE_SECONDS)
         if self._receive_more is None:
             self._receive_more = receive_loop(
                 self._connection.jpype, self._connection.jms, self._java, _NEXT_MS
