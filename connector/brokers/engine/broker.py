@@ -83,6 +83,17 @@ class BrokerReceiver(Protocol):
                 got, so the caller rolls the transaction back.
         """
 
+    def tell(self, tag: int) -> bool:
+        """Lets :meth:`BrokerConnection.take_news` tell of each message that is fetched from now on.
+
+        Args:
+            tag: names the receiver, from 1 on.
+
+        Returns:
+            whether the client library can do that.
+        """
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Ends the receiver. A subscription that is not durable ends, too. Repeatable."""
@@ -246,6 +257,17 @@ class BrokerConnection(Protocol):
         Raises:
             CapabilityError: the client library has no such sessions.
         """
+
+    def take_news(self, seconds: float) -> set[int] | None:
+        """Returns the tags of receivers for which messages were fetched. Ends early if the connection is closed.
+
+        Args:
+            seconds: until the first message has to come.
+
+        Returns:
+            None = many messages have come, and nobody knows for which receivers.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def browse(

@@ -22,6 +22,7 @@ from connector.brokers.engine.broker import (
 from connector.brokers.engine.claims import LentClaim, input_name
 from connector.brokers.engine.commits import CommitMarker
 from connector.brokers.engine.copies import copy_of
+from connector.brokers.engine.news import News
 from connector.brokers.engine.probe import refusal_of
 from connector.errors import ConnectorError, ProviderError, TransactionRolledBack
 from connector.messaging.destination import Destination
@@ -42,6 +43,8 @@ _MOST_PARKED: Final = 20
 _SECOND_LOOK: Final = 0.1
 """Seconds of the second look. A broker may call a queue empty although a message is on its way."""
 
+_LISTEN: Final = 1.0
+"""Seconds of a look of :meth:`LendingSession.listen`."""
 _SHORT_LOOK: Final = 0.02
 """Seconds of the only look while events of the same source run. Their end waits for the look."""
 
@@ -72,6 +75,7 @@ class LendingSession:
         held_for: the input, if ``source`` is the queue of its held messages.
         parks: whether a message that nobody can read is passed. Otherwise it is an error.
         later: makes the copies of messages that come again later. None = this client is no adapter.
+        news: of the connection. None = nobody waits for messages.
 
     Raises:
         ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
@@ -91,6 +95,7 @@ class LendingSession:
         held_for: Destination | TopicSubscription | None = None,
         parks: bool = True,
         later: LaterCopies | None = None,
+        news: News | None = None,
     ) -> None:
         wanted = source if held_for is None else held_for
         self.is_held = held_for is not None
@@ -101,6 +106,9 @@ class LendingSession:
         self._batch = batch
         self._batch_bytes = batch_bytes
         self._later = later
+        self._news = news
+        self.number = 0
+        """Of the receiver among the news. 0 = the client library tells nothing."""
         self._connection = connection
         self._make_marker = marker
         self._source = source, selector, limit
@@ -131,10 +139,16 @@ class LendingSession:
         try:
             self._receiver: BrokerReceiver = session.receiver(*self._source)
             self._marker = self._make_marker(session)
+            self.number = 0 if self._news is None else self._news.watch(self._receiver)
         except BaseException:
             session.close()
             raise
         self._session = session
+
+    def _note(self, *, is_fresh: bool) -> None:
+        """Notes whether messages may have come. The client library tells of further ones."""
+        if self._news is not None:
+            self._news.note(self.number, is_fresh=is_fresh)
 
     @property
     def cycle(self) -> int | None:
@@ -270,6 +284,7 @@ class LendingSession:
     def _look(self, most: int) -> list[Received]:
         most = min(most, self._most - len(self.claims))
         found, self._early = self._early, []
+        self._note(is_fresh=False)
         room = self._batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
         if len(found) < most and room > 0:
             first = _FIRST_LOOK if self._is_patient else _SHORT_LOOK
@@ -283,6 +298,8 @@ class LendingSession:
                 found = self._receiver.receive(wait, most, room)
         if found:
             self._empty_since = 0.0
+        if len(found) >= most or sum(len(one.message.body) for one in found) >= room:
+            self._note(is_fresh=True)
         return found
 
     def listen(self) -> bool:
@@ -295,9 +312,11 @@ class LendingSession:
             self._check()  # a thread that asks a closed receiver may still be in Java when Python ends
             if self._early or self.claims:
                 return bool(self._early)
-            self._empty_since = self._empty_since or time.monotonic()
+            now = time.monotonic()
+            self._empty_since = self._empty_since or now
+            is_quiet = now - self._empty_since >= _SECOND_LOOK  # then no claim waits for this
             try:
-                self._early = self._receiver.receive(_SECOND_LOOK)
+                self._early = self._receiver.receive(_LISTEN if is_quiet else _SECOND_LOOK)
             except ProviderError as error:
                 self._undo_receive(error)
                 raise
@@ -393,6 +412,7 @@ class LendingSession:
 
     def _roll_back(self) -> None:
         self._forget()
+        self._note(is_fresh=True)
         self._session.rollback()
 
     def _close_if_left(self) -> None:
@@ -429,6 +449,8 @@ class LendingSession:
                 return
             self._closed = True
             self._forget()
+            if self._news is not None:
+                self._news.forget(self.number)
             try:
                 self._receiver.close()
                 for session, marker in [*self._parked, (self._session, self._marker)]:

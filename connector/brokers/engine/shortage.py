@@ -1,8 +1,8 @@
 """Inputs that rest, because the memory of a client library does not hold what waits at the broker.
 
 A connection that has run out of memory is made anew, and its consumers begin with few messages. If that does
-not help, a message is too large, and nobody knows in which input. So the inputs that have received nothing are
-opened one after the other. If the memory ends again, the last opened input rests, and the others go on.
+not help, a message is too large, and nobody knows in which input. So the inputs that have received nothing
+are opened one after the other. If the memory ends again, the last opened input rests, and the others go on.
 """
 
 from __future__ import annotations

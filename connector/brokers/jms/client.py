@@ -46,6 +46,8 @@ from connector.messaging.subscription import TopicSubscription
 
 _log: Final = logging.getLogger("connector.jms")
 _MAKING_SECONDS: Final = 5.0
+_MOST_NEWS: Final = 256
+"""Messages of which nobody has taken note yet, at most."""
 _INDIVIDUAL_MODES: Final = {
     "org.apache.qpid.jms.": 101,
     "org.apache.activemq.artemis.": 101,
@@ -151,6 +153,7 @@ class JmsConnection(BrokerConnection):
         self.jms = jms
         self.java = java
         self._failure: str | None = None
+        self._news = jpype.JClass("java.util.concurrent.ArrayBlockingQueue")(_MOST_NEWS)
         self._exceptions = jpype.JClass("java.util.concurrent.LinkedBlockingQueue")()
         self.making = threading.Lock()
         """Held while a session or consumer is made. Qpid JMS forgets such a request when it closes."""
@@ -194,6 +197,21 @@ class JmsConnection(BrokerConnection):
             f"the client library ({library}) is not known to acknowledge single messages: use "
             "AcknowledgeMode.CLIENT or TRANSACTED"
         )
+
+    def available_listener(self, tag: int) -> Any:
+        """Returns the listener of a consumer, which is told of each message that has come."""
+        interface = self.jpype.JClass("org.apache.qpid.jms.JmsMessageAvailableListener")
+        return queue_listener(self.jpype, interface, self._news, tag)
+
+    def take_news(self, seconds: float) -> set[int] | None:
+        found = self.jpype.JClass("java.util.ArrayList")()
+        if seconds > 0:
+            unit = self.jpype.JClass("java.util.concurrent.TimeUnit").MILLISECONDS
+            if (first := self._news.poll(int(seconds * 1000), unit)) is not None:
+                found.add(first)
+        if self._news.drainTo(found) == _MOST_NEWS:  # further ones were refused
+            return None
+        return {tag for one in found if (tag := int(one.getKey()))}
 
     def sends(self) -> Sends:
         """Returns a record of what transactions of a session send."""
@@ -275,6 +293,7 @@ class JmsConnection(BrokerConnection):
 
     def close(self) -> None:
         self._closed = True
+        self._news.offer(self.jpype.JClass("java.util.AbstractMap$SimpleEntry")(0, None))  # ends a wait
         self._browsing.close()
         has_lock = self.making.acquire(timeout=_MAKING_SECONDS)
         try:
