@@ -21,6 +21,7 @@ class News:
     def __init__(self, connection: BrokerConnection) -> None:
         self._connection = connection
         self._numbers = itertools.count(1)
+        self._is_told = False
         self._watched: set[int] = set()
         self._fresh: set[int] = set()
 
@@ -29,6 +30,7 @@ class News:
         number = next(self._numbers)
         if not receiver.tell(number):
             return 0
+        self._is_told = True
         self._watched.add(number)
         self._fresh.add(number)
         return number
@@ -38,11 +40,15 @@ class News:
         self._watched.discard(number)
         self._fresh.discard(number)
 
-    def note(self, number: int, *, is_fresh: bool) -> None:
-        """Notes whether messages of a receiver may have come. A caller that is about to look begins with no."""
-        if not is_fresh:
-            self._fresh.discard(number)
-        elif number in self._watched:
+    def begin(self, number: int) -> bool:
+        """Returns whether messages of a receiver may have come, before a look at what it has."""
+        may_have = not number or number in self._fresh
+        self._fresh.discard(number)
+        return may_have
+
+    def add(self, number: int) -> None:
+        """Notes that messages of a receiver may have come, because a look has not seen all."""
+        if number in self._watched:
             self._fresh.add(number)
 
     def are_for(self, numbers: Set[int]) -> bool:
@@ -58,8 +64,8 @@ class News:
         Raises:
             ProviderError: the connection has failed.
         """
-        if self._watched:
+        if self._is_told:
             found = self._connection.take_news(seconds)
-            self._fresh |= self._watched if found is None else found & self._watched
+            self._fresh.update(self._watched if found is None else found & self._watched)
         if self._connection.failure is not None:
             raise ProviderError(self._connection.failure)

@@ -43,8 +43,12 @@ _MOST_PARKED: Final = 20
 _SECOND_LOOK: Final = 0.1
 """Seconds of the second look. A broker may call a queue empty although a message is on its way."""
 
-_LISTEN: Final = 1.0
-"""Seconds of a look of :meth:`LendingSession.listen`."""
+_LONG_LOOK: Final = 1.0
+"""Seconds of a look beside the claims, while nothing comes."""
+
+_FETCHED: Final = -1.0
+"""The same while the client library tells that nothing has come."""
+
 _SHORT_LOOK: Final = 0.02
 """Seconds of the only look while events of the same source run. Their end waits for the look."""
 
@@ -145,10 +149,10 @@ class LendingSession:
             raise
         self._session = session
 
-    def _note(self, *, is_fresh: bool) -> None:
-        """Notes whether messages may have come. The client library tells of further ones."""
+    def _expect_more(self) -> None:
+        """Notes that messages may have come. The client library tells only of further ones."""
         if self._news is not None:
-            self._news.note(self.number, is_fresh=is_fresh)
+            self._news.add(self.number)
 
     @property
     def cycle(self) -> int | None:
@@ -284,10 +288,12 @@ class LendingSession:
     def _look(self, most: int) -> list[Received]:
         most = min(most, self._most - len(self.claims))
         found, self._early = self._early, []
-        self._note(is_fresh=False)
+        is_told = self._news is not None and not self._news.begin(self.number)
         room = self._batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
         if len(found) < most and room > 0:
             first = _FIRST_LOOK if self._is_patient else _SHORT_LOOK
+            if is_told and self._empty_since:
+                first = _FETCHED
             seconds = 0.0 if found or self.claims else first
             found += self._receiver.receive(seconds, most - len(found), room)
         if not found and not self.claims and self._is_patient:
@@ -299,7 +305,7 @@ class LendingSession:
         if found:
             self._empty_since = 0.0
         if len(found) >= most or sum(len(one.message.body) for one in found) >= room:
-            self._note(is_fresh=True)
+            self._expect_more()
         return found
 
     def listen(self) -> bool:
@@ -316,7 +322,7 @@ class LendingSession:
             self._empty_since = self._empty_since or now
             is_quiet = now - self._empty_since >= _SECOND_LOOK  # then no claim waits for this
             try:
-                self._early = self._receiver.receive(_LISTEN if is_quiet else _SECOND_LOOK)
+                self._early = self._receiver.receive(_LONG_LOOK if is_quiet else _SECOND_LOOK)
             except ProviderError as error:
                 self._undo_receive(error)
                 raise
@@ -412,7 +418,7 @@ class LendingSession:
 
     def _roll_back(self) -> None:
         self._forget()
-        self._note(is_fresh=True)
+        self._expect_more()
         self._session.rollback()
 
     def _close_if_left(self) -> None:
