@@ -96,6 +96,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     ) -> None:
         self.client_id = f"b{secrets.token_hex(6)}"
         self._pollers: set[RemotePoller] = set()
+        self._silent: list[str] = []
+        """The names of closed inputs that have received nothing. Empty texts for the others."""
         self._leaving: list[LendingSession] = []
         super().__init__(broker)
         self._limit = limit
@@ -232,6 +234,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def _leave(self, poller: RemotePoller) -> None:
         """Forgets a closed poller. Its open transactions can still be settled."""
         self._pollers.discard(poller)
+        self._silent.append(poller.silent_name)
         self._leaving += [session for session in poller.sessions if session.claims]
 
     def _progress_marker(self, session: BrokerSession) -> CommitMarker | None:
@@ -497,8 +500,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self._ended = True
         self._waiter.close()
         if self.broker.shortage:
-            silent = [one.silent_name for one in self._pollers if one.silent_name]
-            self.shortage.note(silent, self.broker.shortage)
+            silent = filter(None, [*self._silent, *(one.silent_name for one in list(self._pollers))])
+            self.shortage.note(list(silent), self.broker.shortage)
         sessions = [session for poller in list(self._pollers) for session in poller.sessions]
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)
