@@ -181,6 +181,7 @@ def _check_heap(section: ClientSection, paths: DeploymentPaths) -> Iterator[Sect
     from connector.brokers.jms.jvm import heap_size
     from connector.brokers.jms.section import AmqpSection
     from connector.brokers.jms.urls import counts_messages
+    from connector.declare.value_types import write_size
 
     if not (isinstance(section, AmqpSection) or counts_messages(getattr(section, "factory", None) or "")):
         return
@@ -191,7 +192,7 @@ def _check_heap(section: ClientSection, paths: DeploymentPaths) -> Iterator[Sect
         yield SectionProblem(
             ("java_options",),
             f"a heap of {heap >> 20} MiB: PollQuantity {quantity} messages of max_body "
-            f"{max_body >> 20} MiB need {needed >> 20} MiB for each input",
+            f"{write_size(max_body)} need {needed >> 20} MiB for each input",
             "a larger -Xmx, or a smaller max_body or PollQuantity",
             warning=True,
         )

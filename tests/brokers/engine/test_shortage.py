@@ -73,6 +73,7 @@ def test_other_inputs_go_on_beside_a_message_that_is_too_large(
     provider.broker.too_large.add(seen(provider, "customers")[0].body)
     expected = send(provider, "other", "other", "other", queue="urgent")
     with running(deployment, provider) as adapter, serving(adapter):
-        exec(open("/tmp/b5/dbg.py").read()); wait_for(lambda: ids(provider, "archive") == expected, 15)
+        exec(open("/tmp/b5/dbg.py").read())
+        wait_for(lambda: ids(provider, "archive") == expected, 15)
         wait_for(lambda: adapter._closed == {"queue://customers": "no memory"})
     assert ids(provider, "customers") == [large]

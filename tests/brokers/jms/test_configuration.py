@@ -216,7 +216,7 @@ _LARGE = {"PollQuantity": 100, "max_body": 10 << 20}
         (
             {"PollQuantity": 1, "max_body": 300 << 20},
             {"java_options": ["-Xmx1g"]},
-            "messages of max_body 300 MiB",
+            "messages of max_body 300MiB",
         ),
     ],
 )
