@@ -19,8 +19,9 @@ _CALM: Final = 60.0
 """Seconds without a failure after which the next failure is the first one."""
 _TURN: Final = 5.0
 """Seconds between two inputs that are opened."""
-_REST: Final = 600.0
-"""Seconds in which an input rests."""
+_REST: Final = 60.0
+"""Seconds of the first rest of an input. Each further rest is twice as long."""
+_LONGEST_REST: Final = 900.0
 
 
 class MemoryShortage:
@@ -31,6 +32,8 @@ class MemoryShortage:
         self._opens_at: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
         """Of the inputs that rest, and have not only to wait for the others."""
+        self._rests: dict[str, float] = {}
+        """The seconds of the next rest."""
 
     def obstacle(self, name: str) -> str:
         """Returns why an input takes nothing now. Empty = it may."""
@@ -54,8 +57,10 @@ class MemoryShortage:
         waiting = [name for name, when in self._opens_at.items() if when > now and name not in self._reasons]
         if opened := [name for name in silent if name in self._opens_at]:
             last = max(opened, key=self._opens_at.__getitem__)
-            self._opens_at[last], self._reasons[last] = now + _REST, reason
-            fields = {"input": last, "seconds": _REST, "reason": reason}
+            rest = self._rests.get(last, _REST)
+            self._opens_at[last], self._reasons[last] = now + rest, reason
+            self._rests[last] = min(_LONGEST_REST, 2 * rest)
+            fields = {"input": last, "seconds": rest, "reason": reason}
             _log.error("an input rests, because a message may be too large for the memory", extra=fields)
         elif not waiting:
             waiting = list(silent)

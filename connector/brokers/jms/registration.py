@@ -29,6 +29,8 @@ _AMQP_URL: Final = re.compile(r"(amqps?|amqpwss?)://[^/]|failover:")
 _STORES: Final = re.compile(r"[?&](transport\.(?:key|trust)StoreLocation)=([^&]+)")
 _COPIES: Final = 4
 """So many times the bytes of a body are in the heap while it is read, or its copy is sent."""
+_SHARE: Final = 16
+"""The part of the heap for the messages of a transaction: a sixteenth, because copies are made of them."""
 _CLASS_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path", "-Djava.class.path")
 
 
@@ -62,7 +64,7 @@ def _make(section: ClientSection, paths: DeploymentPaths) -> JmsProvider:
         commit_queue=_commit_queue(section),
         redelivery_limit=section.redelivery_limit,
         batch=section.batch or min(paths.poll_quantity, DEFAULT_BATCH),
-        batch_bytes=section.batch_bytes,
+        batch_bytes=_batch_bytes(section),
         most_of_lot=section.batch or DEFAULT_BATCH,
         max_body=DEFAULT_MAX_BODY if paths.max_body is None else paths.max_body,
     )
@@ -75,6 +77,13 @@ def _most_ahead(section: ClientSection, paths: DeploymentPaths) -> int:
     return min(paths.poll_quantity, section.batch or DEFAULT_BATCH)
 
 
+def _batch_bytes(section: ClientSection) -> int:
+    """Returns the bytes of bodies of one transaction, and of those that an input has fetched ahead."""
+    from connector.brokers.jms.jvm import heap_size
+
+    return min(section.batch_bytes, max(1, heap_size(section.java_options) // _SHARE))
+
+
 def _factory(section: ClientSection, messages: int) -> Factory:
     from connector.brokers.jms.factory import Factory
     from connector.brokers.jms.naming import Naming, environment_of
@@ -83,7 +92,7 @@ def _factory(section: ClientSection, messages: int) -> Factory:
 
     login = section.ApplicationUserName, section.ApplicationPassword
     if isinstance(section, AmqpSection):
-        return Factory(QPID, section.url, *login, messages=messages, bytes_ahead=section.batch_bytes)
+        return Factory(QPID, section.url, *login, messages=messages, bytes_ahead=_batch_bytes(section))
     assert isinstance(section, JmsSection)
     naming = None
     if section.ConnectionFactoryName is not None:
@@ -94,7 +103,7 @@ def _factory(section: ClientSection, messages: int) -> Factory:
         section.url,
         *login,
         messages=messages,
-        bytes_ahead=section.batch_bytes,
+        bytes_ahead=_batch_bytes(section),
         properties=section.properties,
         naming=naming,
     )

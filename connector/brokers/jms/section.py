@@ -140,8 +140,8 @@ class ClientSection(ProviderSection):
     )
     batch_bytes: Size = Field(
         default=16 << 20,
-        description="Bytes of bodies after which a transaction gets no more messages. With Qpid JMS an input "
-        "has about as many bytes fetched ahead.",
+        description="Bytes of bodies after which a transaction gets no more messages. At most a "
+        "sixteenth of the heap of Java. With Qpid JMS an input has about as many bytes fetched ahead.",
     )
     redelivery_limit: Annotated[int | None, integer(1, "deliveries", none="none")] = Field(
         default=ASSUMED_DELIVERIES,

@@ -49,10 +49,12 @@ def test_the_input_that_was_opened_last_rests(clock: Clock) -> None:
     assert inputs.obstacle("b") == "no memory"
     clock.now += 6
     assert resting(inputs) == "b"
-    clock.now += 594
+    clock.now += 54
     assert resting(inputs) == ""
     inputs.note(["a", "b", "c"], "no memory")
     assert resting(inputs) == "b", "it has not become smaller"
+    clock.now += 119
+    assert resting(inputs) == "b"
 
 
 def test_a_failure_after_a_calm_minute_is_the_first_one(clock: Clock) -> None:
