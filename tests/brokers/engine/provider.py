@@ -94,7 +94,7 @@ class ClientConnection(contract.BrokerConnection):
 
     @property
     def shortage(self) -> str:  # type: ignore[override]
-        return self._connection.shortage
+        return getattr(self._connection, "shortage", "")
 
     def session(self, *, individual: bool = False) -> ClientSession:
         return ClientSession(self._connection.broker, self._connection.session())
