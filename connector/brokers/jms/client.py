@@ -198,9 +198,8 @@ class JmsConnection(BrokerConnection):
             "AcknowledgeMode.CLIENT or TRANSACTED"
         )
 
-    def available_listener(self, tag: int) -> Any:
+    def available_listener(self, interface: Any, tag: int) -> Any:
         """Returns the listener of a consumer, which is told of each message that has come."""
-        interface = self.jpype.JClass("org.apache.qpid.jms.JmsMessageAvailableListener")
         return queue_listener(self.jpype, interface, self._news, tag)
 
     def take_news(self, seconds: float) -> set[int] | None:

@@ -72,7 +72,7 @@ class SessionOwner(Protocol):
     def failure(self) -> str | None:
         """The reason why the connection has ended, or None."""
 
-    def available_listener(self, tag: int) -> Any:
+    def available_listener(self, interface: Any, tag: int) -> Any:
         """Returns the listener of a consumer, which is told of each message that has come."""
 
     def sends(self) -> Sends:
@@ -314,10 +314,13 @@ class JmsReceiver(BrokerReceiver):
         self._fetched_at = time.monotonic() + _FETCH_SECONDS
 
     def tell(self, tag: int) -> bool:
-        """See :meth:`BrokerReceiver.tell`. Qpid JMS tells, and no other known library."""
-        if not hasattr(self._java, "setAvailableListener"):
+        """See :meth:`BrokerReceiver.tell`. Qpid JMS and the client of ActiveMQ Classic tell."""
+        methods = self._java.getClass().getMethods()
+        setter = next((one for one in methods if str(one.getName()) == "setAvailableListener"), None)
+        if setter is None:
             return False
-        self._java.setAvailableListener(self._connection.available_listener(tag))
+        interface = self._connection.jpype.JClass(setter.getParameterTypes()[0])
+        self._java.setAvailableListener(self._connection.available_listener(interface, tag))
         return True
 
     def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
