@@ -48,6 +48,8 @@ _NEXT_MS: Final = 2
 """A library that has given a message may be fetching the next one."""
 _MORE_SECONDS: Final = 0.02
 """The same of a consumer that has just asked the broker for more."""
+_LARGE: Final = 1 << 20
+"""Bytes of a body from which on messages leave one by one, so that the heap has one of them at a time."""
 _MOST_PRODUCERS: Final = 64
 """Most producers of a session that are kept for its next transaction."""
 _MOST_MS: Final = 1 << 60
@@ -177,6 +179,8 @@ class JmsSession(BrokerSession):
             self.send(destination, message, copied=copied)  # the caller wants to know that it has ended
         else:
             self._posts.append((destination, self._make(destination, message, copied)))
+            if len(message.body) >= _LARGE:
+                self.check_sends()
 
     def _make(self, destination: Destination, message: Message, copied: Message | None) -> Outgoing:
         """Makes the Java message of a message to send."""

@@ -207,12 +207,12 @@ _LARGE = {"PollQuantity": 100, "max_body": 10 << 20}
     [
         (_LARGE, {"java_options": ["-Xmx256m"]}, "a heap of 256 MiB: PollQuantity 100 messages"),
         (_LARGE, {"java_options": ["-Xmx2g"]}, ""),
-        (_LARGE, {"java_options": ["-Xmx2g", "-Xmx1039M"]}, "need 1040 MiB for each input"),
-        (_LARGE, {"java_options": ["-XX:MaxRAMPercentage=0.01"]}, "need 1040 MiB"),
+        (_LARGE, {"java_options": ["-Xmx2g", "-Xmx1119M"]}, "need 1120 MiB for each input"),
+        (_LARGE, {"java_options": ["-XX:MaxRAMPercentage=0.01"]}, "need 1120 MiB"),
         (_LARGE, {"java_options": ["-Xmx256m"], "batch": 5}, ""),
         (_LARGE, {"java_options": ["-Xmx256m"], "factory": CORE}, ""),
-        (_LARGE, {"java_options": ["-Xmx256m"], "type": "amqp", "factory": None}, "need 1040 MiB"),
-        ({"max_body": 10 << 20}, {"java_options": ["-Xmx110m"]}, ""),
+        (_LARGE, {"java_options": ["-Xmx256m"], "type": "amqp", "factory": None}, "need 1120 MiB"),
+        ({"max_body": 10 << 20}, {"java_options": ["-Xmx190m"]}, ""),
         (
             {"PollQuantity": 1, "max_body": 300 << 20},
             {"java_options": ["-Xmx1g"]},
