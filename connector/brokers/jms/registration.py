@@ -28,7 +28,7 @@ _CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)*[A-Za-z_$][\w$]*")
 _AMQP_URL: Final = re.compile(r"(amqps?|amqpwss?)://[^/]|failover:")
 _STORES: Final = re.compile(r"[?&](transport\.(?:key|trust)StoreLocation)=([^&]+)")
 _COPIES: Final = 12
-"""This many times the bytes of a text are in the heap while it is read and its copies are sent, as measured."""
+"""So many times the bytes of a text are in the heap while it is read and its copies are sent, as measured."""
 _SHARE: Final = 16
 """The part of the heap for the messages of a transaction: a sixteenth, because copies are made of them."""
 _CLASS_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path", "-Djava.class.path")
