@@ -24,35 +24,43 @@ class News:
         self._is_told = False
         self._watched: set[int] = set()
         self._fresh: set[int] = set()
+        """The receivers that have messages, as far as is known."""
+        self._unknown: set[int] = set()
+        """The receivers that somebody has to look at."""
 
     def watch(self, receiver: BrokerReceiver) -> int:
-        """Returns the number of a new receiver, for which messages may have come."""
+        """Returns the number of a new receiver."""
         number = next(self._numbers)
         if not receiver.tell(number):
             return 0
         self._is_told = True
         self._watched.add(number)
-        self._fresh.add(number)
+        self._unknown.add(number)
         return number
 
     def forget(self, number: int) -> None:
         """Ends :meth:`watch`. Repeatable."""
-        self._watched.discard(number)
-        self._fresh.discard(number)
+        for numbers in (self._watched, self._fresh, self._unknown):
+            numbers.discard(number)
 
     def begin(self, number: int) -> bool:
         """Returns whether messages of a receiver may have come, before a look at what it has."""
-        may_have = not number or number in self._fresh
+        may_have = not number or number in self._fresh or number in self._unknown
         self._fresh.discard(number)
+        self._unknown.discard(number)
         return may_have
 
-    def add(self, number: int) -> None:
-        """Notes that messages of a receiver may have come, because a look has not seen all."""
+    def add(self, number: int, *, is_sure: bool = False) -> None:
+        """Notes that messages of a receiver have come, or may have come without being told."""
         if number in self._watched:
-            self._fresh.add(number)
+            (self._fresh if is_sure else self._unknown).add(number)
+
+    def must_look(self, number: int) -> bool:
+        """Whether messages of a receiver may have come without being told."""
+        return number in self._unknown
 
     def are_for(self, numbers: Set[int]) -> bool:
-        """Whether messages of one of these receivers may have come."""
+        """Whether messages of one of these receivers have come."""
         return not self._fresh.isdisjoint(numbers)
 
     def take(self, seconds: float) -> None:

@@ -308,8 +308,11 @@ class LendingSession:
             self._expect_more()
         return found
 
-    def listen(self) -> bool:
-        """Waits shortly for a message, in another thread than the claims. Returns whether one has come.
+    def listen(self, *, waits: bool = True) -> bool:
+        """Looks for a message, in another thread than the claims. Returns whether one has come.
+
+        Args:
+            waits: whether the look waits shortly.
 
         Raises:
             ProviderError: the broker failed.
@@ -321,13 +324,18 @@ class LendingSession:
             now = time.monotonic()
             self._empty_since = self._empty_since or now
             is_quiet = now - self._empty_since >= _SECOND_LOOK  # then no claim waits for this
+            seconds = _LONG_LOOK if is_quiet else _SECOND_LOOK
+            if self._news is not None:
+                self._news.begin(self.number)
             try:
-                self._early = self._receiver.receive(_LONG_LOOK if is_quiet else _SECOND_LOOK)
+                self._early = self._receiver.receive(seconds if waits else _FETCHED)
             except ProviderError as error:
                 self._undo_receive(error)
                 raise
             if self._early:
                 self._empty_since = 0.0
+                if self._news is not None:
+                    self._news.add(self.number, is_sure=True)
             return bool(self._early)
 
     def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:

@@ -56,6 +56,8 @@ class RemoteWaiter(Waiter):
         self._threads: dict[LendingSession, SimpleQueue[int]] = {}
         self._wait_number = 0
         self._woken = threading.Event()
+        self._is_woken = False
+        """Whether :meth:`wake` was called."""
         self._has_arrived = False
         self._has_told = False
         """Whether the last wait ended because a message came again later."""
@@ -63,6 +65,8 @@ class RemoteWaiter(Waiter):
 
     def begin(self) -> bool:
         self._has_arrived = self._is_closed
+        if not self._is_woken:
+            self._woken.clear()  # of an earlier arrival
         with contextlib.suppress(ProviderError):  # the next claim raises the error
             self._news.take(0.0)
         return not self._is_closed
@@ -75,6 +79,8 @@ class RemoteWaiter(Waiter):
             for session in self._sessions():
                 if session.number:
                     self._numbers.add(session.number)
+                    if self._news.must_look(session.number):
+                        self._look(session)
                 elif not session.claims:
                     self._thread(session).put(self._wait_number)
             self._hear()
@@ -82,6 +88,7 @@ class RemoteWaiter(Waiter):
             self._is_waiting.clear()
             self._wait_number += 1
         self._woken.clear()
+        self._is_woken = False
         return self._has_arrived
 
     def _wait_until(self, deadline: float) -> None:
@@ -112,6 +119,12 @@ class RemoteWaiter(Waiter):
         if self._news.are_for(self._numbers):
             self._report()
 
+    def _look(self, session: LendingSession) -> None:
+        try:
+            session.listen(waits=False)
+        except ProviderError:  # the next claim raises the error
+            self._report()
+
     def _report(self) -> None:
         self._has_arrived = True
         self._woken.set()
@@ -128,11 +141,12 @@ class RemoteWaiter(Waiter):
 
     def wake(self) -> None:
         """Ends the current wait, or the next wait. For any thread."""
+        self._is_woken = True
         self._woken.set()
 
     def close(self) -> None:
         """Ends the threads. Repeatable. Does not wait for them."""
-        self._is_closed = self._has_arrived = True
+        self._is_closed = self._has_arrived = self._is_woken = True
         self._wait_number += 1
         for numbers in self._threads.values():
             numbers.put(_STOP)

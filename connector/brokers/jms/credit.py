@@ -34,6 +34,11 @@ class Credit:
         self._received = 0
         self._largest = 1
 
+    @property
+    def grows(self) -> bool:
+        """Whether further messages would raise the number."""
+        return self._messages < min(self._most, self._size // self._largest)
+
     def note(self, number: int, largest: int) -> bool:
         """Notes messages that have come. Returns whether more of them are fetched ahead from now on.
 

@@ -328,7 +328,9 @@ class JmsReceiver(BrokerReceiver):
         return True
 
     def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
-        wait = seconds if seconds < 0 else max(seconds, self._fetched_at - time.monotonic())
+        grows = self._credit is not None and self._credit.grows
+        least = _MORE_SECONDS if grows else 0.0
+        wait = seconds if seconds < 0 else max(seconds, least, self._fetched_at - time.monotonic())
         found: list[Received] = []
         size = largest = 0
         with self._connection.errors(f"no message can be received from {self._name}"):
