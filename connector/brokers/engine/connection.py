@@ -97,7 +97,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.client_id = f"b{secrets.token_hex(6)}"
         self._pollers: set[RemotePoller] = set()
         self._silent: list[str] = []
-        """The names of closed inputs that have received nothing. Empty texts for the others."""
+        """The names of inputs that had received nothing when the memory was used up, or empty texts."""
         self._leaving: list[LendingSession] = []
         super().__init__(broker)
         self._limit = limit
@@ -234,7 +234,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def _leave(self, poller: RemotePoller) -> None:
         """Forgets a closed poller. Its open transactions can still be settled."""
         self._pollers.discard(poller)
-        self._silent.append(poller.silent_name)
+        if self.broker.shortage:
+            self._silent.append(poller.silent_name)
         self._leaving += [session for session in poller.sessions if session.claims]
 
     def _progress_marker(self, session: BrokerSession) -> CommitMarker | None:

@@ -143,7 +143,9 @@ class LendingSession:
         try:
             self._receiver: BrokerReceiver = session.receiver(*self._source)
             self._marker = self._make_marker(session)
-            self.number = 0 if self._news is None else self._news.watch(self._receiver)
+            if self._news is not None:
+                self._news.forget(self.number)
+                self.number = self._news.watch(self._receiver)
         except BaseException:
             session.close()
             raise
