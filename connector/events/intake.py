@@ -141,7 +141,7 @@ class Intake:
         held, self._held = self._held, []
         for claims in held:
             yield from self._ready(claims, report)
-        may_poll = self._may_poll if ahead else self._is_settled
+        may_poll = self._may_poll if ahead else self._may_begin
         for poller in self._pollers:
             has_room = self._rates[id(poller)].allowed() > 0
             poller.wakes = has_room and not self._must_rest(poller.destination)
@@ -233,9 +233,13 @@ class Intake:
         has_more = destination in self._full
         if not self._transactions.polls_alone:
             return self._schedule.may_poll(destination, has_more=has_more)
-        if has_more and self._transactions.may_overlap(destination):
+        return self._may_begin(destination) if has_more else self._is_settled(destination)
+
+    def _may_begin(self, destination: Destination) -> bool:
+        """Whether an input has no claims, or may have a second transaction beside those of the first."""
+        if self._transactions.may_overlap(destination):
             return not self._is_held(destination)
-        return self._is_settled(destination)  # a transaction is open until its events are settled
+        return self._is_settled(destination)
 
     def _is_settled(self, destination: Destination) -> bool:
         """Whether an input has no claims."""

@@ -48,8 +48,12 @@ HOSTILE = "bad<script>alert(1)</script>\u202e{{ 7*7 }}"
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A service with two failed events and one published one."""
-    with service(tmp_path_factory.mktemp("console"), with_archive(), **CONSOLE) as made:
+    """A service with two failed events and one published one. Its explanations may take long."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        service(tmp_path_factory.mktemp("console"), with_archive(), **CONSOLE) as made,
+    ):
+        patch.setattr(views, "_EXPLAIN_SECONDS", 240.0)
         deployment, adapter, _ = made
         send(deployment, HOSTILE, "bad2", "good1")
         wait_for(lambda: counts(adapter) == (2, 1))

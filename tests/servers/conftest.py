@@ -18,6 +18,7 @@ import pytest
 
 from connector.brokers.jars.locked import Jars, cache_directory
 from connector.brokers.jars.resolver import fetch
+from connector.brokers.jms import jvm
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.provider import JavaSettings, JmsProvider
 from connector.brokers.jms.urls import QPID
@@ -57,6 +58,8 @@ _CLASSIC: Final = [
     *(f"org.apache.activemq:activemq-{name}:6.3.1" for name in ("client", "broker", "kahadb-store", "amqp")),
     "org.slf4j:slf4j-nop:2.0.17",
 ]
+_HEAP: Final = ("-Xmx256m",)
+"""Of the Java of a process of tests. Some of its messages have several MiB."""
 _PACKAGES: Final = {"artemis": ARTEMIS, "broker_j": _BROKER_J, "classic_broker": _CLASSIC}
 
 
@@ -125,7 +128,7 @@ class Broker:
             state: directory, instead of one of the broker.
             options: of the provider.
         """
-        java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
+        java = JavaSettings((), resolved("client", CLIENT), _HEAP)
         factory = factory or Factory(QPID, self.url_at(port or self.port), USER, PASSWORD)
         return JmsProvider(factory, java, state or self.directory / "state", **options)
 
@@ -237,7 +240,11 @@ def client_jars() -> list[Path]:
 
 @contextlib.contextmanager
 def running(kind: str, directory: Path) -> Iterator[Broker]:
-    """A broker that ends with the block."""
+    """A broker that ends with the block. Java starts in this process with the heap that all tests need.
+
+    Otherwise Java has the heap of whatever connects first, and a deployment asks for half of it.
+    """
+    jvm.start(find_java().home, resolved("client", CLIENT).paths(), _HEAP)
     broker = Broker(kind, directory, resolved(kind, _PACKAGES[kind]).paths())
     broker.start()
     try:

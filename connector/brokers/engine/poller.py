@@ -75,7 +75,10 @@ class RemotePoller(Poller):
     @property
     def is_full(self) -> bool:
         last = self._last
-        return last is not None and (last.is_full or (last.is_held and bool(last.claims)))
+        if last is None or not last.claims:
+            return last is not None and last.is_full
+        is_second = any(one.claims for one in self.sessions if one is not last)
+        return last.is_full or last.is_held or is_second  # a second one gets what has been fetched for it
 
     @property
     def obstacle(self) -> str:

@@ -21,6 +21,7 @@ from connector.brokers.engine.broker import (
 )
 from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.factory import Factory
+from connector.brokers.jms.jvm import leave_at_end
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader
 from connector.brokers.jms.names import name_of
@@ -97,6 +98,7 @@ class JmsClient(BrokerClient):
 
     def _connect(self, factory: Any, client_id: str) -> JmsConnection:
         java = None
+        leave_at_end()
         try:
             if self._settings.user is None:
                 java = factory.createConnection()
@@ -168,6 +170,7 @@ class JmsConnection(BrokerConnection):
     def failure(self) -> str | None:
         if self._closed:
             return "the connection is closed"
+        leave_at_end()
         arguments = self._exceptions.poll()
         if arguments is not None:
             self._failure = self._reason_of(arguments[0])
@@ -316,6 +319,7 @@ class JmsConnection(BrokerConnection):
             unknown: the error for a destination that does not exist.
             refused: the error for an answer about a message to send.
         """
+        leave_at_end()
         try:
             yield
         except EndedDestination:

@@ -112,6 +112,33 @@ def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) ->
     return jpype
 
 
+def leave_at_end() -> None:
+    """Lets Java forget this thread when it ends. Each thread that calls Java calls this, too.
+
+    JPype attaches a thread to Java with its first call, and never detaches it. Java would keep such a thread
+    for ever, with the buffers that a client library has for it.
+    """
+    if not hasattr(_threads, "attached") and threading.current_thread() is not threading.main_thread():
+        _threads.attached = _Attached()
+
+
+class _Attached:
+    """Lives as long as a thread of Python."""
+
+    def __init__(self) -> None:
+        import jpype
+
+        self._detach = jpype.java.lang.Thread.detach
+        self._process = os.getpid()
+
+    def __del__(self) -> None:
+        if os.getpid() == self._process:  # a forked process has no Java
+            self._detach()
+
+
+_threads: Final = threading.local()
+
+
 def _part_from_java() -> None:
     """Keeps threads of Java out of Python before Python ends: such a thread would abort the process.
 

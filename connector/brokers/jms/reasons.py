@@ -96,10 +96,10 @@ _MQ: Final = {
     "2548": "the client could not reconnect: leave ClientReconnectOptions off",
 }
 """From a reason code of IBM MQ to what to do."""
-_CLOSED_LATE: Final = "non-connected transport"
+_CLOSED_LATE: Final = re.compile("non-connected transport|IOException Connection failed")
 """With TLS 1.3, a client sends its certificate when the connection counts as open."""
 _CLOSED: Final = re.compile(
-    f"ClosedChannel|Connection reset|remotely closed|ConnectionClosed|EOFException|{_CLOSED_LATE}"
+    f"ClosedChannel|Connection reset|remotely closed|ConnectionClosed|EOFException|{_CLOSED_LATE.pattern}"
 )
 _MISTAKES: Final = re.compile(
     "IllegalArgumentException|URISyntaxException|FileNotFoundException|PKIX|CertPath|CertificateException"
@@ -228,7 +228,7 @@ def advice_for_closed(error: Any, url: str) -> str:
     if _CLOSED.search(text) is None or remedy_of(error):
         return ""
     if re.search(r"\b(amqps|ssl|amqpwss)\b", url):
-        if _CLOSED_LATE in text:
+        if _CLOSED_LATE.search(text):
             return " (the connection was closed at once: does the broker want a certificate of the client?)"
         return " (the connection was closed before TLS was agreed on: does the port of the url speak TLS?)"
     if not re.search(r"\bamqp", url):

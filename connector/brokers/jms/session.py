@@ -24,6 +24,7 @@ from connector.brokers.engine.broker import (
 )
 from connector.brokers.jms.arrivals import Arrivals
 from connector.brokers.jms.credit import Credit, make_consumer
+from connector.brokers.jms.jvm import leave_at_end
 from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
 from connector.brokers.jms.names import is_named
@@ -261,6 +262,7 @@ class JmsSession(BrokerSession):
             raise TransactionRolledBack(str(error)) from error
         self._received.clear()
         self._close_producers()
+        leave_at_end()
         try:
             self._java.commit()
         except self._connection.jpype.JException as error:
@@ -399,6 +401,7 @@ def _name_of(source: Destination | TopicSubscription) -> str:
 
 def close(java: Any) -> None:
     """Closes a Java object, which may have ended before."""
+    leave_at_end()
     try:
         java.close()
     except Exception as error:

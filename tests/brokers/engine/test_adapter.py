@@ -16,6 +16,7 @@ from connector.testing.deployment import Deployment, InProcessAdapter
 from connector.testing.pipeline import InProcessPipeline
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy, ids, pending, running, seen, send, stored
+from tests.events.conftest import serving
 from tests.waiting import beside, wait_for
 
 
@@ -188,6 +189,22 @@ def test_a_poll_goes_on_where_a_transaction_was_full(root: Path, deployment: Dep
         assert adapter.poll().more
         adapter.drain()
     assert ids(provider, "archive") == sent
+
+
+def test_without_order_what_comes_later_runs_beside_a_slow_event(
+    provider: LentProvider, tmp_path: Path
+) -> None:
+    deployment = deploy(tmp_path, order="none", PollFrequency=10)
+    with running(deployment, provider) as adapter:
+        adapter.start()
+        send(provider, "wait")
+        with serving(adapter):
+            wait_for((deployment.directory / "waits").exists)
+            for number in (1, 2):
+                send(provider, "")
+                wait_for(lambda: len(ids(provider, "archive")) == number)  # noqa: B023, called at once
+            (deployment.directory / "go").touch()
+            wait_for(lambda: len(ids(provider, "archive")) == 3)
 
 
 # -- a broker that refuses the copy of one message holds up that message only -------------------------------

@@ -89,6 +89,30 @@ def test_a_process_ends_in_order_while_java_lets_python_collect_garbage(
     assert run(program) == (0, "done\npython ends\n", "")
 
 
+ENDED_THREADS = """
+def ask(number, ends):
+    jpype.java.lang.System.nanoTime()
+    if ends:
+        jvm.leave_at_end()
+
+def count():
+    return jpype.java.lang.Thread.getAllStackTraces().size()
+
+for ends in (False, True):
+    before = count()
+    for number in range(5):
+        thread = threading.Thread(target=ask, args=(number, ends))
+        thread.start()
+        thread.join()
+    print(count() - before)
+"""
+
+
+def test_java_forgets_a_thread_of_python_that_has_ended() -> None:
+    """JPype itself forgets none."""
+    assert run(ENDED_THREADS) == (0, "5\n0\n", "")
+
+
 FORKS = """
 child = os.fork()
 if child == 0:
