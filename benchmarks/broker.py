@@ -2,8 +2,8 @@
 
 Beside the bare transacted loop in Java with the same client library, and beside a route of Apache Camel
 with ``transacted=true`` and two consumers. All three use one ActiveMQ Artemis on loopback, with persistent
-messages. Also the start of ``connector run`` to the first event, the time from a send to the call, and
-memory. Needs a JDK (``javac``) and Maven Central.
+messages. Also the start of ``connector run`` to the first event, the time from a send to the call, memory,
+and the processor time with 1 and with 200 idle inputs. Needs a JDK (``javac``) and Maven Central.
 The adapter keeps the order of the queue, or no order.
 ``python -m benchmarks.broker [--messages N] [--runs N] [--quantity N ...] [--order WORD ...] [--disk DIR]``
 """
@@ -46,6 +46,8 @@ def take(customer, event):
     with open({calls}, "a") as file:
         file.write(f"{{time.time()}}\\n")
 """
+_SETTLING = 15
+"""Seconds after which a service that has started is idle."""
 _JAVA = Path(__file__).with_name("java")
 
 
@@ -139,6 +141,29 @@ def measure_service(bare: JavaProgram, file: Path, samples: int) -> None:
         service.wait(60)
 
 
+def measure_idle(bare: JavaProgram, file: Path, queues: Sequence[str]) -> None:
+    """Prints the processor time of ``connector run`` while nothing comes, without that of Spark."""
+    service = subprocess.Popen([sys.executable, "-m", "connector.cli", "run", "-c", str(file)])
+    try:
+        bare.run(f"fill {queues[-1]} 1 {json_body(0).decode()}")
+        await_call(file.parent / "calls", 0)
+        time.sleep(_SETTLING)
+        before = processor_time(service.pid)
+        time.sleep(60)
+        used = processor_time(service.pid) - before
+        threads = len(os.listdir(f"/proc/{service.pid}/task"))
+        print(f"  {len(queues)} idle inputs: {used:.2f} s of a processor a minute, {threads} threads")
+    finally:
+        service.terminate()
+        service.wait(60)
+
+
+def processor_time(pid: int) -> float:
+    """Returns the seconds of processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def await_call(calls: Path, number: int) -> float:
     """Returns the time of a call."""
     while True:
@@ -149,7 +174,13 @@ def await_call(calls: Path, number: int) -> float:
 
 
 def configure(
-    directory: Path, url: str, quantity: int, order: str = "destination", *, notes: bool = False
+    directory: Path,
+    url: str,
+    quantity: int,
+    order: str = "destination",
+    *,
+    notes: bool = False,
+    queues: Sequence[str] = ("in",),
 ) -> Path:
     """Writes a deployment on the broker. ``notes``: its process writes the time of each call into a file."""
     section = {
@@ -160,7 +191,7 @@ def configure(
         "ApplicationPassword": PASSWORD,
         "packages": CLIENT,
     }
-    file = deployment(directory, ["in"], quantity=quantity, provider=orjson.dumps(section).decode())
+    file = deployment(directory, queues, quantity=quantity, provider=orjson.dumps(section).decode())
     file.write_text(file.read_text().replace("  PollQuantity:", f"  order: {order}\n  PollQuantity:"))
     with file.open("a") as text:  # the deployments are instances of one application
         text.write(f"state: {{directory: {directory.parent / 'state'}}}\n")
@@ -198,6 +229,10 @@ def main() -> None:
                 with Adapter.from_file(file) as adapter:
                     measure(bare, camel, adapter, arguments.messages, arguments.runs, quantity)
             measure_service(bare, configure(directory / "idle", url, 100, notes=True), 50)
+            for count in (1, 200):
+                queues = [f"idle{count}.{number}" for number in range(count)]
+                file = configure(directory / f"idle-{count}", url, 100, notes=True, queues=queues)
+                measure_idle(bare, file, queues)
         finally:
             bare.stop()
             camel.stop()

@@ -216,3 +216,19 @@ def test_an_address_of_the_other_kind_is_told_with_what_to_do(broker: Broker, de
     reason = deployment.work(ReturnCode.APPRESPONSETIMEOUT)
     assert f"Address {deployment.input} is not configured for queue support" in reason
     assert "ANYCAST" in reason
+
+
+@AT_ARTEMIS
+@pytest.mark.process
+def test_large_messages_leave_room_in_the_heap(broker: Broker, deploy: Deploy) -> None:
+    options = ["-Xmx64m", "-XX:TieredStopAtLevel=1"]
+    deployment = deploy(broker, provider={"java_options": options}, connector={"PollQuantity": 100})
+    inputs = [f"queue://{deployment.input}", f"queue://{deployment.name}.other"]
+    deployment.change("connector", InputDestination=inputs)
+    for number in range(20):  # together more than the heap
+        deployment.fill(1, first=number, name="n" * (4 << 20))
+    run = deployment.start()
+    deployment.wait_for_calls(20)
+    run.stop()
+    assert "heap" not in deployment.log()
+    assert deployment.leftovers() == []

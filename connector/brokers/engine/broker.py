@@ -84,6 +84,17 @@ class BrokerReceiver(Protocol):
                 got, so the caller rolls the transaction back.
         """
 
+    def tell(self, tag: int) -> bool:
+        """Lets :meth:`BrokerConnection.take_news` tell of each message that is fetched from now on.
+
+        Args:
+            tag: names the receiver, from 1 on.
+
+        Returns:
+            whether the client library can do that.
+        """
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Ends the receiver. A subscription that is not durable ends, too. Repeatable."""
@@ -230,6 +241,8 @@ class BrokerConnection(Protocol):
     """Whether the broker has kept a delivery delay, as :func:`.delays.measure_delay` has seen."""
     application: str = ""
     """ApplicationName of the adapter whose inputs have subscriptions here. Empty = a program's connection."""
+    shortage: str = ""
+    """Why the memory of the client library was used up, with what to do. Empty = it was not."""
 
     @property
     @abstractmethod
@@ -247,6 +260,17 @@ class BrokerConnection(Protocol):
         Raises:
             CapabilityError: the client library has no such sessions.
         """
+
+    def take_news(self, seconds: float) -> set[int] | None:
+        """Returns the tags of receivers for which messages were fetched. Ends when the connection is closed.
+
+        Args:
+            seconds: until the first message has to come.
+
+        Returns:
+            None = many messages have come, and nobody knows for which receivers.
+        """
+        return set()
 
     @abstractmethod
     def browse(

@@ -30,6 +30,7 @@ from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterInput, LaterMessages
 from connector.brokers.engine.lots import RemoteLot, RemoteLots
+from connector.brokers.engine.news import News
 from connector.brokers.engine.owners import MAY_BE_OWNED, Owners, unowned
 from connector.brokers.engine.picker import RemotePicker
 from connector.brokers.engine.poller import RemotePoller
@@ -38,6 +39,7 @@ from connector.brokers.engine.progress_claim import ProgressClaim
 from connector.brokers.engine.pruning import CopyPruner
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.session_connection import SessionConnection, SharedConnection
+from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.engine.waiter import RemoteWaiter
 from connector.errors import (
@@ -81,6 +83,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     """The lots, as this client claims them. Set by the provider."""
     directory: str
     """Of the state of all applications. Set by the provider."""
+    shortage: MemoryShortage
+    """Of the provider, which sets it."""
 
     def __init__(
         self,
@@ -93,6 +97,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     ) -> None:
         self.client_id = f"b{secrets.token_hex(6)}"
         self._pollers: set[RemotePoller] = set()
+        self._silent: list[str] = []
+        """The names of inputs that had received nothing when the memory was used up, or empty texts."""
         self._leaving: list[LendingSession] = []
         super().__init__(broker)
         self._limit = limit
@@ -109,7 +115,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         """The held messages. None = this client is no adapter, or the broker has no limit of deliveries."""
         self.later: LaterMessages | None = None
         """The messages that come again later. None = this client is no adapter."""
-        self._waiter = RemoteWaiter(self._listening_sessions, self._until_due)
+        self._news = News(broker)
+        self._waiter = RemoteWaiter(self._listening_sessions, self._until_due, self._news)
         self._pruner = CopyPruner(broker)
         self._probe = Probe(broker)
 
@@ -158,6 +165,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
                 held_for=None if queue is source else source,
                 parks=self.state is not None,
                 later=self.later,
+                news=self._news,
             )
 
         def move(session: LendingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
@@ -168,6 +176,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             assert self.in_progress is not None and in_progress is not None
             self.in_progress.check_moves(in_progress)
 
+        lasts = isinstance(source, Destination) or source.durable
         poller = RemotePoller(
             self.client_id,
             source if isinstance(source, Destination) else source.topic,
@@ -178,6 +187,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             None if in_progress is None else check_moves,
             None if self.held is None else HeldInput(self.held, source, make),
             None if self.later is None else LaterInput(self.later, source, make),
+            input_name(source),
+            self.shortage if lasts and self.state is not None else None,
         )
         self._pollers.add(poller)
         return poller
@@ -228,6 +239,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def _leave(self, poller: RemotePoller) -> None:
         """Forgets a closed poller. Its open transactions can still be settled."""
         self._pollers.discard(poller)
+        if self.broker.shortage:
+            self._silent.append(poller.silent_name)
         self._leaving += [session for session in poller.sessions if session.claims]
 
     def _progress_marker(self, session: BrokerSession) -> CommitMarker | None:
@@ -499,6 +512,9 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             return
         self._ended = True
         self._waiter.close()
+        if self.broker.shortage:
+            silent = filter(None, [*self._silent, *(one.silent_name for one in list(self._pollers))])
+            self.shortage.note(list(silent), self.broker.shortage)
         sessions = [session for poller in list(self._pollers) for session in poller.sessions]
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)

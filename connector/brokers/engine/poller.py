@@ -9,6 +9,7 @@ from connector.brokers.engine.claims import LentClaim, duplicate_key
 from connector.brokers.engine.held import HeldInput
 from connector.brokers.engine.later import LaterInput
 from connector.brokers.engine.session import LendingSession
+from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.silence import BrokerSilent
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
@@ -30,6 +31,8 @@ class RemotePoller(Poller):
         check_moves: raises SettlementOpen if the in-progress destination takes nothing, as was seen before.
         held: the held messages of the source. None = this client is no adapter.
         later: the messages of the source that come again later. None = this client is no adapter.
+        name: of the input.
+        shortage: says when the input rests. None = it never does.
     """
 
     expired = 0
@@ -45,7 +48,11 @@ class RemotePoller(Poller):
         check_moves: Callable[[], None] | None = None,
         held: HeldInput | None = None,
         later: LaterInput | None = None,
+        name: str = "",
+        shortage: MemoryShortage | None = None,
     ) -> None:
+        self._name = name
+        self._shortage = shortage
         self._move = move
         self._check_moves = check_moves
         self._obstacle = ""
@@ -59,8 +66,9 @@ class RemotePoller(Poller):
         """The sessions that receive from the source. None while held messages wait: a broker may count
         deliveries of what the client library fetches for them."""
         self.destination = destination
-        if held is None or not held.look():
+        if not self._rests() and (held is None or not held.look()):
             self._free_session()
+        self._has_taken = False
         self._last: LendingSession | None = None
         """The session of the last claim."""
         self._closed = False
@@ -76,6 +84,16 @@ class RemotePoller(Poller):
     @property
     def obstacle(self) -> str:
         return self._obstacle or (self._held.obstacle if self._held is not None else "")
+
+    @property
+    def silent_name(self) -> str:
+        """The name of the input, if it may rest, and has received nothing. Otherwise empty."""
+        is_silent = self._shortage is not None and self._own and not self._has_taken
+        return self._name if is_silent else ""
+
+    def _rests(self) -> str:
+        """Returns why the input rests. Empty = it does not."""
+        return "" if self._shortage is None else self._shortage.obstacle(self._name)
 
     def listening_session(self) -> LendingSession | None:
         """Returns the session that may receive a message while nobody polls, for a later poll."""
@@ -102,14 +120,20 @@ class RemotePoller(Poller):
         if self._closed:
             raise ProviderError(f"the poller of {self.destination} is closed")
         self._check()
-        if self._move is None:
-            return self._take(cycle, numbers)[1]
-        self._obstacle = ""
+        self._obstacle = self._rests()
+        if self._obstacle:
+            self._leave_free(self._own)
+            return []
         try:
-            return self._take_to_progress(cycle, numbers, self._move)
+            if self._move is None:
+                taken = self._take(cycle, numbers)[1]
+            else:
+                taken = self._take_to_progress(cycle, numbers, self._move)
         except SettlementOpen as error:
             self._obstacle = str(error)
             raise
+        self._has_taken = self._has_taken or bool(taken)
+        return taken
 
     def _take_to_progress(
         self,

@@ -13,6 +13,7 @@ from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.lot_names import LotNames
 from connector.brokers.engine.lots import RemoteLots
+from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities
@@ -76,6 +77,7 @@ class RemoteProvider(AdapterProvider):
         self.max_body = max_body
         self._commit_queue_name = commit_queue
         self._redelivery_limit = redelivery_limit
+        self._shortage = MemoryShortage()
 
     @abstractmethod
     def client(self) -> BrokerClient:
@@ -100,6 +102,7 @@ class RemoteProvider(AdapterProvider):
             commit_queue=commit_queue,
         )
         connection.directory = self._state_directory
+        connection.shortage = self._shortage
         if application:
             connection.broker.application = application
             connection.state = state = self.state(application)

@@ -22,6 +22,7 @@ from connector.brokers.engine.broker import (
 from connector.brokers.engine.claims import LentClaim, input_name
 from connector.brokers.engine.commits import CommitMarker
 from connector.brokers.engine.copies import copy_of
+from connector.brokers.engine.news import News
 from connector.brokers.engine.probe import refusal_of
 from connector.brokers.engine.silence import CLOSE, BrokerSilent
 from connector.errors import ConnectorError, ProviderError, TransactionRolledBack
@@ -40,6 +41,9 @@ _MOST_PARKED: Final = 20
 
 _SECOND_LOOK: Final = 0.1
 """Seconds of the second look. A broker may call a queue empty although a message is on its way."""
+
+_LONG_LOOK: Final = 1.0
+"""Seconds of a look beside the claims, while nothing comes."""
 
 _FETCHED: Final = -1.0
 """A look at what the client library has fetched."""
@@ -74,6 +78,7 @@ class LendingSession:
         held_for: the input, if ``source`` is the queue of its held messages.
         parks: whether a message that nobody can read is passed. Otherwise it is an error.
         later: makes the copies of messages that come again later. None = this client is no adapter.
+        news: of the connection. None = nobody waits for messages.
 
     Raises:
         ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
@@ -93,6 +98,7 @@ class LendingSession:
         held_for: Destination | TopicSubscription | None = None,
         parks: bool = True,
         later: LaterCopies | None = None,
+        news: News | None = None,
     ) -> None:
         wanted = source if held_for is None else held_for
         self.is_held = held_for is not None
@@ -105,6 +111,9 @@ class LendingSession:
         self._batch = batch
         self._batch_bytes = batch_bytes
         self._later = later
+        self._news = news
+        self.number = 0
+        """Of the receiver among the news. 0 = the client library tells nothing."""
         self._connection = connection
         self._make_marker = marker
         self._source = source, selector, limit
@@ -135,10 +144,18 @@ class LendingSession:
         try:
             self._receiver: BrokerReceiver = session.receiver(*self._source)
             self._marker = self._make_marker(session)
+            if self._news is not None:
+                self._news.forget(self.number)
+                self.number = self._news.watch(self._receiver)
         except BaseException:
             session.close()
             raise
         self._session = session
+
+    def _expect_more(self) -> None:
+        """Notes that messages may have come. The client library tells only of further ones."""
+        if self._news is not None:
+            self._news.add(self.number)
 
     @property
     def cycle(self) -> int | None:
@@ -274,8 +291,9 @@ class LendingSession:
     def _look(self, most: int) -> list[Received]:
         most = min(most, self._most - len(self.claims))
         found, self._early = self._early, []
+        is_told = self._news is not None and not self._news.begin(self.number)
         room = self._batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
-        if len(found) < most and room > 0:
+        if len(found) < most and room > 0 and not (is_told and self._empty_since):
             first = _FIRST_LOOK if self._is_patient else _SHORT_LOOK
             seconds = _FETCHED if found or self.claims else first
             found += self._receiver.receive(seconds, most - len(found), room)
@@ -289,10 +307,15 @@ class LendingSession:
                 found = self._receiver.receive(0.0, most, room)
         if found:
             self._empty_since = 0.0
+        if len(found) >= most or sum(len(one.message.body) for one in found) >= room:
+            self._expect_more()
         return found
 
-    def listen(self) -> bool:
-        """Waits shortly for a message, in another thread than the claims. Returns whether one has come.
+    def listen(self, *, waits: bool = True) -> bool:
+        """Looks for a message, in another thread than the claims. Returns whether one has come.
+
+        Args:
+            waits: whether the look waits shortly.
 
         Raises:
             ProviderError: the broker failed.
@@ -301,14 +324,21 @@ class LendingSession:
             self._check()  # a thread that asks a closed receiver may still be in Java when Python ends
             if self._early or self.claims:
                 return bool(self._early)
-            self._empty_since = self._empty_since or time.monotonic()
+            now = time.monotonic()
+            self._empty_since = self._empty_since or now
+            is_quiet = now - self._empty_since >= _SECOND_LOOK  # then no claim waits for this
+            seconds = _LONG_LOOK if is_quiet else _SECOND_LOOK
+            if self._news is not None:
+                self._news.begin(self.number)
             try:
-                self._early = self._receiver.receive(_SECOND_LOOK)
+                self._early = self._receiver.receive(seconds if waits else _FETCHED)
             except ProviderError as error:
                 self._undo_receive(error)
                 raise
             if self._early:
                 self._empty_since = 0.0
+                if self._news is not None:
+                    self._news.add(self.number, is_sure=True)
             return bool(self._early)
 
     def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
@@ -399,6 +429,7 @@ class LendingSession:
 
     def _roll_back(self) -> None:
         self._forget()
+        self._expect_more()
         self._session.rollback()
 
     def _close_if_left(self) -> None:
@@ -435,6 +466,8 @@ class LendingSession:
                 return
             self._closed = True
             self._forget()
+            if self._news is not None:
+                self._news.forget(self.number)
             try:
                 self._receiver.close()
                 for session, marker in [*self._parked, (self._session, self._marker)]:

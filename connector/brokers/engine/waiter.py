@@ -1,4 +1,7 @@
-"""The waiter of a connection to a broker: a thread for each input receives the next message."""
+"""The waiter of a connection to a broker: one thread hears of the messages of all inputs.
+
+That needs a client library that tells of them. Otherwise a thread for each input receives the next message.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Final
 
+from connector.brokers.engine.news import News
 from connector.brokers.engine.session import LendingSession
 from connector.errors import ProviderError
 from connector.messaging.polling import Waiter
@@ -20,10 +24,12 @@ _LOOK_SECONDS: Final = 10.0
 
 _DUE_PAUSE: Final = 0.05
 """Seconds before the same message is reported again."""
+_HEAR_SECONDS: Final = 1.0
+"""Seconds between two looks whether the connection has failed."""
 
 
 class RemoteWaiter(Waiter):
-    """Reports messages that sessions receive.
+    """Reports messages that sessions have, or receive.
 
     A thread receives only while :meth:`wait` runs. A received message belongs to the next claim of its
     session.
@@ -31,16 +37,27 @@ class RemoteWaiter(Waiter):
     Args:
         sessions: returns the sessions that receive.
         until_due: returns the seconds until a message comes again later.
+        news: what the client library tells.
     """
 
     def __init__(
-        self, sessions: Callable[[], Iterable[LendingSession]], until_due: Callable[[], float]
+        self,
+        sessions: Callable[[], Iterable[LendingSession]],
+        until_due: Callable[[], float],
+        news: News,
     ) -> None:
         self._sessions = sessions
         self._until_due = until_due
+        self._news = news
+        self._numbers: set[int] = set()
+        """The receivers of the sessions of which the client library tells."""
+        self._hearing: threading.Thread | None = None
+        self._is_waiting = threading.Event()
         self._threads: dict[LendingSession, SimpleQueue[int]] = {}
         self._wait_number = 0
         self._woken = threading.Event()
+        self._is_woken = False
+        """Whether :meth:`wake` was called."""
         self._has_arrived = False
         self._has_told = False
         """Whether the last wait ended because a message came again later."""
@@ -48,18 +65,30 @@ class RemoteWaiter(Waiter):
 
     def begin(self) -> bool:
         self._has_arrived = self._is_closed
+        if not self._is_woken:
+            self._woken.clear()  # of an earlier arrival
+        with contextlib.suppress(ProviderError):  # the next claim raises the error
+            self._news.take(0.0)
         return not self._is_closed
 
     def wait(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         if not self._woken.is_set() and not self._is_closed:
             self._wait_number += 1
+            self._numbers = set()
             for session in self._sessions():
-                if not session.claims:
+                if session.number:
+                    self._numbers.add(session.number)
+                    if self._news.must_look(session.number):
+                        self._look(session)
+                elif not session.claims:
                     self._thread(session).put(self._wait_number)
+            self._hear()
             self._wait_until(deadline)
+            self._is_waiting.clear()
             self._wait_number += 1
         self._woken.clear()
+        self._is_woken = False
         return self._has_arrived
 
     def _wait_until(self, deadline: float) -> None:
@@ -78,17 +107,51 @@ class RemoteWaiter(Waiter):
             if self._woken.wait(min(left, due, _LOOK_SECONDS)):
                 return
 
+    def _hear(self) -> None:
+        """Lets the thread tell of messages of :attr:`_numbers` during a wait."""
+        self._report_news()
+        if self._numbers and self._hearing is None:
+            self._hearing = threading.Thread(target=self._run, name="hear", daemon=True)
+            self._hearing.start()
+        self._is_waiting.set()
+
+    def _report_news(self) -> None:
+        if self._news.are_for(self._numbers):
+            self._report()
+
+    def _look(self, session: LendingSession) -> None:
+        try:
+            session.listen(waits=False)
+        except ProviderError:  # the next claim raises the error
+            self._report()
+
+    def _report(self) -> None:
+        self._has_arrived = True
+        self._woken.set()
+
+    def _run(self) -> None:
+        """Runs in a thread of its own."""
+        try:
+            while not self._is_closed:
+                self._is_waiting.wait()
+                self._news.take(_HEAR_SECONDS)
+                self._report_news()
+        except ProviderError:  # the next claim raises the error
+            self._report()
+
     def wake(self) -> None:
         """Ends the current wait, or the next wait. For any thread."""
+        self._is_woken = True
         self._woken.set()
 
     def close(self) -> None:
         """Ends the threads. Repeatable. Does not wait for them."""
-        self._is_closed = self._has_arrived = True
+        self._is_closed = self._has_arrived = self._is_woken = True
         self._wait_number += 1
         for numbers in self._threads.values():
             numbers.put(_STOP)
         self._threads.clear()
+        self._is_waiting.set()
         self._woken.set()
 
     def _thread(self, session: LendingSession) -> SimpleQueue[int]:
@@ -108,5 +171,4 @@ class RemoteWaiter(Waiter):
                         break
                 else:
                     continue
-            self._has_arrived = True
-            self._woken.set()
+            self._report()

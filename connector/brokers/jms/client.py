@@ -27,7 +27,14 @@ from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader
 from connector.brokers.jms.names import name_of
 from connector.brokers.jms.naming import Destinations
-from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_refusal, is_silence, reason_of
+from connector.brokers.jms.reasons import (
+    HEAP,
+    advice_for_closed,
+    is_mistake,
+    is_refusal,
+    is_silence,
+    reason_of,
+)
 from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.session import JmsSession, close
 from connector.brokers.jms.subscriptions import SubscriptionRecords
@@ -47,6 +54,8 @@ from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
 
 _log: Final = logging.getLogger("connector.jms")
+_MOST_NEWS: Final = 256
+"""Messages of which nobody has taken note yet, at most."""
 _INDIVIDUAL_MODES: Final = {
     "org.apache.qpid.jms.": 101,
     "org.apache.activemq.artemis.": 101,
@@ -114,6 +123,7 @@ class JmsClient(BrokerClient):
                 client_id,
                 self._subscriptions,
                 self._destinations,
+                self._settings.bytes_ahead,
             )
             java.start()
             _reached.add(self._settings.url)
@@ -143,7 +153,9 @@ class JmsConnection(BrokerConnection):
         client_id: str,
         subscriptions: SubscriptionRecords,
         destinations: Destinations,
+        bytes_ahead: int,
     ) -> None:
+        self.bytes_ahead = bytes_ahead
         self._browsing = browsing
         self.destinations = destinations
         self._client_id = client_id
@@ -152,6 +164,7 @@ class JmsConnection(BrokerConnection):
         self.jms = jms
         self.java = java
         self._failure: str | None = None
+        self._news = jpype.JClass("java.util.concurrent.ArrayBlockingQueue")(_MOST_NEWS)
         self._exceptions = jpype.JClass("java.util.concurrent.LinkedBlockingQueue")()
         self.making = threading.Lock()
         """Held while a session or consumer is made. Qpid JMS forgets such a request when it closes."""
@@ -170,9 +183,16 @@ class JmsConnection(BrokerConnection):
         leave_at_end()
         arguments = self._exceptions.poll()
         if arguments is not None:
-            self._failure = reason_of(arguments[0])
+            self._failure = self._reason_of(arguments[0])
             _log.error("the connection to the broker has failed", extra={"reason": self._failure})
         return self._failure
+
+    def _reason_of(self, error: Any) -> str:
+        """Returns the reason of a failure, and notes whether the heap of Java was used up."""
+        reason = reason_of(error)
+        if HEAP in reason:
+            self.shortage = reason
+        return reason
 
     def session(self, *, individual: bool = False) -> JmsSession:
         mode = self._individual_mode() if individual else int(self.jms.Session.SESSION_TRANSACTED)
@@ -190,6 +210,20 @@ class JmsConnection(BrokerConnection):
             f"the client library ({library}) is not known to acknowledge single messages: use "
             "AcknowledgeMode.CLIENT or TRANSACTED"
         )
+
+    def available_listener(self, interface: Any, tag: int) -> Any:
+        """Returns the listener of a consumer, which is told of each message that has come."""
+        return queue_listener(self.jpype, interface, self._news, tag)
+
+    def take_news(self, seconds: float) -> set[int] | None:
+        found = self.jpype.JClass("java.util.ArrayList")()
+        if seconds > 0:
+            unit = self.jpype.JClass("java.util.concurrent.TimeUnit").MILLISECONDS
+            if (first := self._news.poll(int(seconds * 1000), unit)) is not None:
+                found.add(first)
+        if self._news.drainTo(found) == _MOST_NEWS:  # further ones were refused
+            return None
+        return {tag for one in found if (tag := int(one.getKey()))}
 
     def sends(self) -> Sends:
         """Returns a record of what transactions of a session send."""
@@ -283,6 +317,7 @@ class JmsConnection(BrokerConnection):
 
     def close(self) -> None:
         self._closed = True
+        self._news.offer(self.jpype.JClass("java.util.AbstractMap$SimpleEntry")(0, None))  # ends a wait
         self._browsing.close()
         has_lock = self.making.acquire(timeout=CLOSE)
         try:
@@ -316,7 +351,7 @@ class JmsConnection(BrokerConnection):
                 raise
             raise unknown(f"{what}: {error}") from None
         except self.jpype.JException as error:
-            text = f"{what}: {reason_of(error)}"
+            text = f"{what}: {self._reason_of(error)}"
             if isinstance(error, self.jms.InvalidSelectorException):
                 raise SelectorError(f"{what}: the selector is refused: {reason_of(error)}", 1) from None
             if isinstance(error, self.jms.InvalidDestinationException):

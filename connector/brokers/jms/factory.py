@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from connector.brokers.engine.provider import DEFAULT_BATCH_BYTES
 from connector.brokers.engine.silence import ANSWER, FIRST_ANSWER
 from connector.brokers.jms.beans import set_properties, url_setter
 from connector.brokers.jms.naming import Naming
@@ -31,6 +32,7 @@ class Factory:
         url: of the broker. None = the properties say where the broker is.
         user, password: of the login. None = those of the URL or of the properties.
         messages: most messages that a consumer has fetched ahead.
+        bytes_ahead: bytes of their bodies, about. Only Qpid JMS heeds them.
         properties: of the factory, set by its setters in this order.
         naming: None = there is no JNDI.
     """
@@ -40,6 +42,7 @@ class Factory:
     user: str | None = None
     password: str | None = None
     messages: int = 10
+    bytes_ahead: int = DEFAULT_BATCH_BYTES
     properties: Mapping[str, str] = field(default_factory=dict)
     naming: Naming | None = None
 

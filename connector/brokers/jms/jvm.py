@@ -7,10 +7,12 @@ none of the threads of this machine.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib.util
 import logging
 import os
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +23,11 @@ from connector.errors import CapabilityError, ProviderMisconfigured
 _log: Final = logging.getLogger("connector.jms")
 
 _MISSING: Final = "the provider jms needs the package JPype1: pip install 'event-connector[jms]'"
+_HEAP: Final = re.compile(r"-(?:Xmx|XX:MaxHeapSize=)(\d+)([kmgt]?)", re.IGNORECASE)
+_HEAP_SHARE: Final = re.compile(r"-XX:MaxRAMPercentage=([\d.]+)")
+_USUAL_SHARE: Final = 25.0
+"""Percent of the memory of a machine, or of a container, that the heap may take."""
+_CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
 _lock: Final = threading.Lock()
 _OPTIONS: Final = ("-Xrs", "-XX:+UseSerialGC", "-Dslf4j.internal.verbosity=ERROR")
 """``-Xrs`` leaves SIGINT, SIGTERM and SIGHUP to Python: otherwise Java ends the process at once. SLF4J
@@ -35,6 +42,25 @@ def check_installed() -> None:
     """
     if importlib.util.find_spec("jpype") is None:
         raise CapabilityError(_MISSING)
+
+
+def heap_size(options: Sequence[str]) -> int:
+    """Returns the bytes that the heap may take, at most.
+
+    Args:
+        options: of the virtual machine. The last one counts.
+    """
+    share = _USUAL_SHARE
+    for option in options:
+        if found := _HEAP_SHARE.fullmatch(option):
+            share = float(found[1])
+    for option in reversed(options):
+        if found := _HEAP.fullmatch(option):
+            return int(found[1]) << 10 * " kmgt".index(found[2].lower() or " ")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit
+        memory = min(memory, int(_CONTAINER.read_text()))
+    return int(memory * share / 100)
 
 
 def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) -> Any:

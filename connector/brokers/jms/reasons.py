@@ -23,7 +23,12 @@ _ARTIFACTS: Final = {
     "org.slf4j": "org.slf4j:slf4j-api",
 }
 """From the beginning of a class name to the Maven artifact with that class. The longest beginning counts."""
+HEAP: Final = "the heap of Java is too small for messages that have come"
 _REMEDIES: Final = (
+    (
+        "OutOf(Direct)?MemoryError",
+        f" ({HEAP}: raise -Xmx in provider.java_options, or lower provider.batch_bytes and PollQuantity)",
+    ),
     (
         "Transactions not supported|TransactionCoordinator|amqp:coordinator",
         " (does the broker have transactions of AMQP 1.0? The adapter needs them)",

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)*[A-Za-z_$][\w$]*")
 _AMQP_URL: Final = re.compile(r"(amqps?|amqpwss?)://[^/]|failover:")
 _STORES: Final = re.compile(r"[?&](transport\.(?:key|trust)StoreLocation)=([^&]+)")
+_COPIES: Final = 12
+"""So many times the bytes of a text are in the heap while it is read and its copies are sent, as measured."""
+_SHARE: Final = 16
+"""The part of the heap for the messages of a transaction: a sixteenth, because copies are made of them."""
 _CLASS_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path", "-Djava.class.path")
 
 
@@ -52,19 +56,32 @@ def _make(section: ClientSection, paths: DeploymentPaths) -> JmsProvider:
     from connector.brokers.jms.provider import JavaSettings, JmsProvider
 
     own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
-    quantity = section.batch or min(paths.poll_quantity, DEFAULT_BATCH)
-    factory = _factory(section, min(paths.poll_quantity, quantity))
+    factory = _factory(section, _most_ahead(section, paths))
     return JmsProvider(
         factory,
         JavaSettings(tuple(own), Jars(section.packages, paths.directory), tuple(section.java_options)),
         paths.state or paths.directory / ".connector" / "state",
         commit_queue=_commit_queue(section),
         redelivery_limit=section.redelivery_limit,
-        batch=quantity,
-        batch_bytes=section.batch_bytes,
+        batch=section.batch or min(paths.poll_quantity, DEFAULT_BATCH),
+        batch_bytes=_batch_bytes(section),
         most_of_lot=section.batch or DEFAULT_BATCH,
         max_body=DEFAULT_MAX_BODY if paths.max_body is None else paths.max_body,
     )
+
+
+def _most_ahead(section: ClientSection, paths: DeploymentPaths) -> int:
+    """Returns the number of messages that a consumer has fetched ahead, at most."""
+    from connector.brokers.engine.provider import DEFAULT_BATCH
+
+    return min(paths.poll_quantity, section.batch or DEFAULT_BATCH)
+
+
+def _batch_bytes(section: ClientSection) -> int:
+    """Returns the bytes of bodies of one transaction, and of those that an input has fetched ahead."""
+    from connector.brokers.jms.jvm import heap_size
+
+    return min(section.batch_bytes, max(1, heap_size(section.java_options) // _SHARE))
 
 
 def _factory(section: ClientSection, messages: int) -> Factory:
@@ -75,7 +92,7 @@ def _factory(section: ClientSection, messages: int) -> Factory:
 
     login = section.ApplicationUserName, section.ApplicationPassword
     if isinstance(section, AmqpSection):
-        return Factory(QPID, section.url, *login, messages=messages)
+        return Factory(QPID, section.url, *login, messages=messages, bytes_ahead=_batch_bytes(section))
     assert isinstance(section, JmsSection)
     naming = None
     if section.ConnectionFactoryName is not None:
@@ -86,6 +103,7 @@ def _factory(section: ClientSection, messages: int) -> Factory:
         section.url,
         *login,
         messages=messages,
+        bytes_ahead=_batch_bytes(section),
         properties=section.properties,
         naming=naming,
     )
@@ -160,9 +178,32 @@ def _check(section: ClientSection, paths: DeploymentPaths) -> Iterator[SectionPr
             yield SectionProblem(("java_options", number), repr(option), "an option of java, -Xmx256m")
         elif option.split("=")[0] in _CLASS_PATH_OPTIONS:
             yield SectionProblem(("java_options", number), option.split("=")[0], "the jars in classpath")
+    yield from _check_heap(section, paths)
     if section.ApplicationPassword is not None and section.ApplicationUserName is None:
         yield SectionProblem(
             ("ApplicationPassword",), "a password without ApplicationUserName", "both, or none"
+        )
+
+
+def _check_heap(section: ClientSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    """Compares the heap with the messages that a consumer may have fetched ahead."""
+    from connector.brokers.jms.jvm import heap_size
+    from connector.brokers.jms.section import AmqpSection
+    from connector.brokers.jms.urls import counts_messages
+    from connector.declare.value_types import write_size
+
+    if not (isinstance(section, AmqpSection) or counts_messages(getattr(section, "factory", None) or "")):
+        return
+    quantity = _most_ahead(section, paths)
+    max_body = paths.max_body or 0
+    needed, heap = (quantity + _COPIES) * max_body, heap_size(section.java_options)
+    if heap < needed:
+        yield SectionProblem(
+            ("java_options",),
+            f"a heap of {heap >> 20} MiB: PollQuantity {quantity} messages of max_body "
+            f"{write_size(max_body)} need {needed >> 20} MiB for each input",
+            "a larger -Xmx, or a smaller max_body or PollQuantity",
+            warning=True,
         )
 
 
@@ -226,7 +267,7 @@ def _opened(
         found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise TypeError(f"{name}: {found}") from None
     paths = DeploymentPaths(Path(directory).absolute())
-    for problem in _check(section, paths):
+    for problem in [one for one in _check(section, paths) if not one.warning]:
         place = ".".join(map(str, problem.location)) or name
         raise ProviderMisconfigured(f"{place}: {problem.found}; expected {problem.expected}")
     return _make(section, paths)

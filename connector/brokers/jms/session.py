@@ -24,11 +24,19 @@ from connector.brokers.engine.broker import (
     UnreadableMessage,
 )
 from connector.brokers.jms.arrivals import Arrivals
+from connector.brokers.jms.credit import Credit, make_consumer
 from connector.brokers.jms.jvm import leave_at_end
 from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
 from connector.brokers.jms.names import is_named
-from connector.brokers.jms.reasons import is_refusal, is_silence, is_unanswered, is_unsupported, reason_of
+from connector.brokers.jms.reasons import (
+    HEAP,
+    is_refusal,
+    is_silence,
+    is_unanswered,
+    is_unsupported,
+    reason_of,
+)
 from connector.brokers.jms.sends import Outgoing, Sends
 from connector.brokers.jms.temporaries import Temporaries
 from connector.errors import (
@@ -47,6 +55,10 @@ _NOT_MADE_ANEW: Final = "OPS"
 _FETCH_SECONDS: Final = 0.1
 _NEXT_MS: Final = 2
 """A library that has given a message may be fetching the next one."""
+_MORE_SECONDS: Final = 0.02
+"""The same of a consumer that has just asked the broker for more."""
+_LARGE: Final = 1 << 20
+"""Bytes of a body from which on messages leave one by one, so that the heap has one of them at a time."""
 _MOST_PRODUCERS: Final = 64
 """Most producers of a session that are kept for its next transaction."""
 _MOST_MS: Final = 1 << 60
@@ -66,10 +78,15 @@ class SessionOwner(Protocol):
     making: threading.Lock
     asks: bool
     """Whether ``receiveNoWait`` of the client library asks the broker."""
+    bytes_ahead: int
+    """Bytes of the bodies that a consumer has fetched ahead, about."""
 
     @property
     def failure(self) -> str | None:
         """The reason why the connection has ended, or None."""
+
+    def available_listener(self, interface: Any, tag: int) -> Any:
+        """Returns the listener of a consumer, which is told of each message that has come."""
 
     def sends(self) -> Sends:
         """Returns a record of what transactions of a session send."""
@@ -108,11 +125,17 @@ class JmsSession(BrokerSession):
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
         with self._connection.making, self._connection.errors(f"{_name_of(source)} cannot be received from"):
-            java = self._consumer(source, selector)
+            java, credit = make_consumer(
+                self._connection.jpype,
+                self._java,
+                lambda: self._consumer(source, selector),
+                self._connection.bytes_ahead,
+                limit,
+            )
         turn = None
         if isinstance(source, Destination) and not self._connection.asks:
             turn = partial(self._turn, source, selector)
-        receiver = JmsReceiver(self._connection, java, _name_of(source), limit, self._keep, turn)
+        receiver = JmsReceiver(self._connection, java, _name_of(source), limit, self._keep, turn, credit)
         self._receivers.add(receiver)
         return receiver
 
@@ -179,6 +202,8 @@ class JmsSession(BrokerSession):
             self.send(destination, message, copied=copied)  # the caller wants to know that it has ended
         else:
             self._posts.append((destination, self._make(destination, message, copied)))
+            if len(message.body) >= _LARGE:
+                self.check_sends()
 
     def _make(self, destination: Destination, message: Message, copied: Message | None) -> Outgoing:
         """Makes the Java message of a message to send."""
@@ -301,9 +326,11 @@ class JmsReceiver(BrokerReceiver):
         limit: int,
         keep: Callable[[Received, Any], None],
         turn: Callable[[], None] | None,
+        credit: Credit | None = None,
     ) -> None:
         self._name = name
         self._turn = turn
+        self._credit = credit
         self._connection = connection
         self._keep = keep
         self._java = java
@@ -316,8 +343,20 @@ class JmsReceiver(BrokerReceiver):
         """Allows the broker a moment to send: the receiver is new, or its session was rolled back."""
         self._fetched_at = time.monotonic() + _FETCH_SECONDS
 
+    def tell(self, tag: int) -> bool:
+        """See :meth:`BrokerReceiver.tell`. Qpid JMS and the client of ActiveMQ Classic tell."""
+        methods = self._java.getClass().getMethods()
+        setter = next((one for one in methods if str(one.getName()) == "setAvailableListener"), None)
+        if setter is None:
+            return False
+        interface = self._connection.jpype.JClass(setter.getParameterTypes()[0])
+        self._java.setAvailableListener(self._connection.available_listener(interface, tag))
+        return True
+
     def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
-        wait = seconds if seconds < 0 else max(seconds, self._fetched_at - time.monotonic())
+        grows = self._credit is not None and self._credit.grows
+        least = _MORE_SECONDS if grows else seconds
+        wait = least if least < 0 else max(seconds, least, self._fetched_at - time.monotonic())
         found: list[Received] = []
         size = largest = 0
         with self._connection.errors(f"no message can be received from {self._name}"):
@@ -330,12 +369,14 @@ class JmsReceiver(BrokerReceiver):
             while javas:
                 for java in javas:
                     received = self._connection.reader.read(java, self._limit)
+                    if HEAP in received.unreadable:  # for now
+                        raise UnreadableMessage(f"a message of {self._name}: {received.unreadable}")
                     self._keep(received, java)
                     found.append(received)
                     size += len(received.message.body)
                     largest = max(largest, len(received.message.body), 1)
                 room = min(most - len(found), ceil((most_bytes - size) / largest), len(found) * 4)
-                javas = self._more(room) if room > 0 else []
+                javas = self._more(room, found[-len(javas) :])
         if found:
             self._fetched_at = 0.0
         elif self._connection.failure is not None:  # a closed consumer returns no message either
@@ -348,8 +389,13 @@ class JmsReceiver(BrokerReceiver):
             found = self._java.receive(max(1, int(seconds * 1000))) if seconds else self._java.receiveNoWait()
         return [] if found is None else [found]
 
-    def _more(self, most: int) -> Sequence[Any]:
-        """Returns messages that have been fetched."""
+    def _more(self, most: int, came: Sequence[Received]) -> Sequence[Any]:
+        """Returns messages that have been fetched, after others that have come."""
+        asks = self._credit is not None and self._credit.note(len(came), max(one.size for one in came))
+        if most <= 0:
+            return []
+        if asks:
+            return self._next(_MORE_SECONDS)
         if self._receive_more is None:
             self._receive_more = receive_loop(
                 self._connection.jpype, self._connection.jms, self._java, _NEXT_MS

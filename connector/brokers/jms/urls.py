@@ -108,6 +108,11 @@ def _with(factory: str, url: str, wanted: Mapping[str, str]) -> str:
     return url
 
 
+def counts_messages(factory: str) -> bool:
+    """Whether a client counts what a consumer has fetched ahead, and not its bytes."""
+    return factory in _ALWAYS
+
+
 def shares_subscriptions(factory: str) -> bool:
     """Whether a client may have shared subscriptions, as far as its factory tells."""
     return factory not in (CLASSIC, _CLASSIC_TLS)

@@ -74,6 +74,8 @@ class Broker:
         """Whether no question is answered."""
         self.unreadable: set[bytes] = set()
         """Bodies of messages that the client's library takes and cannot read."""
+        self.too_large: set[bytes] = set()
+        """Bodies that use up the memory of a client's library, which ends its connection."""
         self.limit: int | None = None
         """Deliveries after which a message goes to the queue ``DLQ``. None = it never does."""
         self.keeps_delays = True
@@ -125,6 +127,7 @@ class BrokerConnection:
         self.broker = broker
         self.id = secrets.token_hex(6)
         self.ended = False
+        self.shortage = ""
         self.sessions: set[BrokerSession] = set()
         self.temporaries: list[str] = []
         self._numbers = itertools.count(1)
@@ -173,6 +176,10 @@ class BrokerSession:
             for one in self._broker.waiting(queue, selector):
                 if self._broker.is_silent(queue, one.message):
                     continue
+                if one.message.body in self._broker.too_large:
+                    self._connection.shortage = "no memory"
+                    self._connection.close()
+                    raise BrokerError("no memory")
                 one.session = self
                 self._received.append((queue, one))
                 return one.message.copy(one.message.body)

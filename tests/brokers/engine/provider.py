@@ -93,6 +93,10 @@ class ClientConnection(contract.BrokerConnection):
     def failure(self) -> str | None:
         return "the connection has ended" if self._connection.ended else None
 
+    @property
+    def shortage(self) -> str:  # type: ignore[override]
+        return getattr(self._connection, "shortage", "")
+
     def session(self, *, individual: bool = False) -> ClientSession:
         return ClientSession(self._connection.broker, self._connection.session())
 

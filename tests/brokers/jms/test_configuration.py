@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -196,6 +197,44 @@ def test_a_mistake_names_its_place(write: Write, keys: dict[str, Any], path: str
     (problem,) = (one for one in check() if one.path == place and not one.warning)
     assert words in f"{problem.found}, expected {problem.expected}"
     assert len(errors()) == 1 or keys.get("packages"), "other packages are not locked, too"
+
+
+_LARGE = {"PollQuantity": 100, "max_body": 10 << 20}
+
+
+@rows(
+    "connector, keys, expected",
+    [
+        (_LARGE, {"java_options": ["-Xmx256m"]}, "a heap of 256 MiB: PollQuantity 100 messages"),
+        (_LARGE, {"java_options": ["-Xmx2g"]}, ""),
+        (_LARGE, {"java_options": ["-Xmx2g", "-Xmx1119M"]}, "need 1120 MiB for each input"),
+        (_LARGE, {"java_options": ["-XX:MaxRAMPercentage=0.01"]}, "need 1120 MiB"),
+        (_LARGE, {"java_options": ["-Xmx256m"], "batch": 5}, ""),
+        (_LARGE, {"java_options": ["-Xmx256m"], "factory": CORE}, ""),
+        (_LARGE, {"java_options": ["-Xmx256m"], "type": "amqp", "factory": None}, "need 1120 MiB"),
+        ({"max_body": 10 << 20}, {"java_options": ["-Xmx190m"]}, ""),
+        (
+            {"PollQuantity": 1, "max_body": 300 << 20},
+            {"java_options": ["-Xmx1g"]},
+            "messages of max_body 300MiB",
+        ),
+    ],
+)
+def test_a_heap_that_is_too_small_for_the_messages_is_a_warning(
+    write: Write, connector: dict[str, Any], keys: dict[str, Any], expected: str
+) -> None:
+    lock_one_jar(write(connector, **keys))
+    found = [one.found for one in check() if one.warning and one.path == "provider.java_options"]
+    assert bool(found) is bool(expected)
+    assert all(expected in text for text in found)
+    assert errors() == [] or keys.get("type")
+
+
+def test_a_heap_without_an_option_is_a_share_of_the_memory() -> None:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < jvm.heap_size([]) <= memory / 4
+    assert jvm.heap_size(["-XX:MaxRAMPercentage=50"]) == pytest.approx(2 * jvm.heap_size([]), rel=0.01)
+    assert jvm.heap_size(["-XX:MaxHeapSize=4096k"]) == 4 << 20
 
 
 def test_a_key_of_jndi_stands_in_one_section(write: Write) -> None:
