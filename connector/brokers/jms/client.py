@@ -216,12 +216,14 @@ class JmsConnection(BrokerConnection):
         return queue_listener(self.jpype, interface, self._news, tag)
 
     def take_news(self, seconds: float) -> set[int] | None:
+        leave_at_end()
         found = self.jpype.JClass("java.util.ArrayList")()
         if seconds > 0:
             unit = self.jpype.JClass("java.util.concurrent.TimeUnit").MILLISECONDS
             if (first := self._news.poll(int(seconds * 1000), unit)) is not None:
                 found.add(first)
-        if self._news.drainTo(found) == _MOST_NEWS:  # further ones were refused
+        self._news.drainTo(found)
+        if found.size() >= _MOST_NEWS:  # further ones may have been refused
             return None
         return {tag for one in found if (tag := int(one.getKey()))}
 
