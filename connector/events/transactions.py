@@ -344,6 +344,7 @@ class Transactions(NoTransactions):
             for place in places:
                 del self._used[place]
         super().forget(ended)
+        self._connection.forget(ended)
 
     # -- takeover ------------------------------------------------------------------------------------
 

@@ -566,6 +566,13 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the connection has failed.
         """
 
+    def forget(self, cycles: Set[int]) -> None:
+        """Notes that the journals of ended transactions are gone. Nobody needs the marks of their commits.
+
+        Args:
+            cycles: of the transactions.
+        """
+
     def refuses(self, destination: Destination, *, asks: bool = True) -> bool:
         """Whether a destination took nothing when it was asked last, with an empty message.
 

@@ -10,6 +10,7 @@ The queue also has the id of the state directory, which all instances of an appl
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Set
 from typing import Final
 
 from connector.brokers.engine.broker import BrokerConnection, BrokerReceiver, BrokerSession
@@ -29,12 +30,17 @@ _MOST: Final = 1000
 class CommitMarker:
     """Marks the commits of one session.
 
+    A takeover needs the mark of a transaction until the journal of its cycle is gone.
+
     Args:
         session: of the transactions.
         queue: the commit queue.
         client_id: of the connection.
         name: of the session, unique for the client.
     """
+
+    has_journals = True
+    is_closed = False
 
     def __init__(self, session: BrokerSession, queue: Destination, client_id: str, name: str) -> None:
         self._session = session
@@ -45,6 +51,9 @@ class CommitMarker:
         self._late = self._missing = 0
         """Messages of earlier commits that have not come: at the last commit, and in the open transaction."""
         self._is_silent = False
+        self._needed: int | None = None
+        """The cycle whose journal may still be there."""
+        self._leave: Callable[[], None] | None = None
 
     def begin(self) -> None:
         """Commits a first message. From then on, the queue shows no message while a transaction is open.
@@ -90,10 +99,31 @@ class CommitMarker:
         message.set_property(_SESSION, self._name)
         message.set_property(_CYCLE, cycle, "long")
         self._session.send(self._queue, message)
+        self._needed = cycle if cycle and self.has_journals else None
         self._late, self._missing = self._missing, 0
         if self._receiver is None:
             selector = f"{_selector(self._client_id)} AND {_SESSION} = '{self._name}'"
             self._receiver = self._session.receiver(self._queue, selector, _LIMIT)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the journal of the last transaction may still be there."""
+        return self._needed is not None
+
+    def leave(self, close: Callable[[], None]) -> None:
+        """Ends the session when nobody needs its mark any more.
+
+        Args:
+            close: ends the session, with :meth:`close`.
+        """
+        self._leave = close
+
+    def forget(self, cycles: Set[int]) -> None:
+        """Notes that the journals of these cycles are gone."""
+        if self._needed in cycles:
+            self._needed = None
+            if self._leave is not None:
+                self._leave()
 
     def close(self) -> None:
         """Removes the last message. Only after the last transaction.
@@ -103,6 +133,7 @@ class CommitMarker:
         Raises:
             ProviderError: the commit queue cannot be used.
         """
+        self.is_closed = True
         if self._receiver is None:
             return
         if self._receiver.receive(LOOK, _MOST):

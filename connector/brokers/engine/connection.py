@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from connector import faults
 from connector.brokers.engine.access import RemoteAccess, post_prepared
@@ -100,6 +100,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self._silent: list[str] = []
         """The names of inputs that had received nothing when the memory was used up, or empty texts."""
         self._leaving: list[LendingSession] = []
+        self._markers: list[CommitMarker] = []
         super().__init__(broker)
         self._limit = limit
         self._batch = batch
@@ -250,7 +251,13 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def _marker(self, session: BrokerSession) -> CommitMarker | None:
         if self._commit_queue is None:
             return None
-        return CommitMarker(session, self._commit_queue, self.client_id, str(next(self._session_numbers)))
+        marker = CommitMarker(session, self._commit_queue, self.client_id, str(next(self._session_numbers)))
+        self._markers = [one for one in self._markers if not one.is_closed] + [marker]
+        return marker
+
+    def forget(self, cycles: Set[int]) -> None:
+        for marker in self._markers:
+            marker.forget(cycles)
 
     # -- settling ------------------------------------------------------------------------------------
 

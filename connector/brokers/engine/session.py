@@ -188,7 +188,7 @@ class LendingSession:
             self._lock.release()
 
     def _check(self) -> None:
-        if self._closed:
+        if self._closed or (self._leaves and not self.claims):
             raise ProviderError(f"the session of {self.destination} is closed")
 
     @property
@@ -434,7 +434,18 @@ class LendingSession:
 
     def _close_if_left(self) -> None:
         if self._leaves:
+            self._end()
+
+    def _end(self) -> None:
+        """Ends the session without an open transaction. Somebody may need the mark of its last commit."""
+        if self._marker is None or not self._marker.is_needed:
             self.close()
+            return
+        self._leaves = True
+        self._marker.leave(self.close)
+        with contextlib.suppress(ProviderError), self._lock:
+            self._receiver.close()
+            self._roll_back()
 
     def _forget(self) -> None:
         self.claims = []
@@ -446,7 +457,7 @@ class LendingSession:
     def leave(self) -> None:
         """Receives no more. Ends the session, at once or at the end of its open transaction. Never raises."""
         if not self.claims:
-            self.close()
+            self._end()
             return
         self._leaves = True
         with contextlib.suppress(ProviderError):
