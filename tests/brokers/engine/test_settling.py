@@ -85,6 +85,24 @@ def test_each_commit_is_marked_and_consumes_the_mark_before(
     assert marks(provider) == []
 
 
+@pytest.mark.parametrize("is_paused_first", [True, False])
+def test_a_session_that_ends_keeps_its_mark_until_the_journal_of_its_events_is_gone(
+    provider: LentProvider, connection: RemoteConnection, is_paused_first: bool
+) -> None:
+    send(provider, "0")
+    poller = connection.poller(ORDERS)
+    (claim,) = poller.claim(4, range(1))
+    if is_paused_first:
+        poller.close()
+    connection.settle([Settlement(claim)])
+    if not is_paused_first:
+        poller.close()
+    for journals, left in (({3}, [4]), ({4}, [])):
+        connection.forget(journals)
+        assert marks(provider) == left
+    connection.close()
+
+
 def test_commits_are_not_marked_without_a_commit_queue(root: Path) -> None:
     provider = LentProvider(root / "state", commit_queue=None)
     send(provider, "0")
