@@ -51,8 +51,9 @@ class CommitMarker:
         self._late = self._missing = 0
         """Messages of earlier commits that have not come: at the last commit, and in the open transaction."""
         self._is_silent = False
-        self._needed: int | None = None
-        """The cycle whose journal may still be there."""
+        self.is_needed = False
+        """Whether the journal of the last cycle may still be there."""
+        self._cycle = 0
         self._leave: Callable[[], None] | None = None
 
     def begin(self) -> None:
@@ -99,16 +100,11 @@ class CommitMarker:
         message.set_property(_SESSION, self._name)
         message.set_property(_CYCLE, cycle, "long")
         self._session.send(self._queue, message)
-        self._needed = cycle if cycle and self.has_journals else None
+        self._cycle, self.is_needed = cycle, self.has_journals and cycle > 0
         self._late, self._missing = self._missing, 0
         if self._receiver is None:
             selector = f"{_selector(self._client_id)} AND {_SESSION} = '{self._name}'"
             self._receiver = self._session.receiver(self._queue, selector, _LIMIT)
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether the journal of the last transaction may still be there."""
-        return self._needed is not None
 
     def leave(self, close: Callable[[], None]) -> None:
         """Ends the session when nobody needs its mark any more.
@@ -120,8 +116,8 @@ class CommitMarker:
 
     def forget(self, cycles: Set[int]) -> None:
         """Notes that the journals of these cycles are gone."""
-        if self._needed in cycles:
-            self._needed = None
+        if self.is_needed and self._cycle in cycles:
+            self.is_needed = False
             if self._leave is not None:
                 self._leave()
 

@@ -184,7 +184,7 @@ class LaterInput:
             ProviderError: the broker failed.
         """
         self._later.look()
-        if self.session is not None and self.session.claims:
+        if self.session is not None and not self.session.is_free:
             return []  # its transaction is open
         while not self.seconds:
             is_new = self.session is None

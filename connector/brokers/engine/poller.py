@@ -171,7 +171,7 @@ class RemotePoller(Poller):
         for session in self.sessions:
             if session.cycle == cycle:
                 return session, session.claim(self._client_id, cycle, numbers)
-        if self._held is not None and self._held.session is not None and self._held.session.claims:
+        if self._held is not None and self._held.session is not None and not self._held.session.is_free:
             return self._held.session, []  # its transaction is open, and held messages come first
         if self._held is not None:
             taken = self._held.claim(self._client_id, cycle, numbers)
@@ -199,7 +199,7 @@ class RemotePoller(Poller):
     def _free_session(self) -> LendingSession:
         """Returns a session without a transaction."""
         for session in self._own:
-            if session.cycle is None:
+            if session.is_free:
                 return session
         self._own.append(self._make())
         return self._own[-1]

@@ -162,6 +162,11 @@ class LendingSession:
         """The cycle of the open transaction. None = there is none."""
         return self.claims[0].cycle if self.claims else None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a transaction may begin. The next commit removes the mark of the one before."""
+        return not self.claims and (self._marker is None or not self._marker.is_needed)
+
     def claim(
         self, client_id: str, cycle: int, numbers: range, *, is_patient: bool = True
     ) -> list[LentClaim]:
@@ -370,6 +375,8 @@ class LendingSession:
             for claim, copy in copies:
                 self._session.post(queue, copy, copied=claim.reference.message)
             self._mark()
+            if self._marker is not None:
+                self._marker.is_needed = False  # what was moved comes again
 
         self._finish(send)
 
@@ -438,7 +445,7 @@ class LendingSession:
 
     def _end(self) -> None:
         """Ends the session without an open transaction. Somebody may need the mark of its last commit."""
-        if self._marker is None or not self._marker.is_needed:
+        if self._marker is None or self.is_free:
             self.close()
             return
         self._leaves = True

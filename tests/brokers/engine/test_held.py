@@ -49,7 +49,13 @@ def open_poller(provider: LentProvider) -> tuple[RemoteConnection, Poller]:
 
 
 def give_back(connection: RemoteConnection, claims: Any) -> None:
-    connection.settle([Settlement(claim, give_back=True) for claim in claims])
+    settle(connection, claims, give_back=True)
+
+
+def settle(connection: RemoteConnection, claims: Any, *, give_back: bool = False) -> None:
+    """Settles a transaction without a journal."""
+    connection.settle([Settlement(claim, give_back=give_back) for claim in claims])
+    connection.forget({claim.cycle for claim in claims})
 
 
 def take_all(connection: RemoteConnection, poller: Poller, cycle: int) -> list[str]:
@@ -57,7 +63,7 @@ def take_all(connection: RemoteConnection, poller: Poller, cycle: int) -> list[s
     got: list[str] = []
     while claims := poller.claim(cycle := cycle + 1, range(3)):
         if not connection.hold(claims):
-            connection.settle([Settlement(claim) for claim in claims])
+            settle(connection, claims)
             got += [claim.message_id for claim in claims]
     return got
 
@@ -110,7 +116,7 @@ def test_held_messages_are_one_transaction_after_the_other(root: Path) -> None:
     assert len(provider.broker.waiting(HELD)) == 2
     (claim,) = poller.claim(2, range(1))
     assert poller.claim(3, range(1)) == []
-    connection.settle([Settlement(claim)])
+    settle(connection, [claim])
     assert [claim.message_id, *take_all(connection, poller, 3)] == sent
 
 
@@ -215,7 +221,7 @@ def test_random_ends_of_transactions_lose_and_double_nothing(
             provider.broker.connections[-1].close()
             connection, poller = open_poller(provider)
             continue
-        connection.settle([Settlement(claim, give_back=end == "back") for claim in claims])
+        (give_back if end == "back" else settle)(connection, claims)
         got += [claim.message_id for claim in claims] if end == "done" else []
     got += take_all(connection, poller, cycle)
     assert sorted(got) == sorted(sent)

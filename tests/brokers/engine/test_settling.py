@@ -80,6 +80,7 @@ def test_each_commit_is_marked_and_consumes_the_mark_before(
         (claim,) = poller.claim(cycle, range(1))
         connection.settle([Settlement(claim, give_back=cycle == 5)])
         assert marks(provider) == [4 if cycle == 5 else cycle]
+        connection.forget({cycle})
     assert connection.committed_cycles(connection.client_id) == {6}
     connection.close()
     assert marks(provider) == []
