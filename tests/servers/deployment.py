@@ -113,6 +113,7 @@ class BrokerDeployment(ServiceDeployment):
             "ApplicationPassword": PASSWORD,
             "packages": CLIENT,
             "java_options": ["-Xmx128m", "-XX:TieredStopAtLevel=1"],
+            "max_body": "4MiB",  # more would need more heap
             **(provider or {}),
         }
         settings = {
