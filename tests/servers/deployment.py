@@ -113,7 +113,6 @@ class BrokerDeployment(ServiceDeployment):
             "ApplicationPassword": PASSWORD,
             "packages": CLIENT,
             "java_options": ["-Xmx128m", "-XX:TieredStopAtLevel=1"],
-            "max_body": "4MiB",  # more would need more heap
             **(provider or {}),
         }
         settings = {
@@ -125,6 +124,7 @@ class BrokerDeployment(ServiceDeployment):
             "PollQuantity": 10,
             "PollFrequency": 200,
             "DataHandlerMimeType": "application/json",
+            "max_body": "4MiB",  # a larger one needs more heap
             **({"InProgressDestination": f"queue://{self.in_progress}"} if in_progress else {}),
             **({"InDoubtEvents": "Reprocess"} if in_progress else {}),
             **(connector or {}),

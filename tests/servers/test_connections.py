@@ -221,8 +221,9 @@ def test_an_address_of_the_other_kind_is_told_with_what_to_do(broker: Broker, de
 @AT_ARTEMIS
 @pytest.mark.process
 def test_large_messages_leave_room_in_the_heap(broker: Broker, deploy: Deploy) -> None:
-    java = {"java_options": ["-Xmx64m", "-XX:TieredStopAtLevel=1"], "max_body": "16MiB"}
-    deployment = deploy(broker, provider=java, connector={"PollQuantity": 100})
+    options = ["-Xmx64m", "-XX:TieredStopAtLevel=1"]
+    many = {"PollQuantity": 100, "max_body": "16MiB"}
+    deployment = deploy(broker, provider={"java_options": options}, connector=many)
     inputs = [f"queue://{deployment.input}", f"queue://{deployment.name}.other"]
     deployment.change("connector", InputDestination=inputs)
     for number in range(20):  # together more than the heap
