@@ -121,7 +121,7 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
 def test_a_full_destination_delays_no_other_input(
     broker: Broker, deploy: Deploy, monkeypatch: pytest.MonkeyPatch, in_progress: bool
 ) -> None:
-    monkeypatch.setattr("connector.brokers.jms.sends._SECONDS", 600.0)
+    monkeypatch.setattr("connector.brokers.jms.sends.ANSWER", 600.0)
     changes = {"ErrorDestination": f"queue://NAME{SMALL}"}
     deployment = deploy(broker, in_progress=in_progress, options=_PATIENT, connector=changes)
     queue, urgent = f"{deployment.name}{SMALL}", f"{deployment.name}.urgent"
