@@ -162,6 +162,7 @@ class Transactions(NoTransactions):
                 if not entry.is_new:
                     claim.amend(entry.begun, self._own.name(entry.properties))
             running.append(claim)
+        self._connection.note_journal(claims[0].cycle)
         if running:
             self._journals.note_claims(running[0].cycle, notes)
         self._end_pending((one.client, one.cycle) for one in taken.values() if one.client != self._client_id)

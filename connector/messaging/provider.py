@@ -566,6 +566,9 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the connection has failed.
         """
 
+    def note_journal(self, cycle: int) -> None:
+        """Notes that a transaction has a journal. The mark of its commit stays until :meth:`forget`."""
+
     def forget(self, cycles: Set[int]) -> None:
         """Notes that the journals of ended transactions are gone. Nobody needs the marks of their commits.
 

@@ -37,12 +37,19 @@ class CommitMarker:
         queue: the commit queue.
         client_id: of the connection.
         name: of the session, unique for the client.
+        journals: the cycles with a journal.
     """
 
-    has_journals = True
     is_closed = False
 
-    def __init__(self, session: BrokerSession, queue: Destination, client_id: str, name: str) -> None:
+    def __init__(
+        self,
+        session: BrokerSession,
+        queue: Destination,
+        client_id: str,
+        name: str,
+        journals: Set[int] = frozenset(),
+    ) -> None:
         self._session = session
         self._queue = queue
         self._client_id = client_id
@@ -51,9 +58,9 @@ class CommitMarker:
         self._late = self._missing = 0
         """Messages of earlier commits that have not come: at the last commit, and in the open transaction."""
         self._is_silent = False
-        self.is_needed = False
-        """Whether the journal of the last cycle may still be there."""
+        self._journals = journals
         self._cycle = 0
+        """Of the last mark, unless it marks a move. What was moved comes again."""
         self._leave: Callable[[], None] | None = None
 
     def begin(self) -> None:
@@ -100,11 +107,20 @@ class CommitMarker:
         message.set_property(_SESSION, self._name)
         message.set_property(_CYCLE, cycle, "long")
         self._session.send(self._queue, message)
-        self._cycle, self.is_needed = cycle, self.has_journals and cycle > 0
+        self._cycle = cycle
         self._late, self._missing = self._missing, 0
         if self._receiver is None:
             selector = f"{_selector(self._client_id)} AND {_SESSION} = '{self._name}'"
             self._receiver = self._session.receiver(self._queue, selector, _LIMIT)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the journal of the last cycle is still there."""
+        return self._cycle in self._journals
+
+    def note_move(self) -> None:
+        """Notes that the open transaction moves its messages."""
+        self._cycle = 0
 
     def leave(self, close: Callable[[], None]) -> None:
         """Ends the session when nobody needs its mark any more.
@@ -114,12 +130,10 @@ class CommitMarker:
         """
         self._leave = close
 
-    def forget(self, cycles: Set[int]) -> None:
-        """Notes that the journals of these cycles are gone."""
-        if self.is_needed and self._cycle in cycles:
-            self.is_needed = False
-            if self._leave is not None:
-                self._leave()
+    def look(self) -> None:
+        """Ends the session that was left, if nobody needs its mark any more."""
+        if self._leave is not None and not self.is_needed:
+            self._leave()
 
     def close(self) -> None:
         """Removes the last message. Only after the last transaction.

@@ -101,6 +101,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         """The names of inputs that had received nothing when the memory was used up, or empty texts."""
         self._leaving: list[LendingSession] = []
         self._markers: list[CommitMarker] = []
+        self._journals: set[int] = set()
+        """The cycles whose marks a takeover needs."""
         super().__init__(broker)
         self._limit = limit
         self._batch = batch
@@ -251,13 +253,18 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def _marker(self, session: BrokerSession) -> CommitMarker | None:
         if self._commit_queue is None:
             return None
-        marker = CommitMarker(session, self._commit_queue, self.client_id, str(next(self._session_numbers)))
+        name = str(next(self._session_numbers))
+        marker = CommitMarker(session, self._commit_queue, self.client_id, name, self._journals)
         self._markers = [one for one in self._markers if not one.is_closed] + [marker]
         return marker
 
+    def note_journal(self, cycle: int) -> None:
+        self._journals.add(cycle)
+
     def forget(self, cycles: Set[int]) -> None:
+        self._journals -= cycles
         for marker in self._markers:
-            marker.forget(cycles)
+            marker.look()
 
     # -- settling ------------------------------------------------------------------------------------
 

@@ -681,8 +681,6 @@ class _ProgressMarker(CommitMarker):
         ended: called with the name when the session ends cleanly.
     """
 
-    has_journals = False
-
     def __init__(
         self,
         session: BrokerSession,

@@ -48,6 +48,9 @@ _LONG_LOOK: Final = 1.0
 _FETCHED: Final = -1.0
 """A look at what the client library has fetched."""
 
+_NEXT_LOOK: Final = 0.001
+"""The same beside messages that have come. The client library may have asked for more."""
+
 _SHORT_LOOK: Final = 0.02
 """Seconds of the only look while events of the same source run. Their end waits for the look."""
 
@@ -298,9 +301,12 @@ class LendingSession:
         found, self._early = self._early, []
         is_told = self._news is not None and not self._news.begin(self.number)
         room = self._batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
-        if len(found) < most and room > 0 and not (is_told and self._empty_since):
-            first = _FIRST_LOOK if self._is_patient else _SHORT_LOOK
-            seconds = _FETCHED if found or self.claims else first
+        if len(found) < most and room > 0:
+            seconds = _FIRST_LOOK if self._is_patient else _SHORT_LOOK
+            if is_told and self._empty_since:
+                seconds = _FETCHED
+            elif found or self.claims:
+                seconds = _NEXT_LOOK
             found += self._receiver.receive(seconds, most - len(found), room)
         if not found and not self.claims and self._is_patient:
             now = time.monotonic()
@@ -376,7 +382,7 @@ class LendingSession:
                 self._session.post(queue, copy, copied=claim.reference.message)
             self._mark()
             if self._marker is not None:
-                self._marker.is_needed = False  # what was moved comes again
+                self._marker.note_move()
 
         self._finish(send)
 

@@ -355,8 +355,8 @@ class JmsReceiver(BrokerReceiver):
 
     def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
         grows = self._credit is not None and self._credit.grows
-        least = _MORE_SECONDS if grows else seconds
-        wait = least if least < 0 else max(seconds, least, self._fetched_at - time.monotonic())
+        least = _MORE_SECONDS if grows else 0.0
+        wait = seconds if seconds < 0 else max(seconds, least, self._fetched_at - time.monotonic())
         found: list[Received] = []
         size = largest = 0
         with self._connection.errors(f"no message can be received from {self._name}"):

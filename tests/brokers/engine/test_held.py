@@ -53,9 +53,7 @@ def give_back(connection: RemoteConnection, claims: Any) -> None:
 
 
 def settle(connection: RemoteConnection, claims: Any, *, give_back: bool = False) -> None:
-    """Settles a transaction without a journal."""
     connection.settle([Settlement(claim, give_back=give_back) for claim in claims])
-    connection.forget({claim.cycle for claim in claims})
 
 
 def take_all(connection: RemoteConnection, poller: Poller, cycle: int) -> list[str]:
