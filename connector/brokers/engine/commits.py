@@ -41,6 +41,7 @@ class CommitMarker:
     """
 
     is_closed = False
+    """Whether the session has ended in order."""
 
     def __init__(
         self,

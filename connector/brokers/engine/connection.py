@@ -30,7 +30,7 @@ from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterInput, LaterMessages
 from connector.brokers.engine.lots import RemoteLot, RemoteLots
-from connector.brokers.engine.news import News
+from connector.brokers.engine.news import ReceiverNews
 from connector.brokers.engine.owners import MAY_BE_OWNED, Owners, unowned
 from connector.brokers.engine.picker import RemotePicker
 from connector.brokers.engine.poller import RemotePoller
@@ -118,7 +118,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         """The held messages. None = this client is no adapter, or the broker has no limit of deliveries."""
         self.later: LaterMessages | None = None
         """The messages that come again later. None = this client is no adapter."""
-        self._news = News(broker)
+        self._news = ReceiverNews(broker)
         self._waiter = RemoteWaiter(self._listening_sessions, self._until_due, self._news)
         self._pruner = CopyPruner(broker)
         self._probe = Probe(broker)

@@ -9,7 +9,7 @@ from connector.brokers.engine.broker import BrokerConnection, BrokerReceiver
 from connector.errors import ProviderError
 
 
-class News:
+class ReceiverNews:
     """The receivers of a connection for which messages may have come.
 
     Each has a number, from 1 on. 0 = the client library tells nothing of that receiver.

@@ -22,7 +22,7 @@ from connector.brokers.engine.broker import (
 from connector.brokers.engine.claims import LentClaim, input_name
 from connector.brokers.engine.commits import CommitMarker
 from connector.brokers.engine.copies import copy_of
-from connector.brokers.engine.news import News
+from connector.brokers.engine.news import ReceiverNews
 from connector.brokers.engine.probe import refusal_of
 from connector.brokers.engine.silence import CLOSE, BrokerSilent
 from connector.errors import ConnectorError, ProviderError, TransactionRolledBack
@@ -101,7 +101,7 @@ class LendingSession:
         held_for: Destination | TopicSubscription | None = None,
         parks: bool = True,
         later: LaterCopies | None = None,
-        news: News | None = None,
+        news: ReceiverNews | None = None,
     ) -> None:
         wanted = source if held_for is None else held_for
         self.is_held = held_for is not None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Final
 
-from connector.brokers.engine.news import News
+from connector.brokers.engine.news import ReceiverNews
 from connector.brokers.engine.session import LendingSession
 from connector.errors import ProviderError
 from connector.messaging.polling import Waiter
@@ -44,7 +44,7 @@ class RemoteWaiter(Waiter):
         self,
         sessions: Callable[[], Iterable[LendingSession]],
         until_due: Callable[[], float],
-        news: News,
+        news: ReceiverNews,
     ) -> None:
         self._sessions = sessions
         self._until_due = until_due
