@@ -26,7 +26,7 @@ from typing import Final
 from tests import measures
 
 ROOT: Final = measures.FILE.parents[1]
-TOGETHER: Final = ("tests/spark", "tests/servers/spark")
+TOGETHER: Final = ("tests/spark",)
 """Folders whose tests share something that takes long to start."""
 WITHOUT_COVERAGE: Final = ("tests/crash", "tests/crash_states", "tests/crashing", "tests/spark")
 """Folders whose tests run the product in other processes only, or hand functions of this process to Spark."""
@@ -35,7 +35,7 @@ SERVERS: Final = "tests/servers"
 _CORES: Final = os.cpu_count() or 1
 _SHARDS: Final = 3 * _CORES
 """Three for each core, because a shard waits for other processes more than half of its time."""
-_SERVER_SHARDS: Final = _CORES + 1
+_SERVER_SHARDS: Final = 2 * _CORES
 """Each starts its brokers, which need more of a core than most tests."""
 _BROWSER: Final = "browser.py"
 """The end of the names of files whose tests share a browser."""
