@@ -71,7 +71,10 @@ class _Survey:
         ]
         if commit_queue is not None:
             trials.append((f"commit queue {commit_queue}", lambda: self._look_at(commit_queue)))
-        found += [self._try(name, trial) for name, trial in trials]
+        for name, trial in trials:
+            found.append(self._try(name, trial))
+            if found[-1].needed and not found[-1].able:
+                return found  # no adapter works there, and each further trial may wait for an answer
         if self._connection.destinations.looks_up:
             found += [self._look_up(destination) for destination in destinations]
         return found
