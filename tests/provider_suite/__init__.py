@@ -1,4 +1,4 @@
-"""The suites of providers and of state stores. The wheel does not have them, because only authors of providers need them."""
+"""The suites of providers and of state stores. Only authors of providers need them, so the wheel has none."""
 
 import pkgutil
 

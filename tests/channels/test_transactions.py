@@ -1,21 +1,19 @@
-"""Transactions over channels (JBoss Messaging Core, 2.2, 5.1, 6.2.1), beside test_channel_machine."""
+"""Transactions over channels (JBoss Messaging Core, 2.2, 5.1, 6.2.1), beside test_machine."""
 
 from __future__ import annotations
 
 import pytest
 
-from connector.core.channel_receiver import Reference
+from connector.core.receiver import Reference
 from connector.errors import CapabilityError, SessionStateError, TransactionRolledBack
 from connector.stores.memory.provider import MemoryProvider
-from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, World, texts
-from tests.core.conftest import IN_MEMORY
+from tests.channels.conftest import IN_MEMORY
+from tests.channels.world import DELIVERED, NEW, NOT_COMMITTED, Recorder, World, texts
 from tests.waiting import beside, now_ms, until_past, wait_for, waits_in
 
 
-def test_2_2_a_channel_is_transactional_unless_it_is_synchronous(world: World) -> None:
-    queue = world.queue
-    before, queue.is_synchronous = queue.is_transactional, True
-    assert (before, queue.is_transactional) == (True, False)
+def test_2_2_a_synchronous_channel_takes_part_in_no_transaction(world: World) -> None:
+    world.queue.is_synchronous = True
     with pytest.raises(CapabilityError, match="synchronous"):
         world.queue.handle(world.message("1"), world.channels.transaction())
 

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from connector.core.channel import Channel, ChannelOwner
-from connector.core.channel_delivered import DeliveryResult
-from connector.core.channel_receiver import Receiver, Reference, Registration
+from connector.channels.channel import Channel, ChannelOwner
+from connector.channels.delivered import DeliveryResult
+from connector.channels.state import MessageState
 from connector.core.consumer import SessionConsumer
 from connector.core.ledger import Delivery
-from connector.core.message_state import MessageState
+from connector.core.receiver import Receiver, Reference, Registration
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 
 
 class QueueChannel(Channel):
-    """A queue channel (see :class:`connector.core.channel.Channel`). Receivers take turns.
+    """A queue channel (see :class:`connector.channels.channel.Channel`). Receivers take turns.
 
     A message that no receiver wants is taken and given back unchanged. If every receiver has a selector, the
     provider leaves such a message in place.

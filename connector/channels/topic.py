@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from connector.core.channel import Channel, ChannelOwner
-from connector.core.channel_delivered import DeliveryResult
-from connector.core.channel_receiver import Receiver, Reference, Registration
+from connector.channels.channel import Channel, ChannelOwner
+from connector.channels.delivered import DeliveryResult
+from connector.channels.state import MessageState
 from connector.core.consumer import SessionConsumer
 from connector.core.ledger import Delivery
-from connector.core.message_state import MessageState
+from connector.core.receiver import Receiver, Reference, Registration
 from connector.errors import ClaimLost
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -32,7 +32,7 @@ class _Share(Registration):
 
 
 class TopicChannel(Channel):
-    """A topic channel (see :class:`connector.core.channel.Channel`).
+    """A topic channel (see :class:`connector.channels.channel.Channel`).
 
     A message that a receiver does not accept is discarded for this receiver.
     """

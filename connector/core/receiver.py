@@ -6,10 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from connector.core.message_state import order_key
 from connector.errors import ConnectorError
 from connector.messaging.client import ReceivedMessage
-from connector.messaging.message import Message
+from connector.messaging.message import Message, order_key
 from connector.messaging.selector import Selector, compile_selector, selector_text
 
 _log = logging.getLogger("connector.channel")
@@ -155,23 +154,6 @@ class MessageListener:
     def handle(self, reference: Reference, /) -> bool:
         self._listener(ReceivedMessage.of(reference.load(), reference.acknowledge))
         return True
-
-
-class SelectorFilter:
-    """A filter that is a message selector.
-
-    Args:
-        selector: text of the selector, or a compiled one. A blank text = all messages.
-
-    Raises:
-        SelectorError: the selector is not valid.
-    """
-
-    def __init__(self, selector: str | Selector) -> None:
-        self._selector = _compile(selector) if isinstance(selector, str) else selector
-
-    def accepts(self, reference: Reference) -> bool:
-        return self._selector is None or self._selector.matches(reference.headers)
 
 
 class Registration:

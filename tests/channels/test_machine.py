@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from connector.core.channel_receiver import NotAccepted, Reference
-from connector.core.channel_transaction import ChannelTransaction
-from connector.core.message_state import MessageState
+from connector.channels.state import MessageState
+from connector.channels.transaction import ChannelTransaction
+from connector.core.receiver import NotAccepted, Reference
 from connector.errors import ClaimLost, TransactionRolledBack
 from connector.messaging.message import NON_PERSISTENT, Message
-from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, a_world
-from tests.core.transitions import TRANSITIONS, Transition
+from tests.channels.transitions import TRANSITIONS, Transition
+from tests.channels.world import DELIVERED, NEW, NOT_COMMITTED, Recorder, a_world
 
 NAMES = st.sampled_from(["a", "b", "picky"])
 RECEIVERS = st.sets(NAMES)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from connector.core.channel_receiver import Reference
+from connector.core.receiver import Reference
 from connector.errors import ClaimLost, ProviderError, SessionStateError, TransactionRolledBack
-from tests.core.channel_world import DELIVERED, NEW, Recorder, World, texts
-from tests.core.conftest import IN_MEMORY, ON_DISK, Obstacle
+from tests.channels.conftest import IN_MEMORY, ON_DISK
+from tests.channels.world import DELIVERED, NEW, Recorder, World, texts
+from tests.core.conftest import Obstacle
 from tests.waiting import beside
 
 

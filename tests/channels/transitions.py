@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from connector.core.message_state import MessageState
+from connector.channels.state import MessageState
 
 
 class Transition(Enum):

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
-from connector.core.channel_receiver import NotAccepted, Receiver
-from connector.core.channel_transaction import ChannelTransaction
+from connector.channels.transaction import ChannelTransaction
 from connector.core.ledger import Delivery, DeliveryState
+from connector.core.receiver import NotAccepted, Receiver
 from connector.core.session import CoreSession
 from connector.errors import ClaimLost
 
@@ -111,7 +111,7 @@ class DeliveredMessages:
         return result
 
     def acknowledge(self, message_id: str, receiver_id: str, transaction: ChannelTransaction | None) -> None:
-        """Acknowledges a message of a receiver, as :meth:`connector.core.channel.Channel.acknowledge`."""
+        """Acknowledges a message of a receiver, as :meth:`connector.channels.channel.Channel.acknowledge`."""
         key = (message_id, receiver_id)
         with self._session.lock:
             delivery = self._held.get(key)
@@ -130,7 +130,7 @@ class DeliveredMessages:
                 self._acknowledge(delivery)
 
     def acknowledge_delivery(self, delivery: Delivery) -> None:
-        """Acknowledges a delivery for :meth:`connector.core.channel_receiver.Reference.acknowledge`."""
+        """Acknowledges a delivery for :meth:`connector.core.receiver.Reference.acknowledge`."""
         self.acknowledge(delivery.reference.message_id, delivery.receiver_id, None)
 
     def _acknowledge(self, delivery: Delivery) -> None:

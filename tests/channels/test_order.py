@@ -1,4 +1,4 @@
-"""The order of messages (JBoss Messaging Core, 9 and 10), beside test_channel_machine."""
+"""The order of messages (JBoss Messaging Core, 9 and 10), beside test_machine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.core.channel_receiver import Reference
-from connector.core.message_state import order_key
-from tests.core.channel_world import Recorder, World
-from tests.core.conftest import ON_DISK
+from connector.core.receiver import Reference
+from connector.messaging.message import order_key
+from tests.channels.conftest import ON_DISK
+from tests.channels.world import Recorder, World
 
 NUMBERS = [str(number) for number in range(20)]
 

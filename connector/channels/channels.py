@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TypeVar
 
-from connector.core.channel import ChannelOwner
-from connector.core.channel_queue import QueueChannel
-from connector.core.channel_topic import TopicChannel
-from connector.core.channel_transaction import ChannelTransaction, Sent
+from connector.channels.channel import ChannelOwner
+from connector.channels.queue import QueueChannel
+from connector.channels.topic import TopicChannel
+from connector.channels.transaction import ChannelTransaction, Sent
 from connector.core.session import sole_session
 from connector.core.takeover import take_over
 from connector.errors import DestinationError, SessionStateError

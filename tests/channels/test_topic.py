@@ -1,12 +1,12 @@
-"""The topic of the messaging core (JBoss Messaging Core, 5.3), beside test_channel_machine."""
+"""The topic of the messaging core (JBoss Messaging Core, 5.3), beside test_machine."""
 
 from __future__ import annotations
 
 import pytest
 
-from connector.core.channel_topic import TopicChannel
+from connector.channels.topic import TopicChannel
 from connector.errors import SubscriptionError
-from tests.core.channel_world import Recorder, World, broken, texts
+from tests.channels.world import Recorder, World, broken, texts
 from tests.waiting import now_ms, until_past
 
 

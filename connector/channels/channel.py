@@ -13,13 +13,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
-from connector.core.channel_delivered import DeliveredMessages
-from connector.core.channel_receiver import Filter, NotAccepted, Receiver, Reference
-from connector.core.channel_transaction import ChannelTransaction
+from connector.channels.delivered import DeliveredMessages
+from connector.channels.state import MessageState
+from connector.channels.transaction import ChannelTransaction
 from connector.core.consumer import SessionConsumer
 from connector.core.fair_lock import FairLock
 from connector.core.ledger import Delivery
-from connector.core.message_state import MessageState
+from connector.core.receiver import Filter, NotAccepted, Receiver, Reference
 from connector.core.session import CoreSession
 from connector.errors import CapabilityError, ProviderError, SessionStateError
 from connector.messaging.destination import Destination
@@ -55,7 +55,7 @@ class Channel(ABC):
     one thread delivers, other senders leave the delivery of their messages to that thread. So does a receiver
     that sends.
 
-    Made by :class:`connector.core.channels.Channels`.
+    Made by :class:`connector.channels.channels.Channels`.
     """
 
     is_storing_undeliverable: bool
@@ -89,11 +89,6 @@ class Channel(ABC):
     def is_reliable(self) -> bool:
         """Whether persistent messages in the channel survive a crash (2.1, 7.1)."""
         return self._session.capabilities.reliable
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the channel takes messages and acknowledgements in a transaction (2.2, 7.2)."""
-        return not self.is_synchronous
 
     @property
     def is_closed(self) -> bool:
@@ -358,10 +353,6 @@ class Channel(ABC):
         if state is MessageState.REMOVED:
             return []
         return self._in_state(state)
-
-    def has_messages(self, state: MessageState) -> bool:
-        """Whether there is a message in that state (7.7)."""
-        return bool(self.messages(state))
 
     def receivers_of(self, message_id: str) -> frozenset[str]:
         """Returns the receivers in this process that have not acknowledged a message positively (5.3.1)."""

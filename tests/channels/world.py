@@ -7,12 +7,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from connector.core.channel_queue import QueueChannel
-from connector.core.channel_receiver import NotAccepted, Reference
-from connector.core.channel_topic import TopicChannel
-from connector.core.channel_transaction import ChannelTransaction
-from connector.core.channels import Channels
-from connector.core.message_state import MessageState
+from connector.channels.channels import Channels
+from connector.channels.queue import QueueChannel
+from connector.channels.state import MessageState
+from connector.channels.topic import TopicChannel
+from connector.channels.transaction import ChannelTransaction
+from connector.core.receiver import NotAccepted, Reference
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.provider import Provider
 from connector.stores.dropbox.provider import DropboxProvider
