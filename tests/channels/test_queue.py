@@ -160,9 +160,8 @@ def test_7_4_deliver_tries_a_broken_receiver_once(world: World) -> None:
 def test_7_6_browse_takes_a_filter_and_7_7_a_state_tells_whether_there_are_messages(world: World) -> None:
     world.send("1", type="a")
     world.send("2", type="b")
-    assert texts(world.queue.browse(Recorder(wanted=lambda reference: reference.headers.type == "a"))) == [
-        "1"
-    ]
+    only_a = Recorder(wanted=lambda reference: reference.headers.type == "a")
+    assert texts(world.queue.browse(only_a)) == ["1"]
     assert texts(world.queue.browse()) == ["1", "2"]
     assert [len(world.queue.messages(state)) for state in (NEW, DELIVERED)] == [2, 0]
 
