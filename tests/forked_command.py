@@ -70,7 +70,7 @@ _MODULES: Final = (
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
     "tests.contention.worker",
-    "tests.core.channel_world",
+    "tests.channels.world",
     "tests.forked_pipeline",
     "tests.requests.caller",
 )

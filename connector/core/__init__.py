@@ -1,1 +1,1 @@
-"""The messaging core: channels, sessions and subscriptions over any provider."""
+"""The messaging core: sessions and subscriptions over any provider."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Protocol
 
-from connector.core.channel_receiver import MessageListener
+from connector.core.receiver import MessageListener
 from connector.errors import SessionStateError
 from connector.messaging.client import Consumer, ReceivedMessage
 from connector.messaging.polling import Poller

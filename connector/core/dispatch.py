@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from connector.core.channel_receiver import Reference
 from connector.core.consumer import SessionConsumer
 from connector.core.fair_lock import FairLock
 from connector.core.inbox import Inbox
 from connector.core.ledger import Delivery
+from connector.core.receiver import Reference
 
 _SLICE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0

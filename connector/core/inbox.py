@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from connector.core.acknowledgement import POLICIES
-from connector.core.channel_receiver import Receiver, Reference
 from connector.core.consumer import SessionConsumer
 from connector.core.ledger import Delivery, Ledger
+from connector.core.receiver import Receiver, Reference
 from connector.core.session_owner import SessionOwner
 from connector.core.takeover import try_take_over
 from connector.core.transaction import SessionTransaction

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Final
 
-from connector.core.channel_receiver import Reference
+from connector.core.receiver import Reference
 from connector.errors import ClaimLost
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Poller

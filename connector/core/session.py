@@ -13,13 +13,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
-from connector.core.channel_receiver import MessageListener
 from connector.core.consumer import Listener, SessionConsumer
 from connector.core.dispatch import Dispatcher
 from connector.core.fair_lock import FairLock
 from connector.core.inbox import Inbox
 from connector.core.ledger import Delivery
 from connector.core.producer import SessionProducer, as_destination
+from connector.core.receiver import MessageListener
 from connector.core.session_owner import SessionOwner
 from connector.core.subscriptions import check_names
 from connector.core.transaction import SessionTransaction

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
+from connector.agent_trace import CONVERSION
 from connector.businessobjects.dynamic import fill_dynamic
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.name_handlers import NameHandler
@@ -21,7 +22,6 @@ from connector.formats.handlers import Handlers, choose_handler
 from connector.limits import stages
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message
-from connector.trace import CONVERSION
 
 _UNREADABLE: Final = "O"
 _MAX_CHOSEN: Final = 1000

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, cast
 
+from connector.agent_trace import step
 from connector.errors import PipelineError, ProviderError
 from connector.events.admission import Admission
 from connector.events.claiming import WaitingMessages
@@ -42,7 +43,6 @@ from connector.messaging.provider import Connection, TransactionalConnection
 from connector.messaging.settlement import SettlementOpen, TransactionRefused
 from connector.messaging.state_store import StateStore
 from connector.status import OutcomeKind
-from connector.trace import step
 
 _log = logging.getLogger("connector.events")
 

@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections.abc import Collection, Iterator, Sequence
 
+from connector.agent_trace import EVENTS, step
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.no_transactions import NoTransactions
 from connector.events.open_settlements import OpenSettlements
@@ -26,7 +27,6 @@ from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import SettlementOpen
 from connector.messaging.subscription import TopicSubscription
-from connector.trace import EVENTS, step
 
 _log = logging.getLogger("connector.events")
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from connector import faults
+from connector.agent_trace import CONVERSION, DETAILS, HANDOVER
 from connector.businessobjects.instance import BusinessObject
 from connector.databases.settings import EventKey, digest
 from connector.errors import (
@@ -47,7 +48,6 @@ from connector.sinks.contract import (
 from connector.sinks.replying import Unanswered
 from connector.sinks.subscriptions import Broker, Subscription
 from connector.status import OutcomeKind
-from connector.trace import CONVERSION, DETAILS, HANDOVER
 from connector.tracebacks import error_text, log_failure
 
 _log: Final = logging.getLogger("connector.events")

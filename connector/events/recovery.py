@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from connector.agent_trace import EVENTS, OFF, Trace
 from connector.errors import ClaimLost, ConnectorError
 from connector.events.claiming import WaitingMessages
 from connector.events.event_history import UNTOUCHED, EventHistory
@@ -28,7 +29,6 @@ from connector.messaging.provider import Connection, Leftover
 from connector.messaging.settlement import Settlement, SettlementOpen
 from connector.messaging.state_store import ClientJournals, CycleJournal, PublishedIds, StateStore
 from connector.status import OutcomeKind, timestamp
-from connector.trace import EVENTS, OFF, Trace
 
 _log = logging.getLogger("connector.recovery")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connector.agent_trace import OFF, Trace
 from connector.events.order_groups import GROUP
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
@@ -12,7 +13,6 @@ from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
 from connector.messaging.retention import Retention
 from connector.messaging.subscription import TopicSubscription
-from connector.trace import OFF, Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
+from connector.agent_trace import EVENTS, Trace
 from connector.errors import ClaimLost, SettlementError
 from connector.events.event_history import EventHistory
 from connector.events.grouped_log import GroupedLog
@@ -24,7 +25,6 @@ from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.operate.history import COPY_KEYS
 from connector.operate.own_history import OwnHistory
 from connector.status import OutcomeKind, timestamp
-from connector.trace import EVENTS, Trace
 
 _log = logging.getLogger("connector.events")
 

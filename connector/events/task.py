@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from connector import faults
+from connector.agent_trace import DETAILS, STEPS
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import BodyTooLarge, MalformedData, ProviderError, UnknownBusinessObject
@@ -48,7 +49,6 @@ from connector.sinks.lazy_requests import LazyRequests
 from connector.sinks.replying import Unanswered
 from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
-from connector.trace import DETAILS, STEPS
 from connector.tracebacks import error_text, log_failure, message_of
 
 _log: Final = logging.getLogger("connector.events")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from connector.agent_trace import OFF, Trace
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.rules import StaticMetaObject
 from connector.databases.settings import DatabaseSettings
@@ -17,7 +18,6 @@ from connector.messaging.state_store import JournalHandle
 from connector.operate.own_history import OwnHistory
 from connector.requests.contract import RequestsSpec
 from connector.sinks.subscriptions import Subscription
-from connector.trace import OFF, Trace
 
 _LOGGING: Final = LogSettings()
 NOTHING: Final[Mapping[Any, Any]] = {}

@@ -76,7 +76,7 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class History(Protocol):
     """The history of an application, as one instance or another program writes and reads it. For one thread.
 
-    :class:`connector.testing.state.StateStoreSuite` tests an implementation.
+    The suite in ``tests/provider_suite/state.py`` of the repository tests an implementation.
     """
 
     def append(self, rows: Sequence[HistoryRow], *, synced: bool = False) -> None:

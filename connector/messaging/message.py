@@ -342,3 +342,8 @@ def _check_text(what: str, text: object) -> None:
         check_text(text)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
+
+
+def order_key(priority: int, timestamp: int, identity: str) -> tuple[int, int, str]:
+    """Returns a key that sorts messages by priority, then by age, then by name (JBoss Messaging Core, 10)."""
+    return (-priority, timestamp, identity)

@@ -15,7 +15,7 @@ Every store guarantees:
 * :meth:`ClientJournals.seal` is atomic against :meth:`JournalHandle.open` and :meth:`TaskJournal.begin`.
   Reads after the seal show every task that these two let pass.
 
-:class:`connector.testing.state.StateStoreSuite` tests an implementation.
+The suite in ``tests/provider_suite/state.py`` of the repository tests an implementation.
 :class:`connector.state.directory.StateDirectory` keeps files,
 :class:`connector.stores.sql.state.PostgresState` keeps rows.
 """

@@ -29,6 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from connector.agent_trace import DETAILS, HANDOVER
 from connector.businessobjects.instance import BusinessObject
 from connector.core.session import CoreSession, sole_session
 from connector.errors import CapabilityError, ConnectorError, ProviderError, RequestRefused, SettlementError
@@ -49,7 +50,6 @@ from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSetti
 from connector.requests.slots import Slots
 from connector.requests.stored_replies import StoredReplies
 from connector.status import ReturnCode
-from connector.trace import DETAILS, HANDOVER
 
 _log = logging.getLogger("connector.requests")
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from connector.agent_trace import CONVERSION, DETAILS
 from connector.businessobjects.dump import dump
 from connector.businessobjects.dynamic import as_text
 from connector.businessobjects.instance import BusinessObject, finish
@@ -28,7 +29,6 @@ from connector.requests.response_selector import ResponseSelector
 from connector.requests.result import RequestResult
 from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
 from connector.status import ReturnCode
-from connector.trace import CONVERSION, DETAILS
 
 _log = logging.getLogger("connector.requests")
 

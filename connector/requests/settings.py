@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from connector.agent_trace import OFF, Trace
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.rules import StaticMetaObject
 from connector.formats.handlers import HandlerSpec
 from connector.messaging.destination import Destination
-from connector.trace import OFF, Trace
 
 MESSAGE_ID: Final = "JMSMessageID"
 CORRELATION_ID: Final = "JMSCorrelationID"

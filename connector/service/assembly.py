@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from connector.agent_trace import Trace
 from connector.businessobjects.metadata import read_delivery_delay
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration, place_of
@@ -32,7 +33,6 @@ from connector.operate.own_history import OwnHistory
 from connector.operate.tracer import Tracer, open_exporter
 from connector.sinks.subscription_model import PreparedEntry
 from connector.spark.section import Spark
-from connector.trace import Trace
 
 if TYPE_CHECKING:
     from connector.requests.spec import RequestClientSpec

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from connector import faults
+from connector.agent_trace import DETAILS
 from connector.config.loading import Configuration
 from connector.errors import ConnectorError, DatabaseProblem, PipelineError, ProviderError
 from connector.events.free_disk import FreeDisk
@@ -42,7 +43,6 @@ from connector.service.reload import ReloadRefused, check_inputs
 from connector.service.stopping import StopRequest
 from connector.sinks.load.settings import LotsEntry
 from connector.status import VERSION
-from connector.trace import DETAILS
 
 if TYPE_CHECKING:
     from connector.requests.spec import RequestClientSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Union
 
@@ -114,8 +114,3 @@ def remove(entries: Entries, path: Path) -> bool:
     for key in path[:-1]:
         holder = holder.get(key) if isinstance(holder, dict) else None
     return isinstance(holder, dict) and holder.pop(path[-1], None) is not None
-
-
-def texts_of(entries: Mapping[str, str | Entries]) -> dict[str, str]:
-    """Returns the entries that are single values."""
-    return {key: value for key, value in entries.items() if isinstance(value, str)}

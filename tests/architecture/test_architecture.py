@@ -19,7 +19,7 @@ FLOORS = (
     ("connector", "limits", "text"),
     ("messaging",),
     ("businessobjects", "core", "databases", "declare", "state"),
-    ("formats",),
+    ("channels", "formats"),
     ("operate", "requests"),
     ("brokers", "datahandlers", "sinks", "spark", "stores"),
     ("config", "events"),

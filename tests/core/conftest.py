@@ -1,4 +1,4 @@
-"""Real providers for the sessions and channels under test: the directory and the memory."""
+"""Real providers for the sessions under test: the directory and the memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from connector.messaging import Consumer, ReceivedMessage
 from connector.messaging.provider import Capabilities, Connection, Provider
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
-from tests.core.channel_world import PROVIDERS, World, a_world
 
 Connect = Callable[..., MessagingConnection]
-
-ON_DISK = pytest.mark.parametrize("world", ["dropbox"], indirect=True)
-IN_MEMORY = pytest.mark.parametrize("world", ["memory"], indirect=True)
 
 
 class Watched:
@@ -128,10 +124,3 @@ def next_of(consumer: Consumer) -> ReceivedMessage:
     message = consumer.receive(120)
     assert message is not None
     return message
-
-
-@pytest.fixture(params=PROVIDERS)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    """Channels on one provider, and on the other; closed after the test."""
-    with a_world(request.param) as made:
-        yield made

@@ -13,7 +13,7 @@ from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.provider import JmsProvider
 from connector.brokers.jms.urls import QPID
 from connector.messaging.destination import Destination, parse_destination
-from connector.testing.provider import ProviderSuite
+from tests.provider_suite.suite import ProviderSuite
 from tests.servers.broker import REFUSED
 from tests.servers.conftest import Broker
 

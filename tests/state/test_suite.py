@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from connector.state.directory import StateDirectory
-from connector.testing.state import OpenStore, Record, StateStoreSuite
+from tests.provider_suite.state import OpenStore, Record, StateStoreSuite
 
 
 def folder(name: str) -> str:

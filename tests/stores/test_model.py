@@ -15,7 +15,7 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from connector.testing.provider_suite.model import ProviderUnderTest, check_provider
+from tests.provider_suite.model import ProviderUnderTest, check_provider
 from tests.stores.conftest import new_root
 from tests.stores.sql.conftest import EmptiedDatabase
 

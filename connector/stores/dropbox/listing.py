@@ -14,9 +14,8 @@ import time
 from bisect import bisect_right
 from typing import Final
 
-from connector.core.message_state import order_key
 from connector.errors import ProviderError
-from connector.messaging.message import DEFAULT_PRIORITY
+from connector.messaging.message import DEFAULT_PRIORITY, order_key
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.left_files import LeftFiles
 

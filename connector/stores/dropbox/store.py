@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from connector.core.message_state import order_key
 from connector.errors import (
     ClaimLost,
     MalformedData,
@@ -23,7 +22,7 @@ from connector.errors import (
     remedy,
 )
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, order_key
 from connector.messaging.retention import Pruned, Retention
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.changes import Changes

@@ -1,7 +1,7 @@
 """Changes: the steps of a settlement for a store (see :meth:`connector.stores.engine.store.Store.apply`).
 
 The engine works with the states of the JBoss Messaging Core Specification (section 5), which
-:class:`connector.core.message_state.MessageState` lists. Each change, and each call of a store that moves
+:class:`connector.channels.state.MessageState` lists. Each change, and each call of a store that moves
 a message, is a transition:
 
 ===========  ======================  ===========================================================

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
-from connector.core.message_state import check_in_progress
 from connector.core.subscriptions import check
 from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
 from connector.messaging.claim import Claim
@@ -174,7 +173,7 @@ class LocalConnection(Connection):
         self, source: Destination, in_progress: Destination | None, selector: str, *, by_group: bool
     ) -> LocalPoller:
         channel = self._takeable(source)
-        check_in_progress(source, in_progress)
+        _check_in_progress(source, in_progress)
         compiled = compile_selector(selector) if selector_text(selector) else None
         on_close: Callable[[LocalPoller], None] = self._remove_poller
         if channel.can_end:
@@ -463,3 +462,18 @@ class LocalConnection(Connection):
             self._lots.close()
         self._watch.close()  # First, so that a waiting thread does not find the store closed.
         self._registry.close(abandoned=abandoned)
+
+
+def _check_in_progress(source: Destination, in_progress: Destination | None) -> None:
+    """Checks that messages of one destination can be in progress in another.
+
+    Raises:
+        CapabilityError: the destinations are not two whole queues.
+    """
+    if in_progress is None:
+        return
+    if not in_progress.is_queue or in_progress.view or source.view or in_progress == source:
+        raise CapabilityError(
+            f"messages of {source} cannot be in progress in {in_progress}: name two different queues, and no "
+            "view of a queue"
+        )

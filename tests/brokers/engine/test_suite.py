@@ -8,9 +8,9 @@ import pytest
 
 from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.messaging.destination import Destination, parse_destination
-from connector.testing.provider import ProviderSuite
-from connector.testing.provider_suite.delaying import DelayingTests
 from tests.brokers.engine.provider import LentProvider, ProviderForRequests
+from tests.provider_suite.delaying import DelayingTests
+from tests.provider_suite.suite import ProviderSuite
 
 
 class TestLent(ProviderSuite):

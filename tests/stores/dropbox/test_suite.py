@@ -10,7 +10,7 @@ import pytest
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.provider import Provider
 from connector.stores.dropbox.provider import DropboxProvider
-from connector.testing.provider import ProviderSuite
+from tests.provider_suite.suite import ProviderSuite
 
 
 class TestDropbox(ProviderSuite):

@@ -6,7 +6,7 @@ import pytest
 
 from connector.messaging.destination import Destination, parse_destination
 from connector.stores.memory.provider import MemoryProvider
-from connector.testing.provider import ProviderSuite
+from tests.provider_suite.suite import ProviderSuite
 
 
 class TestMemory(ProviderSuite):

@@ -13,9 +13,9 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.state_store import StateStore
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from connector.testing.provider import ProviderSuite
-from connector.testing.state import StateStoreSuite
 from tests.postgres import PostgresServer
+from tests.provider_suite.state import StateStoreSuite
+from tests.provider_suite.suite import ProviderSuite
 from tests.stores.conftest import new_root
 from tests.stores.sql.conftest import EmptiedDatabase
 

@@ -18,9 +18,9 @@ from connector.messaging.state_store import ClientJournals, CycleJournal, TaskJo
 from connector.stores.sql.database import MessageDatabase, Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.state import PostgresState
-from connector.testing.state import RunningTask
 from tests.forked_command import PipedProcess
 from tests.postgres import PostgresServer
+from tests.provider_suite.state import RunningTask
 from tests.stores.sql.conftest import program
 from tests.waiting import wait_for
 
