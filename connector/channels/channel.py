@@ -40,7 +40,7 @@ class ChannelOwner(Protocol):
         """Sends a message and attempts delivery. Raises ProviderError if nothing was sent."""
 
 
-class Channel(ABC):
+class MessageChannel(ABC):
     """Forwards messages to receivers. A channel is also a receiver, so channels can be chained. Thread-safe.
 
     An *asynchronous* channel, the normal case, first stores a message and tells the sender so. Then it

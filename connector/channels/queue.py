@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from connector.channels.channel import Channel, ChannelOwner
+from connector.channels.channel import ChannelOwner, MessageChannel
 from connector.channels.delivered import DeliveryResult
 from connector.channels.state import MessageState
 from connector.core.consumer import SessionConsumer
@@ -20,8 +20,8 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 
 
-class QueueChannel(Channel):
-    """A queue channel (see :class:`connector.channels.channel.Channel`). Receivers take turns.
+class QueueChannel(MessageChannel):
+    """A queue channel (see :class:`connector.channels.channel.MessageChannel`). Receivers take turns.
 
     A message that no receiver wants is taken and given back unchanged. If every receiver has a selector, the
     provider leaves such a message in place.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from connector.channels.channel import Channel, ChannelOwner
+from connector.channels.channel import ChannelOwner, MessageChannel
 from connector.channels.delivered import DeliveryResult
 from connector.channels.state import MessageState
 from connector.core.consumer import SessionConsumer
@@ -31,8 +31,8 @@ class _Share(Registration):
         """NEW messages that were taken for this receiver, which is broken."""
 
 
-class TopicChannel(Channel):
-    """A topic channel (see :class:`connector.channels.channel.Channel`).
+class TopicChannel(MessageChannel):
+    """A topic channel (see :class:`connector.channels.channel.MessageChannel`).
 
     A message that a receiver does not accept is discarded for this receiver.
     """

@@ -9,7 +9,7 @@ import typer
 from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption, answer, answer_json
 from connector.cli.deployment import load_for
 from connector.messaging.state_store import ControlRecord
-from connector.operate.control import Changes, Target, Targets, UnknownTarget, targets_of
+from connector.operate.control import Pausable, PauseResult, Targets, UnknownTarget, targets_of
 from connector.operate.control import pause as pause_targets
 from connector.operate.control import resume as resume_targets
 from connector.printable import printable
@@ -64,14 +64,14 @@ def _open(config: str, what: list[str] | None, *, every: bool) -> tuple[ControlR
     return state.control(), make_targets(configuration)
 
 
-def _find(targets: Targets, what: list[str] | None, paused: list[Target]) -> list[Target]:
+def _find(targets: Targets, what: list[str] | None, paused: list[Pausable]) -> list[Pausable]:
     try:
         return targets.find(what or (), paused)
     except UnknownTarget as error:
         raise BadArgument(str(error)) from None
 
 
-def _answer(changes: Changes, changed: str, unchanged: str, *, json: bool) -> None:
+def _answer(changes: PauseResult, changed: str, unchanged: str, *, json: bool) -> None:
     if json:
         answer_json(changes.document())
         return

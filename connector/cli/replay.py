@@ -32,7 +32,7 @@ from connector.messaging.numbers import MAX_INT
 from connector.operate.correct import Correction
 from connector.operate.replay import (
     NO_COPY,
-    Choice,
+    MessageChoice,
     Mover,
     Order,
     Replay,
@@ -114,7 +114,7 @@ def replay(
 
 def read_choice(
     ids: list[str] | None, group: str, kind: str, reason: str, selector: str | None, limit: int | None
-) -> Choice:
+) -> MessageChoice:
     """Returns the choice that the options of the three verbs name.
 
     Raises:
@@ -145,7 +145,7 @@ def read_target(text: str, source: Destination, configuration: Configuration, *,
 
 def run_order(
     make: Callable[[Destination, Configuration], Order],
-    choice: Choice,
+    choice: MessageChoice,
     destination: str,
     config: str,
     *,

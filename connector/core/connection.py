@@ -19,7 +19,7 @@ from connector.messaging.lot import Lot
 from connector.messaging.provider import Connection, Provider
 
 
-class MessagingConnection(SessionOwner, client.MessagingConnection):
+class CoreConnection(SessionOwner, client.MessagingConnection):
     """A connection to a provider, for all sessions of a program.
 
     Args:
@@ -109,7 +109,7 @@ class MessagingConnection(SessionOwner, client.MessagingConnection):
             for session in sessions:
                 rest.callback(session.close)
 
-    def __enter__(self) -> MessagingConnection:
+    def __enter__(self) -> CoreConnection:
         return self
 
     def __exit__(

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connector.config.http_model import Http
-from connector.http.calls import Calls
+from connector.http.calls import RequestCalls
 from connector.http.guard import Guard
 from connector.http.problems import HttpProblem
 from connector.text.json_text import to_json
@@ -40,7 +40,7 @@ _ENCODED_SLASH: Final = re.compile("%2f", re.IGNORECASE)
 
 def make_application(
     settings: Http,
-    calls: Calls,
+    calls: RequestCalls,
     description: Mapping[str, Any],
     more: Sequence[Route] = (),
 ) -> ASGIApp:

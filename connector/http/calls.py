@@ -64,7 +64,7 @@ class _Call(NamedTuple):
     key: str | None
 
 
-class Calls:
+class RequestCalls:
     """Makes requests from calls. For one thread, that of the server.
 
     Args:

@@ -77,7 +77,7 @@ class Action(NamedTuple):
     function: Callable[[ControlCall], Any]
 
 
-class Control:
+class OperatorCalls:
     """The calls of operators.
 
     Args:

@@ -18,7 +18,7 @@ from connector.config.http_model import SHORT, Address, Http
 from connector.errors import ConnectorError
 from connector.http.actions import ACTIONS
 from connector.http.application import make_application
-from connector.http.calls import Calls, ServerLimits
+from connector.http.calls import RequestCalls, ServerLimits
 from connector.http.connections import (
     HEAD_BYTES,
     KEEP_ALIVE_SECONDS,
@@ -26,7 +26,7 @@ from connector.http.connections import (
     most_connections,
     with_connections,
 )
-from connector.http.control import Control
+from connector.http.control import OperatorCalls
 from connector.http.health import HealthPages
 from connector.http.openapi import describe_requests
 from connector.http.timeout_limits import milliseconds
@@ -80,7 +80,7 @@ class Server:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None
-        self._calls: Calls | None = None
+        self._calls: RequestCalls | None = None
         self._ready = threading.Event()
 
     @property
@@ -152,7 +152,7 @@ class Server:
     async def _serve(self, listening: socket.socket) -> None:
         settings = self._settings
         tokens = Tokens(settings.tokens)
-        calls = Calls(settings, tokens, self._requests, self._definitions, self._limits)
+        calls = RequestCalls(settings, tokens, self._requests, self._definitions, self._limits)
         description = describe_requests(
             self._definitions, tokens.needed, milliseconds(settings.max_timeout), self._use_defaults
         )
@@ -162,7 +162,7 @@ class Server:
             closes.append(health.close)
             more = [
                 *health.routes(),
-                *Control(self._observer, tokens, ACTIONS).routes(),
+                *OperatorCalls(self._observer, tokens, ACTIONS).routes(),
             ]
             if settings.console:
                 from connector.http.console.pages import Console  # which other adapters need not load

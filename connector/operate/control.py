@@ -44,7 +44,7 @@ class TargetKind(StrEnum):
     SUBSCRIPTION = "subscription"
 
 
-class Target(NamedTuple):
+class Pausable(NamedTuple):
     """What can be paused.
 
     Args:
@@ -71,15 +71,15 @@ class Targets:
     ) -> None:
         self._is_managed = is_managed
         self._known = [
-            *(Target(TargetKind.INPUT, one) for one in dict.fromkeys(inputs)),
-            *(Target(TargetKind.SUBSCRIPTION, one) for one in subscriptions),
+            *(Pausable(TargetKind.INPUT, one) for one in dict.fromkeys(inputs)),
+            *(Pausable(TargetKind.SUBSCRIPTION, one) for one in subscriptions),
         ]
 
-    def all_inputs(self) -> list[Target]:
+    def all_inputs(self) -> list[Pausable]:
         """Returns all inputs. Nothing is claimed while all of them are paused."""
         return [one for one in self._known if one.kind is TargetKind.INPUT]
 
-    def find(self, names: Iterable[str], paused: Sequence[Target] = ()) -> list[Target]:
+    def find(self, names: Iterable[str], paused: Sequence[Pausable] = ()) -> list[Pausable]:
         """Returns what the names mean.
 
         Args:
@@ -100,13 +100,13 @@ class Targets:
         return found
 
     @staticmethod
-    def _find(name: str, known: Sequence[Target]) -> Target:
+    def _find(name: str, known: Sequence[Pausable]) -> Pausable:
         destination = own = ""
         with contextlib.suppress(DestinationError):
             own = str(parse_destination(name, own_names=True))
             destination = str(parse_destination(name, own_names=False))
-        inputs = [Target(TargetKind.INPUT, one) for one in (destination, own)]
-        for wanted in (Target(TargetKind.SUBSCRIPTION, name), *inputs):
+        inputs = [Pausable(TargetKind.INPUT, one) for one in (destination, own)]
+        for wanted in (Pausable(TargetKind.SUBSCRIPTION, name), *inputs):
             if wanted in known:
                 return wanted
         names = [one.what for one in known]
@@ -115,7 +115,7 @@ class Targets:
         raise UnknownTarget(f"there is no input and no subscription {name!r}{meant}")
 
 
-class Changes(NamedTuple):
+class PauseResult(NamedTuple):
     """What a command has done.
 
     Args:
@@ -138,7 +138,7 @@ def pause_row(note: PauseNote) -> dict[str, Any]:
     return {**asdict(note), "since": iso_time(note.since)}
 
 
-def pause(record: ControlRecord, targets: Sequence[Target], *, by: str, reason: str = "") -> Changes:
+def pause(record: ControlRecord, targets: Sequence[Pausable], *, by: str, reason: str = "") -> PauseResult:
     """Pauses inputs and subscriptions. What is paused already keeps its entry.
 
     Args:
@@ -159,7 +159,7 @@ def pause(record: ControlRecord, targets: Sequence[Target], *, by: str, reason: 
     return _changes(targets, new, control.paused)
 
 
-def resume(record: ControlRecord, targets: Sequence[Target]) -> Changes:
+def resume(record: ControlRecord, targets: Sequence[Pausable]) -> PauseResult:
     """Resumes inputs and subscriptions.
 
     Args:
@@ -175,17 +175,21 @@ def resume(record: ControlRecord, targets: Sequence[Target]) -> Changes:
     return _changes(targets, ended, control.paused)
 
 
-def targets_of(paused: Iterable[PauseNote]) -> list[Target]:
+def targets_of(paused: Iterable[PauseNote]) -> list[Pausable]:
     """Returns what is paused."""
     return [_target(one) for one in paused]
 
 
-def _target(note: PauseNote) -> Target:
-    return Target(TargetKind(note.kind), note.what)
+def _target(note: PauseNote) -> Pausable:
+    return Pausable(TargetKind(note.kind), note.what)
 
 
-def _changes(targets: Iterable[Target], changed: Sequence[Target], paused: list[PauseNote]) -> Changes:
-    return Changes([one.what for one in changed], [one.what for one in targets if one not in changed], paused)
+def _changes(
+    targets: Iterable[Pausable], changed: Sequence[Pausable], paused: list[PauseNote]
+) -> PauseResult:
+    return PauseResult(
+        [one.what for one in changed], [one.what for one in targets if one not in changed], paused
+    )
 
 
 def ask_to_reload(record: ControlRecord, *, by: str) -> ReloadNote:

@@ -53,7 +53,7 @@ class UnknownKind(ConnectorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MessageChoice:
     """Says which messages of a queue are meant. A message fits if it fits everything that is given.
 
     Args:
@@ -87,7 +87,7 @@ class Choice:
 
 def make_choice(
     ids: Iterable[str], group: str, kind: str, reason: str, selector: Selector | None, limit: int | None
-) -> Choice:
+) -> MessageChoice:
     """Returns a choice as an operator has named it. An id may lack its ``ID:``.
 
     Raises:
@@ -100,7 +100,7 @@ def make_choice(
         raise UnknownKind(f"there is no {kind!r}{guess}")
     named = frozenset(ids)
     whole = frozenset(one if one.startswith("ID:") else f"ID:{one}" for one in named)
-    return Choice(whole | named, group, kind, reason, selector, limit)
+    return MessageChoice(whole | named, group, kind, reason, selector, limit)
 
 
 def check_target(target: Destination, source: Destination, *, allows_topic: bool) -> None:
@@ -276,7 +276,7 @@ Note = Callable[[Movement], object]
 
 
 @dataclass(slots=True)
-class Result:
+class ReplayResult:
     """What a preview has found, and what was moved.
 
     Args:
@@ -308,8 +308,8 @@ class Mover:
         order: what is done with them.
     """
 
-    def __init__(self, source: Destination, choice: Choice, order: Order) -> None:
-        self.result = Result()
+    def __init__(self, source: Destination, choice: MessageChoice, order: Order) -> None:
+        self.result = ReplayResult()
         self.source = source
         self.order = order
         self._choice = choice
@@ -322,7 +322,7 @@ class Mover:
 
     def preview(
         self, messages: Iterable[Message], owners: Mapping[str, Sequence[OwnerNote]] = NO_OWNERS
-    ) -> Result:
+    ) -> ReplayResult:
         """Finds the messages that are meant, and moves nothing.
 
         Args:
@@ -356,7 +356,7 @@ class Mover:
             self.result.left[str(note)] += number
             self.result.owned += number
 
-    def run(self, connection: Connection, *, together: bool, note: Note) -> Result:
+    def run(self, connection: Connection, *, together: bool, note: Note) -> ReplayResult:
         """Moves the messages that the preview has found.
 
         Args:
@@ -446,7 +446,7 @@ def carry_out(
     yes: bool,
     expect: int | None = None,
     note: Note,
-) -> Result:
+) -> ReplayResult:
     """Looks at a queue, and moves the messages if the operator says so.
 
     Args:

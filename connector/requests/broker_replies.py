@@ -24,7 +24,7 @@ from connector.messaging.provider import Connection, TransactionalConnection
 from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply
-from connector.requests.reply_receiver import MAX_BATCH, Matching, ReplyReceiver, ReplySources
+from connector.requests.reply_receiver import MAX_BATCH, ReplyMatcher, ReplyReceiver, ReplySources
 from connector.requests.settings import RequestSettings
 from connector.status import ReturnCode
 
@@ -131,7 +131,7 @@ class BrokerReplies(ReplyReceiver):
         self._connection = connection
         self._sources = sources
         self._calls = calls
-        self._matching = Matching(sources, calls, late)
+        self._matching = ReplyMatcher(sources, calls, late)
         self._access = connection.access().open()
         self._max_body = settings.max_body
         self._late_replies_for = settings.late_replies_for

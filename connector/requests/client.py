@@ -45,7 +45,7 @@ from connector.requests.pending import Call, Failure, PendingCalls, key_of
 from connector.requests.reply_listener import ReplyListener
 from connector.requests.reply_receiver import ReplyReceiver, ReplySources
 from connector.requests.result import RequestResult
-from connector.requests.sender import Outgoing, Senders
+from connector.requests.sender import OutgoingRequest, Senders
 from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
 from connector.requests.slots import Slots
 from connector.requests.stored_replies import StoredReplies
@@ -350,7 +350,9 @@ class RequestClient(Requests):
         seconds = None
         if properties.synchronous:
             seconds = max(_SEND_SECONDS, (properties.response_timeout or 0) / 1000)
-        call.outgoing = Outgoing(properties.output_destination, message, note, time_to_live, delay, seconds)
+        call.outgoing = OutgoingRequest(
+            properties.output_destination, message, note, time_to_live, delay, seconds
+        )
         sender.send(call.outgoing)
         if self._trace.level >= HANDOVER:
             fields = {"message_id": message.message_id, "destination": str(properties.output_destination)}

@@ -16,7 +16,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.requests.properties import RequestProperties
-from connector.requests.sender import Outgoing
+from connector.requests.sender import OutgoingRequest
 from connector.status import ReturnCode
 
 _REMEMBERED: Final = 10_000
@@ -80,7 +80,7 @@ class Call:
         self.lasting = False
         """Whether another connection to a broker can take the reply, whose queue is not temporary."""
         self.slot: Future[None] | None = None
-        self.outgoing: Outgoing | None = None
+        self.outgoing: OutgoingRequest | None = None
         self.reply_to: Destination | None = None
         self.deadline = math.inf
         self.answer: Future[Answer] = Future()

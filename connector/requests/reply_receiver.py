@@ -166,7 +166,7 @@ class Match(NamedTuple):
         return self.call is not None and isinstance(self.answer, Message)
 
 
-class Matching:
+class ReplyMatcher:
     """Finds the calls of replies.
 
     Args:

@@ -29,7 +29,7 @@ _MOST_THREADS: Final = 1000
 
 
 @dataclass(slots=True, eq=False)
-class Outgoing:
+class OutgoingRequest:
     """A request that is being sent.
 
     Args:
@@ -85,7 +85,7 @@ class Senders:
         """Send the requests that may be given up."""
         self._closed = False
 
-    def send(self, outgoing: Outgoing) -> None:
+    def send(self, outgoing: OutgoingRequest) -> None:
         """Sends a request as :meth:`Sender.send`, or gives the request up when its time is over."""
         key = outgoing.destination if self._apart else None
         with self._using(key):
@@ -114,7 +114,7 @@ class Senders:
                 )
             sent.result()
 
-    def _send(self, key: Destination | None, sender: Sender, outgoing: Outgoing) -> None:
+    def _send(self, key: Destination | None, sender: Sender, outgoing: OutgoingRequest) -> None:
         with self._using(key):
             sender.send(outgoing)
 
@@ -167,13 +167,13 @@ class Sender:
         """For the session. Only the thread that commits waits for it long."""
         self._opening = threading.Lock()
         self._queue_lock = threading.Lock()
-        self._waiting: deque[Outgoing] = deque()
-        self._first: Outgoing | None = None
+        self._waiting: deque[OutgoingRequest] = deque()
+        self._first: OutgoingRequest | None = None
         """The request whose thread commits. None = no request waits."""
         self._session: CoreSession | None = None
         self._closed = False
 
-    def send(self, outgoing: Outgoing) -> None:
+    def send(self, outgoing: OutgoingRequest) -> None:
         """Sends one request and returns after the commit.
 
         Raises:
@@ -195,9 +195,9 @@ class Sender:
         if outgoing.error is not None:
             raise outgoing.error
 
-    def _send_waiting(self, first: Outgoing) -> None:
+    def _send_waiting(self, first: OutgoingRequest) -> None:
         """Sends ``first`` and the requests behind it. Wakes first the thread that commits next."""
-        batch: list[Outgoing] = []
+        batch: list[OutgoingRequest] = []
         try:
             with self._lock:
                 with self._queue_lock:
@@ -209,7 +209,7 @@ class Sender:
                 if outgoing is not first:
                     outgoing.turn.release()
 
-    def _leave(self, outgoing: Outgoing) -> None:
+    def _leave(self, outgoing: OutgoingRequest) -> None:
         """Gives the turn on, if ``outgoing`` has it. A request whose thread was interrupted is not sent."""
         with self._queue_lock:
             if not outgoing.done and outgoing in self._waiting:
@@ -249,13 +249,13 @@ class Sender:
                 self._session = self._open_session()
             return self._session
 
-    def give_up(self, outgoing: Outgoing) -> bool:
+    def give_up(self, outgoing: OutgoingRequest) -> bool:
         """Returns whether a request was not sent, and never will be."""
         with self._queue_lock:
             outgoing.given_up = not (outgoing.attempted or outgoing.done)
             return outgoing.given_up
 
-    def _begin_commit(self, sent: list[Outgoing]) -> bool:
+    def _begin_commit(self, sent: list[OutgoingRequest]) -> bool:
         """Notes that a commit begins. Returns False if one of its requests was given up."""
         with self._queue_lock:
             may_begin = not any(outgoing.given_up for outgoing in sent)
@@ -263,7 +263,7 @@ class Sender:
                 outgoing.attempted = may_begin
             return may_begin
 
-    def _send(self, batch: list[Outgoing]) -> None:
+    def _send(self, batch: list[OutgoingRequest]) -> None:
         """Sends a batch, and notes the error of each request in that request.
 
         Raises:
@@ -284,7 +284,7 @@ class Sender:
             for outgoing in batch:
                 outgoing.done = True
 
-    def _commit(self, batch: list[Outgoing]) -> None:
+    def _commit(self, batch: list[OutgoingRequest]) -> None:
         """Commits all requests at once, or each alone if that fails.
 
         So no request fails because of another. Connects anew if the connection has ended since it was used.
@@ -322,7 +322,7 @@ class Sender:
             outgoing.done = True
 
     @staticmethod
-    def _dispatch(session: CoreSession, outgoing: Outgoing) -> bool:
+    def _dispatch(session: CoreSession, outgoing: OutgoingRequest) -> bool:
         """Adds a request to the transaction. Returns False if it was given up, or cannot be sent as it is.
 
         Raises:

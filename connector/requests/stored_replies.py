@@ -22,7 +22,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply
-from connector.requests.reply_receiver import MAX_BATCH, Matching, ReplyReceiver, ReplySources
+from connector.requests.reply_receiver import MAX_BATCH, ReplyMatcher, ReplyReceiver, ReplySources
 from connector.requests.settings import RequestSettings
 from connector.status import ReturnCode
 
@@ -76,7 +76,7 @@ class StoredReplies(ReplyReceiver):
         self.session = session
         self._sources = sources
         self._calls = calls
-        self._matching = Matching(sources, calls, late)
+        self._matching = ReplyMatcher(sources, calls, late)
         self._max_body = settings.max_body
         self._waiter = session.connection.waiter()
         self._is_told = False

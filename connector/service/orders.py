@@ -6,7 +6,7 @@ from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
 from connector.operate.correct import correct
 from connector.operate.history import DISCARDED, note_action
-from connector.operate.replay import TRANSACTION, Movement, Mover, Result, carry_out
+from connector.operate.replay import TRANSACTION, Movement, Mover, ReplayResult, carry_out
 from connector.service.assembly import make_provider, own_history, with_poll_quantity
 
 
@@ -18,7 +18,7 @@ def run_order(
     why: str = "",
     yes: bool,
     expect: int | None = None,
-) -> Result:
+) -> ReplayResult:
     """Looks at a queue, and moves the messages if the operator says so.
 
     Args:

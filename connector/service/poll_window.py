@@ -20,15 +20,6 @@ class PollWindow:
         self._start = start
         self._end = end
 
-    def opens_in(self, now: datetime.datetime) -> float:
-        """Returns the seconds until a poll may begin, or 0 while the window is open.
-
-        Args:
-            now: local time, with the zone.
-        """
-        opens = self.opens_at(now)
-        return 0.0 if opens is None else max(0.0, opens.timestamp() - now.timestamp())
-
     def opens_at(self, now: datetime.datetime) -> datetime.datetime | None:
         """Returns the local time at which the window opens. None while it is open.
 

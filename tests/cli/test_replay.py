@@ -16,7 +16,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Connection
 from connector.operate.errors import group_of
-from connector.operate.replay import Choice, Move, Movement, Mover, Replay
+from connector.operate.replay import MessageChoice, Move, Movement, Mover, Replay
 from connector.user import operator_name
 from tests.cli.in_process import Commands
 from tests.events.conftest import Bench, bench
@@ -406,7 +406,7 @@ def moving(world: World, number: int, action: Replay | Move) -> Iterator[tuple[C
     """A client that has looked at messages in error, and is about to move them."""
     world.put_into_error(*[copy(time="2026-01-01T00:00:00Z") for _ in range(number)])
     with closing(world.deployment.provider.connect()) as connection:
-        mover = Mover(ERROR, Choice(), action)
+        mover = Mover(ERROR, MessageChoice(), action)
         assert mover.preview(connection.browse(ERROR)).matched == number
         yield connection, mover
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import ProviderError
 from connector.messaging import Consumer, ReceivedMessage
 from connector.messaging.provider import Capabilities, Connection, Provider
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
 
-Connect = Callable[..., MessagingConnection]
+Connect = Callable[..., CoreConnection]
 
 
 class Watched:
@@ -67,10 +67,10 @@ def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Watched:
 @pytest.fixture
 def connect(provider: Watched) -> Iterator[Connect]:
     """Connects to the provider of the test; closed after it."""
-    made: list[MessagingConnection] = []
+    made: list[CoreConnection] = []
 
-    def new(**options: object) -> MessagingConnection:
-        connection = MessagingConnection(provider, **options)  # type: ignore[arg-type]
+    def new(**options: object) -> CoreConnection:
+        connection = CoreConnection(provider, **options)  # type: ignore[arg-type]
         made.append(connection)
         return connection
 
@@ -84,30 +84,30 @@ def connect(provider: Watched) -> Iterator[Connect]:
 
 
 @pytest.fixture
-def connection(connect: Connect) -> MessagingConnection:
+def connection(connect: Connect) -> CoreConnection:
     return connect()
 
 
 @pytest.fixture
-def on_disk(tmp_path: Path) -> Iterator[MessagingConnection]:
+def on_disk(tmp_path: Path) -> Iterator[CoreConnection]:
     """A connection to a directory, whose root is ``tmp_path``."""
-    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
+    with CoreConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
         yield connection
 
 
-def fill(connection: MessagingConnection, *bodies: str, to: str = "orders") -> None:
+def fill(connection: CoreConnection, *bodies: str, to: str = "orders") -> None:
     """Sends messages to a queue."""
     with connection.session() as session:
         session.send_many(to, list(bodies))
 
 
-def rest(connection: MessagingConnection) -> list[tuple[str, int]]:
+def rest(connection: CoreConnection) -> list[tuple[str, int]]:
     """Takes what is left of queue://orders. Returns bodies and delivery counts."""
     with connection.session() as session:
         return [(m.value, m.delivery_count) for m in session.consumer("orders").messages(0)]
 
 
-def shown(connection: MessagingConnection, queue: str = "orders") -> list[str]:
+def shown(connection: CoreConnection, queue: str = "orders") -> list[str]:
     """Returns what another session sees in a queue. A queue that nobody has made has nothing."""
     with connection.session() as session:
         session.consumer(queue).close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.core.session import CoreSession
 from connector.errors import ClaimLost, ProviderError, SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
@@ -27,7 +27,7 @@ def take(session: CoreSession, number: int) -> list[ReceivedMessage]:
 # -- AUTO and DUPS_OK ------------------------------------------------------------------------------
 
 
-def test_dups_ok_acknowledges_later_than_receive_returns(connection: MessagingConnection) -> None:
+def test_dups_ok_acknowledges_later_than_receive_returns(connection: CoreConnection) -> None:
     """Many at a time."""
     fill(connection, *map(str, range(100)))
     session = connection.session(DUPS_OK)
@@ -37,7 +37,7 @@ def test_dups_ok_acknowledges_later_than_receive_returns(connection: MessagingCo
     assert 0 < len(shown(connection)) < 100
 
 
-def test_dups_ok_acknowledges_after_a_while_of_waiting(connection: MessagingConnection) -> None:
+def test_dups_ok_acknowledges_after_a_while_of_waiting(connection: CoreConnection) -> None:
     fill(connection, "1")
     session = connection.session(DUPS_OK)
     consumer = session.consumer("orders")
@@ -46,7 +46,7 @@ def test_dups_ok_acknowledges_after_a_while_of_waiting(connection: MessagingConn
 
 
 def test_dups_ok_delivers_again_after_recover_and_does_not_acknowledge_what_came_first(
-    connection: MessagingConnection,
+    connection: CoreConnection,
 ) -> None:
     fill(connection, "1", "2")
     session = connection.session(DUPS_OK)
@@ -63,7 +63,7 @@ def test_dups_ok_delivers_again_after_recover_and_does_not_acknowledge_what_came
 
 @EXPLICIT
 def test_an_acknowledgement_is_of_one_message_or_of_all_that_the_session_has_delivered_so_far(
-    connection: MessagingConnection, mode: AcknowledgeMode
+    connection: CoreConnection, mode: AcknowledgeMode
 ) -> None:
     """Across its consumers, too. Once more, it does nothing."""
     fill(connection, "1", "2", "3")
@@ -83,7 +83,7 @@ def test_an_acknowledgement_is_of_one_message_or_of_all_that_the_session_has_del
 
 
 @EXPLICIT
-def test_recover_begins_again_with_the_oldest(connection: MessagingConnection, mode: AcknowledgeMode) -> None:
+def test_recover_begins_again_with_the_oldest(connection: CoreConnection, mode: AcknowledgeMode) -> None:
     """What it has given back cannot be acknowledged any more."""
     fill(connection, "1", "2", "3")
     session = connection.session(mode)
@@ -119,7 +119,7 @@ def processed(tmp_path: Path) -> Obstacle:
 
 @EXPLICIT
 def test_an_acknowledgement_that_failed_can_be_tried_again_or_the_message_comes_again(
-    on_disk: MessagingConnection, processed: Obstacle, mode: AcknowledgeMode
+    on_disk: CoreConnection, processed: Obstacle, mode: AcknowledgeMode
 ) -> None:
     fill(on_disk, "1", "2", "3")
     session = on_disk.session(mode)
@@ -135,7 +135,7 @@ def test_an_acknowledgement_that_failed_can_be_tried_again_or_the_message_comes_
 
 
 def test_auto_delivers_nothing_that_it_cannot_acknowledge(
-    on_disk: MessagingConnection, processed: Obstacle
+    on_disk: CoreConnection, processed: Obstacle
 ) -> None:
     fill(on_disk, "1")
     consumer = on_disk.session(AUTO).consumer("orders")
@@ -148,7 +148,7 @@ def test_auto_delivers_nothing_that_it_cannot_acknowledge(
 
 
 def test_auto_brings_again_what_a_listener_has_seen_and_nobody_could_acknowledge(
-    on_disk: MessagingConnection, processed: Obstacle
+    on_disk: CoreConnection, processed: Obstacle
 ) -> None:
     errors: list[Exception] = []
     on_disk.exception_listener = errors.append

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connector.core import takeover
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import ClaimLost
 from connector.messaging import Message
 from connector.messaging.destination import parse_destination
@@ -34,7 +34,7 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def dying(on_disk: MessagingConnection, tmp_path: Path) -> Iterator[PipedProcess]:
+def dying(on_disk: CoreConnection, tmp_path: Path) -> Iterator[PipedProcess]:
     """A process with a session that has taken two of three messages."""
     fill(on_disk, "0", "1", "2")
     with PipedProcess(tmp_path, script=PROGRAM + TAKE_TWO) as process:
@@ -46,7 +46,7 @@ def dying(on_disk: MessagingConnection, tmp_path: Path) -> Iterator[PipedProcess
 def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile_and_not_before(
     tmp_path: Path, dying: PipedProcess
 ) -> None:
-    with MessagingConnection(DropboxProvider(tmp_path, create=True), takeover_interval=0.0) as connection:
+    with CoreConnection(DropboxProvider(tmp_path, create=True), takeover_interval=0.0) as connection:
         consumer = connection.session().consumer("orders")
         assert (next_of(consumer).value, consumer.receive_nowait()) == ("2", None)
         waiting = beside(next_of, consumer)

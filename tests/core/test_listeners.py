@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
 from tests.core.conftest import Connect, fill, next_of, shown
@@ -21,7 +21,7 @@ def fail(message: ReceivedMessage) -> None:
 
 @pytest.mark.parametrize("mode", [AUTO, DUPS_OK])
 def test_auto_acknowledges_after_the_listener_not_before(
-    connection: MessagingConnection, mode: AcknowledgeMode
+    connection: CoreConnection, mode: AcknowledgeMode
 ) -> None:
     """So does DUPS_OK, until the session is closed."""
     there: list[tuple[str, bool]] = []
@@ -39,7 +39,7 @@ def test_auto_acknowledges_after_the_listener_not_before(
 
 @pytest.mark.parametrize("mode", [AUTO, DUPS_OK, CLIENT, INDIVIDUAL])
 def test_a_message_whose_listener_raises_comes_again_with_its_count_one_more(
-    connection: MessagingConnection, mode: AcknowledgeMode
+    connection: CoreConnection, mode: AcknowledgeMode
 ) -> None:
     fill(connection, "1")
     counts: list[int] = []
@@ -59,7 +59,7 @@ def test_a_message_whose_listener_raises_comes_again_with_its_count_one_more(
     assert (counts, list(map(str, errors)), shown(connection)) == ([1, 2, 3], ["the reason"] * 2, [])
 
 
-def test_a_listener_that_raises_rolls_its_transaction_back(connection: MessagingConnection) -> None:
+def test_a_listener_that_raises_rolls_its_transaction_back(connection: CoreConnection) -> None:
     fill(connection, "1")
     connection.exception_listener = lambda error: None
     session = connection.session(TRANSACTED)
@@ -78,7 +78,7 @@ def test_a_listener_that_raises_rolls_its_transaction_back(connection: Messaging
     assert shown(connection, "bills") == ["bill 2"]
 
 
-def test_the_listeners_of_a_session_run_one_at_a_time(connection: MessagingConnection) -> None:
+def test_the_listeners_of_a_session_run_one_at_a_time(connection: CoreConnection) -> None:
     running: list[str] = []
     overlaps: list[bool] = []
     elsewhere, go_on = threading.Event(), threading.Event()
@@ -104,7 +104,7 @@ def test_the_listeners_of_a_session_run_one_at_a_time(connection: MessagingConne
     assert not any(overlaps)
 
 
-def test_close_waits_for_the_listener_that_runs_which_ends_its_work(connection: MessagingConnection) -> None:
+def test_close_waits_for_the_listener_that_runs_which_ends_its_work(connection: CoreConnection) -> None:
     fill(connection, "1")
     begun = threading.Event()
     session = connection.session(TRANSACTED)
@@ -121,7 +121,7 @@ def test_close_waits_for_the_listener_that_runs_which_ends_its_work(connection: 
     assert (shown(connection), shown(connection, "bills")) == ([], ["bill"])
 
 
-def test_after_close_no_listener_is_called(connection: MessagingConnection) -> None:
+def test_after_close_no_listener_is_called(connection: CoreConnection) -> None:
     seen: list[str] = []
     session = connection.session()
     session.consumer("orders").listen(lambda message: seen.append(message.value))
@@ -135,7 +135,7 @@ def test_after_close_no_listener_is_called(connection: MessagingConnection) -> N
 
 
 def test_a_listener_may_close_its_own_consumer_but_not_its_session_or_connection(
-    connection: MessagingConnection,
+    connection: CoreConnection,
 ) -> None:
     fill(connection, "1", "2")
     refused: list[Exception] = []
@@ -160,7 +160,7 @@ def test_a_listener_may_close_its_own_consumer_but_not_its_session_or_connection
     assert (len(refused), seen) == (3, ["1", "2"])
 
 
-def test_a_consumer_receives_only_while_it_has_no_listener(connection: MessagingConnection) -> None:
+def test_a_consumer_receives_only_while_it_has_no_listener(connection: CoreConnection) -> None:
     consumer = connection.session().consumer("orders")
     consumer.listen(lambda message: None)
     with pytest.raises(SessionStateError, match="listener"):
@@ -171,7 +171,7 @@ def test_a_consumer_receives_only_while_it_has_no_listener(connection: Messaging
 
 
 def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
-    connection: MessagingConnection, connect: Connect
+    connection: CoreConnection, connect: Connect
 ) -> None:
     fill(connection, "1", "2")
     seen: list[str] = []
@@ -202,7 +202,7 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
 
 
 def test_the_error_of_a_listener_is_logged_and_keeps_no_other_listener_from_its_messages(
-    connection: MessagingConnection, caplog: pytest.LogCaptureFixture
+    connection: CoreConnection, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[str] = []
     session = connection.session()
@@ -214,7 +214,7 @@ def test_the_error_of_a_listener_is_logged_and_keeps_no_other_listener_from_its_
     wait_for(lambda: "ValueError: the reason" in caplog.text)
 
 
-def test_other_threads_send_while_a_listener_waits(connection: MessagingConnection) -> None:
+def test_other_threads_send_while_a_listener_waits(connection: CoreConnection) -> None:
     """The thread of the listeners lets others in at once, not only when its wait is over."""
     session = connection.session()
     seen: list[str] = []

@@ -19,7 +19,7 @@ from connector.businessobjects.metadata import read_priority, read_timeout
 from connector.businessobjects.types import text_of
 from connector.cli.common import BadArgument
 from connector.cli.send import add_property
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import SubscriptionError
 from connector.messaging.message import (
     PROPERTY_TYPES,
@@ -81,14 +81,14 @@ def taken(edge: Callable[[str, str], PropertyValue], kind: str, text: str) -> Pr
 
 
 @pytest.fixture(scope="module")
-def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, MessagingConnection]]:
+def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, CoreConnection]]:
     place: Path = tmp_path_factory.mktemp("providers")
     made: dict[str, Provider] = {
         "memory": MemoryProvider(accept_persistent=True),
         "dropbox": DropboxProvider(place / "root", create=True, durable=False),
         "sql": SqlProvider(Settings(f"sqlite:///{place}/messages.db").at(place)),
     }
-    connections = {name: MessagingConnection(provider) for name, provider in made.items()}
+    connections = {name: CoreConnection(provider) for name, provider in made.items()}
     yield connections
     for connection in connections.values():
         connection.close()
@@ -104,7 +104,7 @@ def shown(message: Message) -> object:
     )
 
 
-def is_read_alike(providers: dict[str, MessagingConnection], message: Message) -> None:
+def is_read_alike(providers: dict[str, CoreConnection], message: Message) -> None:
     """Checks that every provider takes and reads the message alike, or that every provider refuses it."""
     answers: dict[str, object] = {}
     for name, connection in providers.items():
@@ -176,7 +176,7 @@ def test_a_number_is_decimal_and_a_whole_number_is_digits_only(text: str, kinds:
 @example("string", "x" * 3000)
 @example("string", "a&b=c%2E.+\n\x07~")
 def test_a_value_that_an_edge_takes_is_read_by_every_provider(
-    providers: dict[str, MessagingConnection], kind: str, text: str
+    providers: dict[str, CoreConnection], kind: str, text: str
 ) -> None:
     message = Message()
     with suppress(BadArgument):
@@ -200,7 +200,7 @@ TEXTS = st.one_of(
 @example("", "", "")
 @example("é" * 300, "x" * 400, "\x07" * 300)
 def test_a_text_is_read_by_every_provider_or_refused_by_all(
-    providers: dict[str, MessagingConnection], kind: str, correlation_id: str, value: str
+    providers: dict[str, CoreConnection], kind: str, correlation_id: str, value: str
 ) -> None:
     message = Message(type=kind, correlation_id=correlation_id)
     message.set_property("p", value)
@@ -216,7 +216,7 @@ def test_a_text_is_read_by_every_provider_or_refused_by_all(
 @given(st.one_of(st.integers(), st.sampled_from([0, 1, MAX_LONG - 1, MAX_LONG, MAX_LONG + 1, -1, 1 << 64])))
 @settings(deadline=None, max_examples=40)
 def test_an_expiration_fits_a_long_at_every_edge(
-    providers: dict[str, MessagingConnection], milliseconds: int
+    providers: dict[str, CoreConnection], milliseconds: int
 ) -> None:
     is_taken = accepts(partial(expiration_after, milliseconds))
     assert not is_taken or 0 <= milliseconds < MAX_LONG
@@ -227,7 +227,7 @@ def test_an_expiration_fits_a_long_at_every_edge(
     is_read_alike(providers, Message(expiration=milliseconds if is_late else 0))
 
 
-def test_what_no_edge_takes_no_provider_keeps(providers: dict[str, MessagingConnection]) -> None:
+def test_what_no_edge_takes_no_provider_keeps(providers: dict[str, CoreConnection]) -> None:
     for connection in providers.values():
         session = connection.session()
         producer = session.producer("q")
@@ -252,7 +252,7 @@ DEFINED = [
 
 @rows("name, defined, text", DEFINED)
 def test_a_property_that_jms_defines_has_its_type_at_every_edge(
-    providers: dict[str, MessagingConnection], name: str, defined: str, text: str
+    providers: dict[str, CoreConnection], name: str, defined: str, text: str
 ) -> None:
     bare = Message()
     add_property(bare, f"{name}={text}")
@@ -274,7 +274,7 @@ def test_a_property_that_jms_defines_has_its_type_at_every_edge(
                     edge()
 
 
-def test_python_gives_a_property_the_type_that_jms_defines(providers: dict[str, MessagingConnection]) -> None:
+def test_python_gives_a_property_the_type_that_jms_defines(providers: dict[str, CoreConnection]) -> None:
     for connection in providers.values():
         session = connection.session()
         session.producer("of python").send("x", properties={"JMSXGroupSeq": 5})
@@ -298,7 +298,7 @@ OF_PROVIDERS: dict[str, tuple[str, PropertyValue]] = {
 
 
 def test_what_a_provider_sets_is_never_taken_from_a_sender(
-    providers: dict[str, MessagingConnection],
+    providers: dict[str, CoreConnection],
 ) -> None:
     with Table() as table:
         for name, (kind, value) in OF_PROVIDERS.items():

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.core.session import CoreSession
 from connector.messaging import AcknowledgeMode, Consumer, ReceivedMessage
 from connector.stores.memory.provider import MemoryProvider
@@ -36,7 +36,7 @@ class Stored:
 class Worker:
     """A session under test, and what the model says that it holds."""
 
-    def __init__(self, connection: MessagingConnection, mode: AcknowledgeMode) -> None:
+    def __init__(self, connection: CoreConnection, mode: AcknowledgeMode) -> None:
         self.session: CoreSession = connection.session(mode)
         self.mode = mode
         self.consumer: Consumer = self.session.consumer("orders")
@@ -51,7 +51,7 @@ class Sessions(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.connection = MessagingConnection(MemoryProvider())
+        self.connection = CoreConnection(MemoryProvider())
         self.observer = self.connection.session()
         self.observer.consumer("orders").close()
         self.waiting: list[Stored] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import (
     CapabilityError,
     DestinationError,
@@ -31,7 +31,7 @@ from tests.waiting import beside, wait_for, waits_in
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
 
 
-def received(connection: MessagingConnection, queue: str = "orders") -> ReceivedMessage:
+def received(connection: CoreConnection, queue: str = "orders") -> ReceivedMessage:
     with connection.session() as session:
         return next_of(session.consumer(queue))
 
@@ -39,13 +39,13 @@ def received(connection: MessagingConnection, queue: str = "orders") -> Received
 # -- producers -------------------------------------------------------------------------------------
 
 
-def test_a_body_arrives_as_it_was_sent(connection: MessagingConnection) -> None:
+def test_a_body_arrives_as_it_was_sent(connection: CoreConnection) -> None:
     bodies: list[Body] = [None, "text \u20ac", b"\x00\xff", {"a": [1, 2.5, None]}, [1, "two", b"\x00"]]
     connection.session().send_many("orders", bodies)
     assert [received(connection).value for _ in bodies] == bodies
 
 
-def test_headers_and_properties_arrive_as_they_were_sent(connection: MessagingConnection) -> None:
+def test_headers_and_properties_arrive_as_they_were_sent(connection: CoreConnection) -> None:
     producer = connection.session().producer("orders", priority=7)
     headers: dict[str, Any] = {"type": "ORDER", "correlation_id": "c-1", "reply_to": "queue://replies"}
     properties: dict[str, PropertyValue] = {"region": "EU", "urgent": True, "amount": 3}
@@ -67,7 +67,7 @@ def test_headers_and_properties_arrive_as_they_were_sent(connection: MessagingCo
 
 
 def test_a_property_that_no_selector_can_ask_for_or_that_is_the_providers_own_is_refused(
-    connection: MessagingConnection,
+    connection: CoreConnection,
 ) -> None:
     session = connection.session()
     for name in ("a b", "null", "JMSXDeliveryCount", "JMS_dropboxmq_hdr", "JMSPriority", ""):
@@ -80,7 +80,7 @@ def test_a_property_that_no_selector_can_ask_for_or_that_is_the_providers_own_is
 
 
 def test_what_a_foreign_program_sent_is_sent_on_whatever_its_properties_are_called(
-    on_disk: MessagingConnection, tmp_path: Path
+    on_disk: CoreConnection, tmp_path: Path
 ) -> None:
     session = on_disk.session()
     orders = session.consumer("orders")
@@ -92,7 +92,7 @@ def test_what_a_foreign_program_sent_is_sent_on_whatever_its_properties_are_call
     assert (arrived.value, arrived.delivery_count) == ("foreign", 1)
 
 
-def test_a_producer_sends_to_its_destination_only_or_asks_for_one(connection: MessagingConnection) -> None:
+def test_a_producer_sends_to_its_destination_only_or_asks_for_one(connection: CoreConnection) -> None:
     session = connection.session()
     with pytest.raises(DestinationError, match="sends to queue://orders"):
         session.producer("orders").send("1", destination="bills")
@@ -106,7 +106,7 @@ def test_a_producer_sends_to_its_destination_only_or_asks_for_one(connection: Me
 
 
 def test_what_no_message_carries_and_no_consumer_of_a_queue_knows_is_refused(
-    connection: MessagingConnection,
+    connection: CoreConnection,
 ) -> None:
     session = connection.session()
     refused: list[tuple[Callable[[], object], type[Exception], str]] = [
@@ -127,7 +127,7 @@ def test_what_no_message_carries_and_no_consumer_of_a_queue_knows_is_refused(
 
 
 def test_receive_waits_for_a_message_that_comes_or_gives_up_after_its_timeout(
-    connection: MessagingConnection,
+    connection: CoreConnection,
 ) -> None:
     consumer = connection.session().consumer("orders")
     begun = time.monotonic()
@@ -140,7 +140,7 @@ def test_receive_waits_for_a_message_that_comes_or_gives_up_after_its_timeout(
 
 
 def test_a_consumer_and_a_browser_know_selectors_and_an_empty_one_is_none(
-    connection: MessagingConnection,
+    connection: CoreConnection,
 ) -> None:
     session = connection.session()
     for number in range(4):
@@ -153,7 +153,7 @@ def test_a_consumer_and_a_browser_know_selectors_and_an_empty_one_is_none(
 
 @pytest.mark.parametrize("mode", [AUTO, INDIVIDUAL, DUPS_OK])
 def test_a_message_that_cannot_be_read_is_an_error_once_and_stays(
-    on_disk: MessagingConnection, tmp_path: Path, mode: AcknowledgeMode
+    on_disk: CoreConnection, tmp_path: Path, mode: AcknowledgeMode
 ) -> None:
     fill(on_disk, "good")
     (tmp_path / "orders/incoming/target/9.1140429201295000-1.T.no-number").write_bytes(b"bad")
@@ -170,7 +170,7 @@ def test_a_message_that_cannot_be_read_is_an_error_once_and_stays(
 
 
 def test_a_message_that_cannot_be_read_goes_with_its_transaction(
-    on_disk: MessagingConnection, tmp_path: Path
+    on_disk: CoreConnection, tmp_path: Path
 ) -> None:
     session = on_disk.session(TRANSACTED)
     consumer = session.consumer("orders")
@@ -183,7 +183,7 @@ def test_a_message_that_cannot_be_read_goes_with_its_transaction(
 
 
 def test_a_message_that_is_taken_away_by_hand_is_not_delivered(
-    on_disk: MessagingConnection, tmp_path: Path
+    on_disk: CoreConnection, tmp_path: Path
 ) -> None:
     fill(on_disk, "1", "2")
     consumer = on_disk.session(CLIENT).consumer("orders")
@@ -217,7 +217,7 @@ def test_a_temporary_queue_ends_with_its_connection_not_with_the_session(connect
 
 
 def test_only_transacted_sessions_commit_and_roll_back_and_only_others_recover(
-    connection: MessagingConnection,
+    connection: CoreConnection,
 ) -> None:
     for mode in AcknowledgeMode:
         session = connection.session(mode)
@@ -228,7 +228,7 @@ def test_only_transacted_sessions_commit_and_roll_back_and_only_others_recover(
                 operation()
 
 
-def test_what_is_closed_does_nothing_any_more(connection: MessagingConnection) -> None:
+def test_what_is_closed_does_nothing_any_more(connection: CoreConnection) -> None:
     for mode in AcknowledgeMode:
         session = connection.session(mode)
         consumer, producer = session.consumer("orders"), session.producer("orders")
@@ -269,7 +269,7 @@ def test_a_receive_that_waits_ends_with_none_when_somebody_closes(connect: Conne
 
 
 @pytest.mark.parametrize("works", [False, True], ids=["waiting", "working"])
-def test_a_loop_over_messages_ends_when_somebody_closes(connection: MessagingConnection, works: bool) -> None:
+def test_a_loop_over_messages_ends_when_somebody_closes(connection: CoreConnection, works: bool) -> None:
     """Whether it waits, or works on a message, at that moment."""
     session = connection.session()
     session.send_many("orders", ["1", "2"])
@@ -299,7 +299,7 @@ def test_close_from_many_threads_closes_once(connect: Connect) -> None:
     assert received(connection).delivery_count == 2
 
 
-def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnection) -> None:
+def test_sessions_of_one_connection_work_in_threads(connection: CoreConnection) -> None:
     numbers = [str(number) for number in range(200)]
     fill(connection, *numbers)
     seen: list[str] = []
@@ -316,7 +316,7 @@ def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnect
 
 
 def test_a_provider_that_is_out_of_reach_is_an_error_of_a_receive_that_waits(tmp_path: Path) -> None:
-    connection = MessagingConnection(DropboxProvider(tmp_path / "root", create=True, durable=False))
+    connection = CoreConnection(DropboxProvider(tmp_path / "root", create=True, durable=False))
     consumer = connection.session().consumer("orders")
     (tmp_path / "root").rename(tmp_path / "moved")
     for seconds in (120, 0):
@@ -328,7 +328,7 @@ def test_a_provider_that_is_out_of_reach_is_an_error_of_a_receive_that_waits(tmp
 
 
 def test_a_session_whose_provider_fails_at_its_end_leaves_the_rest_to_others(tmp_path: Path) -> None:
-    connection = MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False))
+    connection = CoreConnection(DropboxProvider(tmp_path, create=True, durable=False))
     fill(connection, "1")
     session = connection.session(CLIENT)
     assert session.consumer("orders").receive_nowait() is not None
@@ -338,5 +338,5 @@ def test_a_session_whose_provider_fails_at_its_end_leaves_the_rest_to_others(tmp
         session.close()
     target.remove()
     connection.close()
-    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as other:
+    with CoreConnection(DropboxProvider(tmp_path, create=True, durable=False)) as other:
         assert received(other).delivery_count == 2

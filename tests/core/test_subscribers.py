@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import SubscriptionError
 from connector.messaging import AcknowledgeMode
 from tests.core.conftest import Connect, next_of, values
@@ -13,17 +13,17 @@ TOPIC = "topic://prices"
 CLIENT, TRANSACTED = AcknowledgeMode.CLIENT, AcknowledgeMode.TRANSACTED
 
 
-def publish(connection: MessagingConnection, body: str, price: int = 0) -> None:
+def publish(connection: CoreConnection, body: str, price: int = 0) -> None:
     with connection.session() as session:
         session.producer(TOPIC).send(body, properties={"price": price})
 
 
 @pytest.fixture
-def billing(connect: Connect) -> MessagingConnection:
+def billing(connect: Connect) -> CoreConnection:
     return connect(client_id="billing")
 
 
-def test_each_kind_of_subscriber_gets_its_messages(connect: Connect, billing: MessagingConnection) -> None:
+def test_each_kind_of_subscriber_gets_its_messages(connect: Connect, billing: CoreConnection) -> None:
     """The provider knows their rules. A shared subscription is unrelated to a durable one of its name."""
     publish(billing, "before")
     session = billing.session()
@@ -48,7 +48,7 @@ def test_each_kind_of_subscriber_gets_its_messages(connect: Connect, billing: Me
 
 
 def test_what_a_closed_plain_subscriber_has_received_is_committed_with_the_rest(
-    connection: MessagingConnection,
+    connection: CoreConnection,
 ) -> None:
     session = connection.session(TRANSACTED)
     with session.consumer(TOPIC) as subscriber:
@@ -61,7 +61,7 @@ def test_what_a_closed_plain_subscriber_has_received_is_committed_with_the_rest(
 
 @pytest.mark.parametrize("mode", [CLIENT, TRANSACTED])
 def test_a_subscription_with_a_consumer_or_an_unacknowledged_message_cannot_be_removed(
-    billing: MessagingConnection, mode: AcknowledgeMode
+    billing: CoreConnection, mode: AcknowledgeMode
 ) -> None:
     session = billing.session(mode)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.core.session import CoreSession
 from connector.errors import CapabilityError, SettlementError, TransactionRolledBack
 from connector.messaging import PERSISTENT, AcknowledgeMode, Message
@@ -27,7 +27,7 @@ def relay(session: CoreSession) -> None:
 
 
 @pytest.fixture
-def session(connection: MessagingConnection) -> Iterator[CoreSession]:
+def session(connection: CoreConnection) -> Iterator[CoreSession]:
     with connection.session(TRANSACTED) as session:
         yield session
         session.rollback()
@@ -43,7 +43,7 @@ def test_messages_of_one_transaction_arrive_in_the_order_of_sending_with_the_ids
     assert [(m.message_id, m.value) for m in messages] == list(zip(ids, bodies, strict=True))
 
 
-def test_a_block_is_one_commit_and_an_exception_rolls_it_back(connection: MessagingConnection) -> None:
+def test_a_block_is_one_commit_and_an_exception_rolls_it_back(connection: CoreConnection) -> None:
     def relay_and(*errors: Exception) -> None:
         with connection.session(TRANSACTED) as session:
             relay(session)
@@ -59,7 +59,7 @@ def test_a_block_is_one_commit_and_an_exception_rolls_it_back(connection: Messag
 
 
 def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(
-    on_disk: MessagingConnection, tmp_path: Path
+    on_disk: CoreConnection, tmp_path: Path
 ) -> None:
     fill(on_disk, "1", "2")
     session = on_disk.session(TRANSACTED)
@@ -72,7 +72,7 @@ def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(
     assert (len(shown(on_disk)), shown(on_disk, "bills")) == (2, [])
 
 
-Late = tuple[MessagingConnection, CoreSession, MessagingConnection]
+Late = tuple[CoreConnection, CoreSession, CoreConnection]
 
 
 @pytest.fixture
@@ -81,14 +81,14 @@ def late(tmp_path: Path) -> Iterator[Late]:
 
     The second goes by a shorter lease than the first, so that it takes the first for dead although it lives.
     """
-    slow = MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False, lease=60.0))
+    slow = CoreConnection(DropboxProvider(tmp_path, create=True, durable=False, lease=60.0))
     fill(slow, "1", "2")
     session = slow.session(TRANSACTED)
     assert values(session.consumer("orders")) == ["1", "2"]
     session.send_many("bills", ["a", "b"])
     for client in (tmp_path / "dropboxmq" / "clients").iterdir():
         os.utime(client, (0.0, 0.0))
-    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False, lease=0.2)) as other:
+    with CoreConnection(DropboxProvider(tmp_path, create=True, durable=False, lease=0.2)) as other:
         yield slow, session, other
 
 
@@ -113,7 +113,7 @@ def test_a_transaction_of_a_client_that_was_taken_for_dead_is_rolled_back_howeve
 
 
 def test_a_commit_that_was_not_possible_yet_can_be_tried_again(
-    on_disk: MessagingConnection, tmp_path: Path
+    on_disk: CoreConnection, tmp_path: Path
 ) -> None:
     fill(on_disk, "1")
     session = on_disk.session(TRANSACTED)
@@ -128,7 +128,7 @@ def test_a_commit_that_was_not_possible_yet_can_be_tried_again(
 
 
 def test_all_or_none_of_many_are_in_the_transaction() -> None:
-    with MessagingConnection(MemoryProvider()) as connection:
+    with CoreConnection(MemoryProvider()) as connection:
         session = connection.session(TRANSACTED)
         with pytest.raises(CapabilityError):
             session.send_many("orders", ["1", Message(b"2", delivery_mode=PERSISTENT)])

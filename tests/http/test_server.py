@@ -18,7 +18,7 @@ import pytest
 from connector.businessobjects.instance import BusinessObject
 from connector.config.http_model import Address
 from connector.http import calls
-from connector.http.calls import Calls, ServerLimits
+from connector.http.calls import RequestCalls, ServerLimits
 from connector.http.problems import HttpProblem
 from connector.http.server import ListenError, Server
 from connector.http.throttled_log import SECONDS, ThrottledLog
@@ -242,7 +242,7 @@ def test_no_token_is_ever_logged_shown_or_answered(caplog: pytest.LogCaptureFixt
         wait_for(lambda: "TypeError" in caplog.text, what="the mistake is logged")
         section = settings(tokens=(TOKEN, OTHER_TOKEN))
         checked = Tokens(tokens(TOKEN, OTHER_TOKEN))
-        made = Calls(section, checked, script, DEFINITIONS, ServerLimits())
+        made = RequestCalls(section, checked, script, DEFINITIONS, ServerLimits())
         shown = repr([server, section, str(section), checked, vars(server), vars(made), vars(checked)])
         made.close()
     shown += "".join(record.getMessage() + (record.exc_text or "") for record in caplog.records)

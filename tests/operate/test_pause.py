@@ -10,7 +10,7 @@ import pytest
 
 from connector.errors import ProviderError
 from connector.operate import control
-from connector.operate.control import ControlWatch, Target, TargetKind, Targets, UnknownTarget
+from connector.operate.control import ControlWatch, Pausable, TargetKind, Targets, UnknownTarget
 from connector.state.directory import StateDirectory
 from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine import world
@@ -19,9 +19,9 @@ from tests.events.conftest import ORDER, Bench, EventDeployment, customer, servi
 from tests.tables import rows
 from tests.waiting import wait_for
 
-CUSTOMERS = Target(TargetKind.INPUT, "queue://customers")
-ORDERS = Target(TargetKind.INPUT, "queue://orders")
-A = Target(TargetKind.SUBSCRIPTION, "a")
+CUSTOMERS = Pausable(TargetKind.INPUT, "queue://customers")
+ORDERS = Pausable(TargetKind.INPUT, "queue://orders")
+A = Pausable(TargetKind.SUBSCRIPTION, "a")
 OF_A = {"object": "Order", "process": "processes:a", "name": "a"}
 OF_B = {"object": "Order", "process": "processes:b", "name": "b"}
 
@@ -33,11 +33,11 @@ def deploy(bench: Bench, section: Mapping[str, str], **keys: Any) -> EventDeploy
     )
 
 
-def pause(deployment: EventDeployment, *targets: Target) -> None:
+def pause(deployment: EventDeployment, *targets: Pausable) -> None:
     control.pause(deployment.provider.state("test").control(), targets, by="ann", reason="closed")
 
 
-def resume(deployment: EventDeployment, *targets: Target) -> None:
+def resume(deployment: EventDeployment, *targets: Pausable) -> None:
     control.resume(deployment.provider.state("test").control(), targets)
 
 
@@ -85,7 +85,7 @@ def test_events_of_a_paused_subscription_come_again(
     bench: Bench, section: Mapping[str, str], soon: None
 ) -> None:
     subscriptions = [OF_A, OF_B, {"object": "Order", "destination": "queue://erp", "name": "erp"}]
-    erp = Target(TargetKind.SUBSCRIPTION, "erp")
+    erp = Pausable(TargetKind.SUBSCRIPTION, "erp")
     deployment = deploy(bench, section, subscriptions=subscriptions, max_attempts=2, order="none")
     pause(deployment, A, erp)
     sent = [deployment.send("queue://orders", ORDER) for _ in range(3)]
@@ -147,9 +147,9 @@ def test_no_subscription_pauses_under_container_managed_events() -> None:
 def test_names_and_misspelt_names() -> None:
     targets = Targets(["queue://orders", "topic://prices"], ["orders", "Order processes:book"])
     assert targets.find(["orders", "queue://orders", "orders", "topic://prices"]) == [
-        Target(TargetKind.SUBSCRIPTION, "orders"),
+        Pausable(TargetKind.SUBSCRIPTION, "orders"),
         ORDERS,
-        Target(TargetKind.INPUT, "topic://prices"),
+        Pausable(TargetKind.INPUT, "topic://prices"),
     ]
     mistakes = {
         "queue://ordres": "did you mean 'queue://orders'?",
@@ -160,7 +160,7 @@ def test_names_and_misspelt_names() -> None:
         with pytest.raises(UnknownTarget) as refused:
             targets.find(["queue://orders", name])
         assert (text in str(refused.value), repr(name) in str(refused.value)) == (True, True)
-    assert targets.all_inputs() == [ORDERS, Target(TargetKind.INPUT, "topic://prices")]
+    assert targets.all_inputs() == [ORDERS, Pausable(TargetKind.INPUT, "topic://prices")]
 
 
 def test_the_longer_a_pause_lasts_the_longer_its_events_wait(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_broker_keeps_what_comes_during_a_pause(tmp_path: Path, soon: None) ->
     provider = LentProvider(tmp_path / "state")
     deployment = world.deploy(tmp_path, order="none")
     record = provider.state("lent").control()
-    store = Target(TargetKind.SUBSCRIPTION, "store")
+    store = Pausable(TargetKind.SUBSCRIPTION, "store")
     control.pause(record, [CUSTOMERS, store], by="ann")
     with InProcessAdapter(deployment.configuration, provider, parallelism=2) as adapter:
         sent = world.send(provider, "", "")
@@ -227,7 +227,7 @@ def test_a_broker_keeps_what_comes_during_a_pause(tmp_path: Path, soon: None) ->
 
 
 def test_a_subscription_of_a_paused_topic_gets_messages(bench: Bench) -> None:
-    prices = Target(TargetKind.INPUT, "topic://prices")
+    prices = Pausable(TargetKind.INPUT, "topic://prices")
     deployment = bench.deploy(InputDestination=[{"destination": prices.what, "subscription": "all"}])
     pause(deployment, prices)
     with deployment.running() as adapter:

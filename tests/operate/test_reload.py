@@ -17,7 +17,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.state_store import InstanceNote, ReloadNote
 from connector.messaging.subscription import TopicSubscription
 from connector.operate import control
-from connector.operate.control import ReloadAnswer, Target, TargetKind, ask_to_reload, reload_answers
+from connector.operate.control import Pausable, ReloadAnswer, TargetKind, ask_to_reload, reload_answers
 from connector.service import loop
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine import world
@@ -26,7 +26,7 @@ from tests.events.conftest import ORDER, PROCESSES, Bench, EventDeployment, cust
 from tests.tables import Table
 from tests.waiting import wait_for
 
-ORDERS = Target(TargetKind.INPUT, "queue://orders")
+ORDERS = Pausable(TargetKind.INPUT, "queue://orders")
 INPUTS = ["queue://others", "queue://orders"]
 
 

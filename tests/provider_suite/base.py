@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import UnknownDestination
 from connector.messaging.access import MessageAccess
 from connector.messaging.claim import Claim
@@ -114,7 +114,7 @@ class SuiteBase:
     client id, and a temporary destination ends with its connection.
     """
 
-    client_class: ClassVar[type[MessagingConnection]] = MessagingConnection
+    client_class: ClassVar[type[CoreConnection]] = CoreConnection
     """Makes the sessions of a program on the provider."""
     wait_timeout: ClassVar[float] = 30.0
     """Seconds after which every client sees a message that was sent or given back."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import ClaimLost, SettlementError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.provider import Connection, Provider
@@ -61,7 +61,7 @@ class LendingTests(SuiteBase):
     ) -> None:
         self.send(connection, ORDERS, "1")
         with (
-            MessagingConnection(provider) as messaging,
+            CoreConnection(provider) as messaging,
             messaging.session(AcknowledgeMode.TRANSACTED) as session,
         ):
             consumer = session.consumer(ORDERS)

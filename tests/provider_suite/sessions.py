@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import CapabilityError, ClientIdError, TransactionRolledBack
 from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessage
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
@@ -22,12 +22,12 @@ class SessionTests(SuiteBase):
     """Whether an unreliable provider was configured to take persistent messages all the same."""
 
     @pytest.fixture
-    def messaging(self, provider: Provider) -> Iterator[MessagingConnection]:
+    def messaging(self, provider: Provider) -> Iterator[CoreConnection]:
         with self.client_class(provider) as messaging:
             yield messaging
 
     def test_persistent_messages_are_refused_by_a_provider_that_could_lose_them(
-        self, capabilities: Capabilities, connection: Connection, messaging: MessagingConnection
+        self, capabilities: Capabilities, connection: Connection, messaging: CoreConnection
     ) -> None:
         """Unless the provider was configured to take them."""
         producer = messaging.session().producer(ORDERS)
@@ -43,7 +43,7 @@ class SessionTests(SuiteBase):
         assert self.bodies(connection, ORDERS) == ["default"]
 
     def test_a_queue_that_is_missing_is_empty_for_a_consumer_and_a_browser(
-        self, messaging: MessagingConnection
+        self, messaging: CoreConnection
     ) -> None:
         session = messaging.session()
         assert list(session.browser("queue://for-a-browser")) == []
@@ -56,7 +56,7 @@ class SessionTests(SuiteBase):
 
     @pytest.mark.parametrize("mode", list(AcknowledgeMode), ids=str)
     def test_what_is_acknowledged_is_gone_and_the_rest_comes_again_flagged(
-        self, connection: Connection, messaging: MessagingConnection, mode: AcknowledgeMode
+        self, connection: Connection, messaging: CoreConnection, mode: AcknowledgeMode
     ) -> None:
         self.send(connection, ORDERS, *"1234")
         session = messaging.session(mode)
@@ -78,7 +78,7 @@ class SessionTests(SuiteBase):
         self.check_counts(counts, [1] if acknowledged_at_once else [2, 1])
 
     def test_a_listener_that_raises_gets_its_message_again_flagged(
-        self, connection: Connection, messaging: MessagingConnection
+        self, connection: Connection, messaging: CoreConnection
     ) -> None:
         self.send(connection, ORDERS, "1")
         counts: list[int] = []
@@ -101,7 +101,7 @@ class SessionTests(SuiteBase):
         assert self.bodies(connection, ORDERS) == []
 
     def test_a_stopped_connection_delivers_nothing_and_continues_where_it_was(
-        self, connection: Connection, messaging: MessagingConnection
+        self, connection: Connection, messaging: CoreConnection
     ) -> None:
         consumer = messaging.session().consumer(ORDERS)
         self.send(connection, ORDERS, *"123")
@@ -113,9 +113,7 @@ class SessionTests(SuiteBase):
         messaging.start()
         assert [self.receive_one(consumer).body for _ in range(2)] == [b"2", b"3"]
 
-    def test_a_receive_that_waits_ends_when_another_thread_closes(
-        self, messaging: MessagingConnection
-    ) -> None:
+    def test_a_receive_that_waits_ends_when_another_thread_closes(self, messaging: CoreConnection) -> None:
         consumer = messaging.session().consumer(ORDERS)
         found: list[Message | None] = []
         thread = threading.Thread(target=lambda: found.append(consumer.receive()))
@@ -127,7 +125,7 @@ class SessionTests(SuiteBase):
         assert found == [None]
 
     def test_a_transaction_with_a_message_that_has_expired_is_rolled_back_whole(
-        self, connection: Connection, messaging: MessagingConnection
+        self, connection: Connection, messaging: CoreConnection
     ) -> None:
         self.send(connection, ORDERS, "in")
         session = messaging.session(AcknowledgeMode.TRANSACTED)
@@ -181,11 +179,11 @@ class SessionTests(SuiteBase):
         for count, least in zip(counts, expected, strict=True):
             assert count >= least if self.fetches_ahead else count == least
 
-    def delivery_counts(self, messaging: MessagingConnection, count: int) -> list[int]:
+    def delivery_counts(self, messaging: CoreConnection, count: int) -> list[int]:
         """Returns the delivery counts of the messages of ORDERS."""
         return [message.delivery_count for message in self.everything(messaging, count)]
 
-    def everything(self, messaging: MessagingConnection, count: int) -> list[ReceivedMessage]:
+    def everything(self, messaging: CoreConnection, count: int) -> list[ReceivedMessage]:
         """Returns the messages of ORDERS. Waits a moment for ``count`` messages to come back."""
         consumer = messaging.session().consumer(ORDERS)
         found: list[ReceivedMessage] = []

@@ -14,7 +14,7 @@ from connector.core.session import CoreSession
 from connector.errors import ProviderError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.requests.sender import Outgoing, Sender
+from connector.requests.sender import OutgoingRequest, Sender
 from connector.requests.slots import Slots
 from tests.waiting import wait_for
 
@@ -59,8 +59,8 @@ def sender(session: Recorder) -> Sender:
     return Sender(lambda: cast(CoreSession, session))
 
 
-def outgoing(name: str, destination: Destination = REQUESTS) -> Outgoing:
-    return Outgoing(destination, Message(name.encode()))
+def outgoing(name: str, destination: Destination = REQUESTS) -> OutgoingRequest:
+    return OutgoingRequest(destination, Message(name.encode()))
 
 
 class Line:
@@ -141,7 +141,7 @@ def test_an_interrupt_in_a_commit_is_told_to_those_for_whom_it_was_and_holds_up_
     assert session.commits[-1] == ["later"]
 
 
-class Interrupted(Outgoing):
+class Interrupted(OutgoingRequest):
     """A request whose thread is interrupted while it waits."""
 
     def __post_init__(self) -> None:

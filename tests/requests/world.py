@@ -18,7 +18,7 @@ from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.brokers.engine.provider import RemoteProvider
 from connector.businessobjects.definition import Definitions, Verb
 from connector.businessobjects.rules import Rule, StaticMetaObject
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import UnknownDestination
 from connector.formats.handlers import HandlerSpec
 from connector.messaging.claim import Claim
@@ -345,11 +345,11 @@ def a_world(kind: str, directory: Path, **options: Any) -> Iterator[World]:
         world.end()
 
 
-def connected(provider: Provider) -> MessagingConnection:
+def connected(provider: Provider) -> CoreConnection:
     """A connection of a program."""
     if isinstance(provider, RemoteProvider):
         return BrokerMessagingConnection(provider)
-    return MessagingConnection(provider)
+    return CoreConnection(provider)
 
 
 def customer(number: object, **meta: Any) -> dict[str, Any]:

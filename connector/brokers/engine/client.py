@@ -8,19 +8,19 @@ from typing import Any
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.provider import RemoteProvider
 from connector.brokers.engine.session_connection import SessionConnection, SharedConnection
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.provider import Connection
 
 
-class BrokerMessagingConnection(MessagingConnection):
+class BrokerMessagingConnection(CoreConnection):
     """A connection to a broker, for all sessions of a program.
 
     The client id, the subscriptions and the temporary destinations are those of the broker's connection.
 
     Args:
         provider: of the messages.
-        options: of :class:`~connector.core.connection.MessagingConnection`.
+        options: of :class:`~connector.core.connection.CoreConnection`.
 
     Raises:
         ClientIdError: another client holds the client id.

@@ -14,7 +14,7 @@ from connector.messaging.destination import Destination
 _WAKE: Final = 0
 
 
-class Arrivals(BrokerArrivals):
+class JmsArrivals(BrokerArrivals):
     """Collects messages in Java: a thread of Java never enters Python.
 
     Args:

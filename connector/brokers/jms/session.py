@@ -23,7 +23,7 @@ from connector.brokers.engine.broker import (
     Received,
     UnreadableMessage,
 )
-from connector.brokers.jms.arrivals import Arrivals
+from connector.brokers.jms.arrivals import JmsArrivals
 from connector.brokers.jms.credit import Credit, make_consumer
 from connector.brokers.jms.jvm import leave_at_end
 from connector.brokers.jms.loops import receive_loop
@@ -68,7 +68,7 @@ _FOREIGN_MS: Final = 300_000
 queue of that name although the client has gone."""
 
 
-class SessionOwner(Protocol):
+class JmsSessionOwner(Protocol):
     """The part of a connection that a session needs."""
 
     jpype: Any
@@ -108,7 +108,7 @@ class SessionOwner(Protocol):
 
 
 class JmsSession(BrokerSession):
-    def __init__(self, connection: SessionOwner, java: Any, *, individual: bool = False) -> None:
+    def __init__(self, connection: JmsSessionOwner, java: Any, *, individual: bool = False) -> None:
         self._connection = connection
         self._java = java
         self._individual = individual
@@ -174,7 +174,7 @@ class JmsSession(BrokerSession):
                 "2.0); use one that has, or no_local: true and a single instance"
             )
 
-    def arrivals(self, limit: int) -> Arrivals:
+    def arrivals(self, limit: int) -> JmsArrivals:
         connection = self._connection
 
         def make(queue: Destination, selector: str) -> Any:
@@ -186,7 +186,7 @@ class JmsSession(BrokerSession):
             self._keep(received, java)
             return received
 
-        return Arrivals(connection.jpype, connection.jms, make, read, lambda: connection.failure)
+        return JmsArrivals(connection.jpype, connection.jms, make, read, lambda: connection.failure)
 
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         self._send_posts()
@@ -320,7 +320,7 @@ class JmsSession(BrokerSession):
 class JmsReceiver(BrokerReceiver):
     def __init__(
         self,
-        connection: SessionOwner,
+        connection: JmsSessionOwner,
         java: Any,
         name: str,
         limit: int,

@@ -10,5 +10,5 @@
 
 Every page is complete without JavaScript. htmx fetches the same page again, and exchanges the part that
 changes. What a page does, :data:`connector.http.actions.ACTIONS` does. A request of an application is made by
-:class:`connector.http.calls.Calls`, as one that comes over HTTP.
+:class:`connector.http.calls.RequestCalls`, as one that comes over HTTP.
 """

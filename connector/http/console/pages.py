@@ -22,7 +22,7 @@ from connector.errors import ConnectorError
 from connector.http.actions import ACTIONS
 from connector.http.addresses import client_of
 from connector.http.bodies import read_body
-from connector.http.calls import Calls
+from connector.http.calls import RequestCalls
 from connector.http.console import views
 from connector.http.console.requests import RequestForm
 from connector.http.console.session import COOKIE, SECONDS, Sessions
@@ -119,7 +119,7 @@ class Console:
         settings: Http,
         observer: Observer,
         tokens: Tokens,
-        calls: Calls,
+        calls: RequestCalls,
         description: Mapping[str, Any],
     ) -> None:
         self._observer = observer

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 
-from connector.http.calls import Calls
+from connector.http.calls import RequestCalls
 from connector.http.idempotency import REPLAYED
 from connector.http.problems import HttpProblem, title
 from connector.http.tokens import Caller
@@ -45,7 +45,7 @@ class Shown(NamedTuple):
     text: str
 
 
-class Table(NamedTuple):
+class RequestTable(NamedTuple):
     """The attributes of an object.
 
     Args:
@@ -65,7 +65,7 @@ class RequestForm:
         description: the OpenAPI document.
     """
 
-    def __init__(self, calls: Calls, description: Mapping[str, Any]) -> None:
+    def __init__(self, calls: RequestCalls, description: Mapping[str, Any]) -> None:
         self._calls = calls
         self._paths: Mapping[str, Any] = description["paths"]
         self._schemas: Mapping[str, Any] = description["components"]["schemas"]
@@ -148,13 +148,15 @@ def _log_request(caller: Caller, name: str, shown: Shown) -> None:
     _log.info("a request came from the console", extra=fields)
 
 
-def _tables(schemas: Mapping[str, Any], name: str, seen: set[str]) -> Iterator[Table]:
+def _tables(schemas: Mapping[str, Any], name: str, seen: set[str]) -> Iterator[RequestTable]:
     """Yields a table for an object, and one for each object that it holds."""
     seen.add(name)
     schema = schemas[name]
     required = schema.get("required", ())
     attributes: Mapping[str, Any] = schema["properties"]
-    yield Table(name, [(one, _takes(of), _said(of, one in required)) for one, of in attributes.items()])
+    yield RequestTable(
+        name, [(one, _takes(of), _said(of, one in required)) for one, of in attributes.items()]
+    )
     for of in attributes.values():
         child = _child(of)
         if child and child not in seen:

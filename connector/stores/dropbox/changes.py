@@ -21,7 +21,7 @@ from connector.stores.dropbox.delayed import due_and_name, place_of, room_for
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.headers import without
 from connector.stores.dropbox.prepared_files import is_whole
-from connector.stores.dropbox.transaction_log import Copies, Move
+from connector.stores.dropbox.transaction_log import Copies, FileMove
 from connector.stores.engine.changes import Change, Discarded, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.stores.engine.channel import Channel, is_lot
 
@@ -56,7 +56,7 @@ class Changes:
                 alone, fence=_claim_paths(changes), synced=self._is_lasting(changes[0])
             )
             return
-        moves: list[Move] = []
+        moves: list[FileMove] = []
         groups: list[Copies] = []
         fan_out = FanOut()
         synced = False
@@ -102,19 +102,19 @@ class Changes:
             return self._context.is_adapter or (claim.owner is not None and is_lot(claim.owner.client_id))
         return isinstance(change, Sent)
 
-    def _alone(self, change: Change, *, fenced: bool) -> list[Move] | None:
+    def _alone(self, change: Change, *, fenced: bool) -> list[FileMove] | None:
         """Returns the moves of a single message that is acknowledged, given back or sent to a queue.
 
         This is the most frequent case. None = another change.
         """
-        moves: list[Move] = []
+        moves: list[FileMove] = []
         try:
             if isinstance(change, Removed) and fenced:
                 self._remove(change, moves)
             elif isinstance(change, GivenBack) and fenced:
                 self._give_back(change, moves)
             elif isinstance(change, Sent) and change.channels and change.channels[0].destination.is_queue:
-                moves.append(Move("sent", *change.handle))  # fails if the message is gone
+                moves.append(FileMove("sent", *change.handle))  # fails if the message is gone
             else:
                 return None
         except OSError as error:
@@ -122,7 +122,7 @@ class Changes:
         return moves
 
     def _add(
-        self, change: Moved | Removed | GivenBack | Sent | Discarded, moves: list[Move], fan_out: FanOut
+        self, change: Moved | Removed | GivenBack | Sent | Discarded, moves: list[FileMove], fan_out: FanOut
     ) -> None:
         if isinstance(change, GivenBack):
             self._give_back(change, moves)
@@ -137,7 +137,7 @@ class Changes:
 
     # -- claims ------------------------------------------------------------------------------------
 
-    def _give_back(self, change: GivenBack, moves: list[Move]) -> None:
+    def _give_back(self, change: GivenBack, moves: list[FileMove]) -> None:
         claim = _ours(change.claim)
         stays = change.stays and claim.owner is not None
         due = 0 if stays else change.due
@@ -147,7 +147,7 @@ class Changes:
             self.returns(self._layout.absolute(target))
         self._end(claim, target, name, moves)
 
-    def _move(self, change: Moved, moves: list[Move], fan_out: FanOut) -> None:
+    def _move(self, change: Moved, moves: list[FileMove], fan_out: FanOut) -> None:
         claim = _ours(change.claim)
         if not claim.home.destination.is_queue and not claim.home.subscription:
             self._distribute(claim, change.channels, moves, fan_out)
@@ -174,7 +174,7 @@ class Changes:
         self._end(claim, None, self._headers.full(claim.name), moves, change.published)
 
     def _distribute(
-        self, claim: DropboxClaim, channels: Sequence[Channel], moves: list[Move], fan_out: FanOut
+        self, claim: DropboxClaim, channels: Sequence[Channel], moves: list[FileMove], fan_out: FanOut
     ) -> None:
         """Moves a file that another program has put into a topic to the subscriptions."""
         source = self._layout.absolute(claim.path)
@@ -187,14 +187,14 @@ class Changes:
         base = f"{client_id}-f{number}{TAG}{client_id}-0-{number}"
         moves += self._fan_out.add(fan_out, channels, source, base, claim.name, moved=False)
         if self._context.keep:
-            moves.append(Move("received", claim.path, f"{claim.folders.relative_processed}/{claim.name}"))
+            moves.append(FileMove("received", claim.path, f"{claim.folders.relative_processed}/{claim.name}"))
         else:
             moves += self._fan_out.removal(source, claim.name)
 
-    def _put_aside(self, claim: DropboxClaim, moves: list[Move]) -> None:
+    def _put_aside(self, claim: DropboxClaim, moves: list[FileMove]) -> None:
         """Moves a file of a topic that no subscription could read to the folder ``error`` of the topic."""
         folder = self._layout.relative(claim.folders.error)
-        moves.append(Move("received", claim.path, f"{folder}/{claim.name}"))
+        moves.append(FileMove("received", claim.path, f"{folder}/{claim.name}"))
         _log.warning(
             "a message of a topic cannot be distributed and was put aside",
             extra={
@@ -204,7 +204,7 @@ class Changes:
             },
         )
 
-    def _remove(self, change: Removed, moves: list[Move]) -> None:
+    def _remove(self, change: Removed, moves: list[FileMove]) -> None:
         claim = _ours(change.claim)
         if not self._context.keep:
             self._end(claim, None, "", moves, change.published)
@@ -217,7 +217,7 @@ class Changes:
         claim: DropboxClaim,
         target: str | None,
         name: str,
-        moves: list[Move],
+        moves: list[FileMove],
         published: str | None = None,
     ) -> None:
         """Adds the moves of a claim that goes to ``target`` under a new name. None = the file is deleted."""
@@ -225,7 +225,7 @@ class Changes:
         rollback = (
             f"{claim.folders.relative_target}/{claim.name}" if target is not None and not is_owned else None
         )
-        moves.append(Move("received", claim.path, target, rollback, published))
+        moves.append(FileMove("received", claim.path, target, rollback, published))
         if codec.HEADER_KEY in claim.name:
             moves += self._sidecars_removed(claim.name, claim.file, keep=name)
 
@@ -235,7 +235,7 @@ class Changes:
             return False
         return not self.is_there(_ours(change.claim).path)
 
-    def _copies(self, group: GroupMoved, moves: list[Move], fan_out: FanOut, *, fenced: bool) -> Copies:
+    def _copies(self, group: GroupMoved, moves: list[FileMove], fan_out: FanOut, *, fenced: bool) -> Copies:
         """Returns the copies of a group.
 
         A claim that needs more than one rename, or cannot be rolled back, gets separate moves.
@@ -262,13 +262,13 @@ class Changes:
 
     # -- prepared messages -------------------------------------------------------------------------
 
-    def _send(self, change: Sent, moves: list[Move], fan_out: FanOut) -> None:
+    def _send(self, change: Sent, moves: list[FileMove], fan_out: FanOut) -> None:
         working, target = change.handle
         if not self.is_prepared(working):
             self._context.committer.assert_ours()
             raise claim_lost_error(working)
         if change.channels and change.channels[0].destination.is_queue:
-            moves.append(Move("sent", working, target))
+            moves.append(FileMove("sent", working, target))
             return
         source = self._layout.absolute(working)
         base, (due, name) = os.path.basename(source), due_and_name(target)
@@ -291,18 +291,18 @@ class Changes:
             return self.is_there(path)
         return is_whole(self._layout.absolute(path))
 
-    def _discard(self, change: Discarded) -> list[Move]:
+    def _discard(self, change: Discarded) -> list[FileMove]:
         """Returns the moves that remove a prepared message and the sidecar of its name."""
         working, target = change.handle
         if not self.is_there(working):
             return []
         file = self._layout.absolute(working)
-        return [Move("received", working, None), *self._sidecars_removed(due_and_name(target)[1], file)]
+        return [FileMove("received", working, None), *self._sidecars_removed(due_and_name(target)[1], file)]
 
-    def _sidecars_removed(self, name: str, file: str, *, keep: str = "") -> list[Move]:
+    def _sidecars_removed(self, name: str, file: str, *, keep: str = "") -> list[FileMove]:
         """Returns the moves that remove the sidecars of a file."""
         keys = self._headers.keys_of_file(name, file, keep)
-        return [Move("received", self._headers.path(key)[self._prefix :], None) for key in keys]
+        return [FileMove("received", self._headers.path(key)[self._prefix :], None) for key in keys]
 
     def _check_same_file_system(self, folder: str, claim: DropboxClaim, destination: Destination) -> None:
         """Raises SettlementError if a rename cannot move a claim to a folder."""

@@ -20,8 +20,8 @@ from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
 from connector.stores.dropbox.transaction_log import (
     LEFT,
     Copies,
+    FileMove,
     Left,
-    Move,
     format_record,
     parse_record,
     roll_forward,
@@ -64,7 +64,7 @@ class Committer:
 
     def commit(
         self,
-        moves: Sequence[Move],
+        moves: Sequence[FileMove],
         copies: Sequence[Copies] = (),
         *,
         fence: Iterable[str] = (),
@@ -114,7 +114,7 @@ class Committer:
                 raise _unfinished(committing, error) from error
         self._finish(committing, moves, copies)
 
-    def _sync_sources(self, moves: Sequence[Move], copies: Sequence[Copies]) -> None:
+    def _sync_sources(self, moves: Sequence[FileMove], copies: Sequence[Copies]) -> None:
         """Makes the names durable that a record moves. A takeover that finishes the record needs them."""
         if not self._durable or file_systems.keeps_order(self._layout.root):
             return
@@ -150,7 +150,7 @@ class Committer:
             if not os.access(self._root + path, os.F_OK, follow_symlinks=False):  # half the cost of lexists
                 raise claim_lost_error(path)
 
-    def _move(self, move: Move, *, synced: bool) -> None:
+    def _move(self, move: FileMove, *, synced: bool) -> None:
         """Makes the only move of a commit. If the file has lost its known name, the claim is lost."""
         source = self._root + move.source
         try:
@@ -177,7 +177,7 @@ class Committer:
             self._settle_left(move, error)
         faults.point("settle.finished")
 
-    def _settle_left(self, move: Move, error: OSError) -> None:
+    def _settle_left(self, move: FileMove, error: OSError) -> None:
         """Settles a message whose file cannot be moved now. The move is made as soon as it can be.
 
         Raises:
@@ -204,7 +204,7 @@ class Committer:
             else:  # the target has ended
                 files.remove(source)
 
-    def _finish(self, path: str, moves: Sequence[Move], copies: Sequence[Copies] = ()) -> None:
+    def _finish(self, path: str, moves: Sequence[FileMove], copies: Sequence[Copies] = ()) -> None:
         renames = [(move.source, move.target) for move in moves]
         for one in copies:
             renames += zip(one.sources, one.targets, strict=True)
@@ -260,7 +260,7 @@ class Committer:
     def _write_left(self, path: str, left: Sequence[Left]) -> None:
         name = os.path.basename(path) + LEFT
         record = os.path.join(self._layout.associated, name)
-        moves = [Move("received", one.source, one.target) for one in left]
+        moves = [FileMove("received", one.source, one.target) for one in left]
         files.write_new(record, format_record(moves), sync=self._durable, replace=True)
         os.rename(record, os.path.join(self._layout.committing, name))
 

@@ -22,7 +22,7 @@ from connector.stores.dropbox import files
 from connector.stores.dropbox.delayed import place_of, room_for
 from connector.stores.dropbox.headers import HeaderStore, keys_of, without
 from connector.stores.dropbox.layout import QueueFolders, RootLayout
-from connector.stores.dropbox.transaction_log import Move
+from connector.stores.dropbox.transaction_log import FileMove
 from connector.stores.engine.channel import Channel
 
 _NO_LINKS: Final = (
@@ -70,7 +70,7 @@ class FanOutFiles:
         *,
         moved: bool,
         due: int = 0,
-    ) -> list[Move]:
+    ) -> list[FileMove]:
         """Returns the moves that send one message.
 
         Args:
@@ -115,19 +115,19 @@ class FanOutFiles:
         if self._durable and fan_out.copied:
             files.sync_files(fan_out.copied)
 
-    def removal(self, source: str, name: str) -> list[Move]:
+    def removal(self, source: str, name: str) -> list[FileMove]:
         """Returns the moves that remove a message and its sidecar.
 
         A lost sidecar stays, because the links name it too.
         """
-        moves = [Move("received", self._layout.relative(source), None)]
+        moves = [FileMove("received", self._layout.relative(source), None)]
         for key in self._headers.keys_of_file(name, source, self._headers.full(name)):
-            moves.append(Move("received", self._layout.relative(self._headers.path(key)), None))
+            moves.append(FileMove("received", self._layout.relative(self._headers.path(key)), None))
         return moves
 
     def _link(
         self, fan_out: FanOut, folders: QueueFolders, source: str, base: str, name: str, due: int
-    ) -> list[Move]:
+    ) -> list[FileMove]:
         """Links the file into the working folder of a subscription.
 
         No moves if the subscription has ended.
@@ -141,11 +141,11 @@ class FanOutFiles:
             fan_out.names.append((own, name))
             name = own
         faults.point("fanout.link")
-        return [Move("sent", self._layout.relative(working), place_of(folders, name, due))]
+        return [FileMove("sent", self._layout.relative(working), place_of(folders, name, due))]
 
     def _hand_over(
         self, fan_out: FanOut, folders: QueueFolders, source: str, base: str, name: str, due: int
-    ) -> list[Move]:
+    ) -> list[FileMove]:
         """Moves the file itself into the working folder of a subscription.
 
         If the subscription ends, the file goes with it.
@@ -157,7 +157,7 @@ class FanOutFiles:
             return [*self._link(fan_out, folders, source, base, name, due), *self.removal(source, name)]
         fan_out.moved.append((working, source))
         faults.point("fanout.link")
-        return [Move("sent", self._layout.relative(working), place_of(folders, name, due))]
+        return [FileMove("sent", self._layout.relative(working), place_of(folders, name, due))]
 
     def _link_file(self, fan_out: FanOut, source: str, target: str) -> bool:
         """Links or copies a file. False if the subscription has ended meanwhile."""

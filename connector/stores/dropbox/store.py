@@ -51,7 +51,7 @@ from connector.stores.dropbox.pruning import RootPruner
 from connector.stores.dropbox.reader import DropboxReader
 from connector.stores.dropbox.subscription_files import DELETED
 from connector.stores.dropbox.tasks import DropboxTaskSpec, without_owner
-from connector.stores.dropbox.transaction_log import Move
+from connector.stores.dropbox.transaction_log import FileMove
 from connector.stores.engine.changes import Change, Edit, GivenBack
 from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.engine.claims import LocalClaim
@@ -359,7 +359,7 @@ class DropboxStore(Store):
             relative = self.layout.relative
             self.context.committer.commit(
                 [
-                    Move("sent", relative(source), place_of(folders, name, due))
+                    FileMove("sent", relative(source), place_of(folders, name, due))
                     for source, name, due in zip(written, names, dues, strict=True)
                 ]
             )
@@ -382,7 +382,7 @@ class DropboxStore(Store):
     ) -> None:
         fan_out = FanOut()
         try:
-            moves: list[Move] = []
+            moves: list[FileMove] = []
             for places, source, name, due in zip(channels, written, names, dues, strict=True):
                 base = os.path.basename(source)
                 moves += self._fan_out.add(fan_out, places, source, base, name, moved=True, due=due)

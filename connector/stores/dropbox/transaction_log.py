@@ -41,7 +41,7 @@ _odd = re.compile(r"\s|[\ud800-\udfff]").search
 
 
 @dataclass(slots=True)
-class Move:
+class FileMove:
     """A line of a record. Paths are relative to the root.
 
     Args:
@@ -61,10 +61,10 @@ class Move:
 
 @dataclass(slots=True)
 class Copies:
-    """Claimed messages that become copies: cheap columns of paths, without a :class:`Move` for each.
+    """Claimed messages that become copies: cheap columns of paths, without a :class:`FileMove` for each.
 
     Args:
-        sources, targets, rollbacks: paths of each message, as those of a :class:`Move`.
+        sources, targets, rollbacks: paths of each message, as those of a :class:`FileMove`.
         published: keys for the duplicate window, one for each message or none at all.
     """
 
@@ -73,11 +73,11 @@ class Copies:
     rollbacks: list[str] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
 
-    def moves(self) -> list[Move]:
+    def moves(self) -> list[FileMove]:
         """Returns a move for each message."""
         keys: Sequence[str | None] = self.published or [None] * len(self.sources)
         columns = zip(self.sources, self.targets, self.rollbacks, keys, strict=True)
-        return [Move("received", *paths) for paths in columns]
+        return [FileMove("received", *paths) for paths in columns]
 
     def text(self) -> str:
         """Returns the lines of the record, each with a newline."""
@@ -107,13 +107,13 @@ class Copies:
         return "".join([f"{_format(move)}\n" for move in self.moves()])
 
 
-def format_record(moves: Iterable[Move], copies: Iterable[Copies] = ()) -> bytes:
+def format_record(moves: Iterable[FileMove], copies: Iterable[Copies] = ()) -> bytes:
     """Returns the text of a record, one line for each move."""
     lines = [f"{_format(move)}\n" for move in moves]
     return os.fsencode("".join([*lines, *(one.text() for one in copies)]))
 
 
-def _format(move: Move) -> str:
+def _format(move: FileMove) -> str:
     """Returns the line of a move, without a newline."""
     line, spaces = _line(f"{_HEAD}{move.kind}", move)
     if not (line.isascii() and line.isprintable() and line.count(" ") == spaces):
@@ -123,7 +123,7 @@ def _format(move: Move) -> str:
     return line
 
 
-def _line(head: str, move: Move) -> tuple[str, int]:
+def _line(head: str, move: FileMove) -> tuple[str, int]:
     """Returns a line without a newline, and its number of spaces if paths and key have none."""
     line, spaces = f"{head} --message-file {move.source}", _HEAD_SPACES + 2
     if move.target is not None:
@@ -135,19 +135,19 @@ def _line(head: str, move: Move) -> tuple[str, int]:
     return line, spaces
 
 
-def _quote_move(move: Move) -> Move:
+def _quote_move(move: FileMove) -> FileMove:
     """Returns the move with paths and key in percent-encoding."""
     texts = (move.source, move.target, move.rollback, move.published)
     source, *others = (None if text is None else _quote(text) for text in texts)
     assert source is not None
-    return Move(move.kind, source, *others)
+    return FileMove(move.kind, source, *others)
 
 
 def _quote(text: str) -> str:
     return quote_from_bytes(os.fsencode(text), safe="/:.-_~@=&")
 
 
-def parse_record(data: bytes) -> list[Move]:
+def parse_record(data: bytes) -> list[FileMove]:
     """Reads a record, with options in any order, as the protocol allows.
 
     Raises:
@@ -169,7 +169,7 @@ def parse_record(data: bytes) -> list[Move]:
             if path is not None and (not path or path.endswith("/") or "\0" in path):
                 raise ProviderError(f"line {number} of a transaction record has no file name: {path!r}")
         moves.append(
-            Move(
+            FileMove(
                 kind,
                 source,
                 options.get("commit-file"),

@@ -14,7 +14,16 @@ from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.operate.correct import correct
 from connector.operate.own_history import OwnHistory
-from connector.operate.replay import Choice, Discard, Move, Mover, Order, Replay, Result, carry_out
+from connector.operate.replay import (
+    Discard,
+    MessageChoice,
+    Move,
+    Mover,
+    Order,
+    Replay,
+    ReplayResult,
+    carry_out,
+)
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import ids, seen, send, stored
@@ -28,8 +37,10 @@ NEWS = parse_destination("topic://news")
 LATER = "connector.lent.later"
 
 
-def do(provider: LentProvider, order: Order, choice: Choice | None = None, *, yes: bool = True) -> Result:
-    mover = Mover(ERROR, choice or Choice(), order)
+def do(
+    provider: LentProvider, order: Order, choice: MessageChoice | None = None, *, yes: bool = True
+) -> ReplayResult:
+    mover = Mover(ERROR, choice or MessageChoice(), order)
     return carry_out(provider, "lent", mover, yes=yes, note=lambda _: None)
 
 
@@ -55,7 +66,7 @@ def test_a_replayed_event_runs_as_if_it_were_new(
     adapter.drain()
     assert sorted(map(str, ids(provider, "error"))) == sorted(sent)
     (deployment.directory / "away").unlink()
-    choice = Choice(ids=frozenset(sent[:1]))
+    choice = MessageChoice(ids=frozenset(sent[:1]))
     assert do(provider, Replay(ERROR), choice, yes=False).matched == 1
     assert len(ids(provider, "error")) == 2
     moved = {"matched": 1, "moved": 1, "to": {"queue://customers": 1}}
@@ -112,7 +123,7 @@ def test_another_message_of_the_same_id_stays(provider: LentProvider) -> None:
         copy("ID:1", kind="timeout", time="2026-01-02T00:00:00Z", reason="slow", attempts=3),
     )
     left = seen(provider, "error")[1].properties
-    assert do(provider, Replay(ERROR), Choice(kind="refused")).moved == 1
+    assert do(provider, Replay(ERROR), MessageChoice(kind="refused")).moved == 1
     assert len(ids(provider, "customers")) == 1
     (other,) = seen(provider, "error")
     assert (other.message_id, other.properties) == ("ID:1", left)
@@ -120,7 +131,7 @@ def test_another_message_of_the_same_id_stays(provider: LentProvider) -> None:
 
 def test_messages_of_other_programs_are_found_by_their_own_ids(provider: LentProvider) -> None:
     own = put_into_error(provider, Message(b"foreign"), Message(b"other"), copy("ID:it's"))
-    choice = Choice(ids=frozenset([own[0], "ID:it's"]))
+    choice = MessageChoice(ids=frozenset([own[0], "ID:it's"]))
     assert do(provider, Move(parse_destination("queue://aside")), choice).moved == 2
     assert ids(provider, "aside") == [own[0], "ID:it's"]
     assert ids(provider, "error") == [own[1]]
@@ -146,7 +157,7 @@ def test_more_messages_than_a_transaction_holds_are_moved_in_order(root: Path) -
     provider = LentProvider(root / "state", batch=7)
     expected = [f"ID:{number}" for number in range(130)]
     put_into_error(provider, *[copy(identity) for identity in expected])
-    assert do(provider, Replay(ERROR), Choice(limit=120)).moved == 120
+    assert do(provider, Replay(ERROR), MessageChoice(limit=120)).moved == 120
     assert ids(provider, "customers") == expected[:120]
     assert ids(provider, "error") == expected[120:]
 
@@ -166,7 +177,7 @@ def test_what_an_adapter_has_in_progress_at_a_broker_stays(provider: LentProvide
         poller = adapter.poller(parse_destination("queue://customers"), BUSY)
         (claim,) = poller.claim(1, range(1))
         for yes in (False, True):
-            mover = Mover(BUSY, Choice(ids=frozenset([identity])), order)
+            mover = Mover(BUSY, MessageChoice(ids=frozenset([identity])), order)
             result = carry_out(provider, "lent", mover, yes=yes, note=lambda _: None)
             assert (result.matched, result.owned, result.moved) == (0, 1, 0)
             (reason,) = result.left
@@ -186,7 +197,7 @@ def test_copies_of_a_lot_stay_in_their_queue(provider: LentProvider) -> None:
         program.send(ERROR, [Message(b"1"), Message(b"2")])
         lot = program.claim_lot(ERROR, "nightly", 5)
         assert lot is not None
-        mover = Mover(lots, Choice(), Move(parse_destination("queue://aside")))
+        mover = Mover(lots, MessageChoice(), Move(parse_destination("queue://aside")))
         result = carry_out(provider, "lent", mover, yes=True, note=lambda _: None)
         assert (result.moved, result.owned) == (0, 3), "two copies, and the mark"
         lot.settle([Settlement(one) for one in lot.claims])

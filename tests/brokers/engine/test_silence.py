@@ -20,7 +20,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Retention
 from connector.messaging.settlement import Settlement
-from connector.operate.replay import Choice, Mover, Replay, carry_out
+from connector.operate.replay import MessageChoice, Mover, Replay, carry_out
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import LentProvider
@@ -171,7 +171,7 @@ def test_an_operator_is_told_that_messages_do_not_come(
     error = parse_destination("queue://error")
 
     def replay() -> Any:
-        mover = Mover(error, Choice(), Replay(error))
+        mover = Mover(error, MessageChoice(), Replay(error))
         return carry_out(provider, "lent", mover, yes=True, note=lambda _: None)
 
     be_silent(provider, "error")

@@ -15,7 +15,7 @@ from connector.stores.dropbox.files import rename_new, rename_to_free_name
 from connector.stores.dropbox.layout import RootLayout
 from connector.stores.dropbox.transaction_log import (
     Copies,
-    Move,
+    FileMove,
     format_record,
     parse_record,
     published_keys,
@@ -34,7 +34,12 @@ paths = st.lists(
 ).map("/".join)
 keys = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\0"), min_size=1)
 moves = st.builds(
-    Move, st.sampled_from(["sent", "received"]), paths, st.none() | paths, st.none() | paths, st.none() | keys
+    FileMove,
+    st.sampled_from(["sent", "received"]),
+    paths,
+    st.none() | paths,
+    st.none() | paths,
+    st.none() | keys,
 )
 
 
@@ -45,15 +50,15 @@ def unchanged(name: str, file: str) -> str:
 def test_a_record_is_written_as_the_protocol_has_it() -> None:
     record = format_record(
         [
-            Move("sent", "q/incoming/working/x~@c-0-0", "q/incoming/target/4.1-2.T"),
-            Move(
+            FileMove("sent", "q/incoming/working/x~@c-0-0", "q/incoming/target/4.1-2.T"),
+            FileMove(
                 "received",
                 "q/incoming/processing/4.1-2.T~@c-1-0",
                 "archive/incoming/target/4.1-2.T",
                 "q/incoming/target/4.1-2.T",
                 "queue://q|ID:1-2",
             ),
-            Move("received", "dropboxmq/headers/c-1", None),
+            FileMove("received", "dropboxmq/headers/c-1", None),
         ]
     )
     assert record.decode().splitlines() == [
@@ -67,7 +72,7 @@ def test_a_record_is_written_as_the_protocol_has_it() -> None:
 
 def test_white_space_and_bytes_that_are_no_unicode_are_percent_encoded() -> None:
     record = format_record(
-        [Move("sent", "q/a b\n--type x", os.fsdecode(b"q/caf\xe9"), None, "k --published é")]
+        [FileMove("sent", "q/a b\n--type x", os.fsdecode(b"q/caf\xe9"), None, "k --published é")]
     )
     assert record == (
         b"dropboxmq --creator-version 1.1 --type sent --encoding percent"
@@ -76,7 +81,7 @@ def test_white_space_and_bytes_that_are_no_unicode_are_percent_encoded() -> None
 
 
 @given(st.lists(moves, max_size=5))
-def test_what_was_written_reads_back(record: list[Move]) -> None:
+def test_what_was_written_reads_back(record: list[FileMove]) -> None:
     data = format_record(record)
     assert parse_record(data) == record
     assert published_keys(data) == [move.published for move in record if move.published]
@@ -89,18 +94,18 @@ def test_copies_are_written_as_their_moves(rows: list[tuple[str, str, str, str]]
         copies.published = []
     moves = copies.moves()
     assert [move.published is not None for move in moves] == [has_keys] * len(rows)
-    sent = Move("sent", "a", "b")
+    sent = FileMove("sent", "a", "b")
     assert format_record([sent], [copies, copies]) == format_record([sent, *moves, *moves])
 
 
 @given(st.permutations(["--type received", "--message-file a b", "--commit-file c", "--creator-version 1.0"]))
 def test_options_come_in_any_order_and_values_may_have_blanks(options: list[str]) -> None:
-    assert parse_record(f"dropboxmq {' '.join(options)}\n".encode()) == [Move("received", "a b", "c")]
+    assert parse_record(f"dropboxmq {' '.join(options)}\n".encode()) == [FileMove("received", "a b", "c")]
 
 
 def test_empty_lines_and_options_that_are_not_known_mean_nothing() -> None:
     line = f"{HEAD}sent --message-file a --commit-file b --colour red"
-    assert parse_record(f"\n{line}\n\n".encode()) == [Move("sent", "a", "b")]
+    assert parse_record(f"\n{line}\n\n".encode()) == [FileMove("sent", "a", "b")]
 
 
 @rows(

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from connector.core.connection import MessagingConnection
+from connector.core.connection import CoreConnection
 from connector.errors import ProviderError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import parse_destination
@@ -94,7 +94,7 @@ def test_who_passes_messages_on_does_not_wait_for_itself(
     small: MemoryProvider, connection: LocalConnection
 ) -> None:
     connection.send(ORDERS, [text(BIG)])
-    with MessagingConnection(small) as messaging, messaging.session(AcknowledgeMode.TRANSACTED) as session:
+    with CoreConnection(small) as messaging, messaging.session(AcknowledgeMode.TRANSACTED) as session:
         got = session.consumer(ORDERS).receive_nowait()
         assert got is not None
         session.send(BILLS, got)
