@@ -11,7 +11,7 @@ from sqlalchemy.types import LargeBinary
 
 from connector.messaging.history import History, HistoryRow, pattern_of, read_row, write_row
 from connector.stores.sql.database import Settings
-from connector.stores.sql.processes import ProcessConnection
+from connector.stores.sql.processes import StateConnection
 from connector.stores.sql.schema import history
 
 _DAY_SECONDS: Final = 86400
@@ -64,4 +64,4 @@ class PostgresHistory(History):
         if not self._is_prepared:
             self._prepare()
             self._is_prepared = True
-        return ProcessConnection.of_process(self._settings).use(work)
+        return StateConnection.of_process(self._settings).use(work)

@@ -32,7 +32,7 @@ from connector.messaging.state_store import ClientJournals, CycleJournal, Journa
 from connector.stores.sql.database import Settings
 from connector.stores.sql.processes import (
     HOLDER,
-    ProcessConnection,
+    StateConnection,
     durable,
     start_of,
     this_machine,
@@ -226,9 +226,9 @@ class PostgresJournals(ClientJournals):
     client: str
 
     @property
-    def connection(self) -> ProcessConnection:
+    def connection(self) -> StateConnection:
         """The connection of this process."""
-        return ProcessConnection.of_process(self.settings)
+        return StateConnection.of_process(self.settings)
 
     @property
     def names(self) -> dict[str, str]:

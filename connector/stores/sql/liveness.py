@@ -17,7 +17,7 @@ from connector.errors import ProviderError, remedy
 from connector.messaging.notes import ClientState
 from connector.state.locked_file import LockedFile, is_held
 from connector.stores.sql.database import DatabaseClient, Settings
-from connector.stores.sql.processes import HOLDER, ProcessConnection, durable
+from connector.stores.sql.processes import HOLDER, StateConnection, durable
 from connector.stores.sql.schema import client, process
 
 
@@ -108,7 +108,7 @@ class PostgresLiveness(Liveness):
     source = client.outerjoin(process, process.c.id == client.c.process)
     columns = (*client.c, *HOLDER)
 
-    def __init__(self, connection: ProcessConnection) -> None:
+    def __init__(self, connection: StateConnection) -> None:
         self._connection = connection
         self._client_id: str | None = None
         self._is_released = False
@@ -145,4 +145,4 @@ def liveness_of(settings: Settings) -> Liveness:
     """Returns the liveness of the clients of a database."""
     if settings.file is not None:
         return FileLiveness(f"{settings.file}.clients")
-    return PostgresLiveness(ProcessConnection.of_process(settings))
+    return PostgresLiveness(StateConnection.of_process(settings))

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from connector.databases.urls import own_options
 from connector.stores.sql.database import Settings
-from connector.stores.sql.processes import ProcessConnection
+from connector.stores.sql.processes import StateConnection
 from connector.stores.sql.watch import News, SqlWatch
 
 _CHANNEL: Final = "connector_messages"
@@ -67,7 +67,7 @@ class Notices(News):
         names = [name for name in channels if len(name.encode()) < _LONGEST_PAYLOAD]
         told = select(func.pg_notify(_CHANNEL, func.unnest(literal(names, ARRAY(Text)))))
         with suppress(OSError):  # a watch also looks without a notice
-            own = ProcessConnection.of_process(self._settings)
+            own = StateConnection.of_process(self._settings)
             own.call(lambda connection: connection.execute(told))
 
     def _run(self) -> None:

@@ -52,14 +52,14 @@ HOLDER: Final = (
     process.c.started.label("holder_started"),
     (_LEASE_END > CLOCK).label("is_fresh"),
 )
-"""Columns for :meth:`ProcessConnection.is_alive`. All are NULL for a process without a row."""
+"""Columns for :meth:`StateConnection.is_alive`. All are NULL for a process without a row."""
 
 
 Restore = Callable[[Connection], object]
 """Repeats the writes that did not wait for the disk. A killed server may have lost these writes."""
 
 
-class ProcessConnection:
+class StateConnection:
     """The connection of this process to a database, and its sign of life there. For any thread.
 
     Each statement is a transaction, whose commit does not wait for the disk (see :func:`durable`).
@@ -86,7 +86,7 @@ class ProcessConnection:
         self._is_inherited = False
 
     @classmethod
-    def of_process(cls, settings: Settings) -> ProcessConnection:
+    def of_process(cls, settings: Settings) -> StateConnection:
         """Returns the connection of this process."""
         with _making:
             found = _shared.get(settings)
@@ -238,9 +238,9 @@ _BEAT: Final = (
     insert(process).values(beat=CLOCK).on_conflict_do_update(index_elements=["id"], set_={"beat": CLOCK})
 )
 
-_shared: dict[Settings, ProcessConnection] = {}
+_shared: dict[Settings, StateConnection] = {}
 _making = threading.Lock()
-_inherited: list[ProcessConnection] = []
+_inherited: list[StateConnection] = []
 
 
 def _leave_to_parent() -> None:
@@ -257,14 +257,14 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 @contextmanager
 def durable(connection: Connection) -> Iterator[None]:
-    """A transaction on a :class:`ProcessConnection`, which is on the disk of the server at its end."""
+    """A transaction on a :class:`StateConnection`, which is on the disk of the server at its end."""
     with transaction(connection, "BEGIN; SET LOCAL synchronous_commit = on"):
         yield
 
 
 @contextmanager
 def transaction(connection: Connection, begin: str = "BEGIN") -> Iterator[None]:
-    """A transaction of several statements on a :class:`ProcessConnection`."""
+    """A transaction of several statements on a :class:`StateConnection`."""
     connection.exec_driver_sql(begin)
     try:
         yield

@@ -28,7 +28,7 @@ from connector.stores.sql.database import DatabaseClient, MessageDatabase, Setti
 from connector.stores.sql.history import PostgresHistory
 from connector.stores.sql.journals import PostgresJournals
 from connector.stores.sql.messages import write_key
-from connector.stores.sql.processes import HOLDER, ProcessConnection, durable, this_machine
+from connector.stores.sql.processes import HOLDER, StateConnection, durable, this_machine
 from connector.stores.sql.schema import CLOCK, counter, in_flight, instance, process, published, record
 
 _log: Final = logging.getLogger("connector.state")
@@ -64,12 +64,12 @@ class PostgresState(StateStore):
 
     def instance(self, wanted: str | None) -> PostgresInstance:
         self._database()  # makes the tables
-        return PostgresInstance(ProcessConnection.of_process(self._settings), self._application, wanted)
+        return PostgresInstance(StateConnection.of_process(self._settings), self._application, wanted)
 
     def instances(self) -> list[InstanceNote]:
         found = select(instance.c.name, instance.c.note, *HOLDER).select_from(_HELD)
         found = found.where(instance.c.application == self._application).order_by(instance.c.name)
-        connection = ProcessConnection.of_process(self._settings)
+        connection = StateConnection.of_process(self._settings)
         try:
             rows = connection.rows(found)
         except OSError:
@@ -122,7 +122,7 @@ class PostgresControl(ControlRecord):
 
 
 class PostgresInstance(HeldInstance):
-    def __init__(self, connection: ProcessConnection, application: str, wanted: str | None) -> None:
+    def __init__(self, connection: StateConnection, application: str, wanted: str | None) -> None:
         self._connection = connection
         self._application = application
         self._hold = secrets.token_hex(8)
