@@ -103,6 +103,16 @@ class AdapterProvider(Provider, Protocol):
         """
         return self.connect()
 
+    def delayed_queues(self, application: str) -> Sequence[Destination]:
+        """Returns the queues of its own in which messages of an adapter wait until their time comes.
+
+        A provider that delays a message in its own queue has none.
+
+        Args:
+            application: ApplicationName.
+        """
+        return ()
+
     def existing(self) -> Connection:
         """Opens a connection that only looks and makes nothing.
 

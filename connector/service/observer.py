@@ -16,7 +16,7 @@ from connector.operate.gauges import Gauges
 from connector.operate.well import Reason, plain
 from connector.service.adapter import Adapter
 from connector.service.assembly import make_provider
-from connector.service.looks import Looks
+from connector.service.shared_reads import SharedReads
 from connector.service.status_document import StatusReader
 from connector.status import VERSION
 
@@ -44,7 +44,7 @@ class Observer:
         self._adapter = adapter
         self._provider = provider if provider is not None else make_provider(adapter.configuration)
         self._reader = StatusReader(adapter.configuration, self._provider)
-        self.looks = Looks()
+        self.reads = SharedReads()
         """At queues, for the console."""
         self._lock = threading.Condition()
         self._document: dict[str, Any] = {}
@@ -95,7 +95,7 @@ class Observer:
 
     def look_again(self) -> None:
         """Lets the next :meth:`status` and all looks be new, because an operator has changed something."""
-        self.looks.forget()
+        self.reads.forget()
         with self._lock:
             self._looked_at, self._document = float("-inf"), {}
             self._is_overtaken = True

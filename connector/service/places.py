@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from connector.brokers.engine.provider import HELD_QUEUE, LATER_QUEUE
 from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
 from connector.messaging.provider_kind import AdapterProvider
@@ -23,10 +22,8 @@ def find_places(configuration: Configuration, provider: AdapterProvider, life: L
     states: dict[Destination, str] = {}
     if settings.in_progress_destination is not None:
         states[settings.in_progress_destination] = IN_PROGRESS
-    if provider.capabilities.transactions:
-        for name in (LATER_QUEUE, HELD_QUEUE):
-            queue = name.replace("{application}", settings.application_name)
-            states[Destination("queue", queue)] = DELAYED
+    for queue in provider.delayed_queues(settings.application_name):
+        states[queue] = DELAYED
     inputs = [entry.destination.base for entry in settings.inputs]
     known = [*life.destinations(), *inputs, *settings.own_destinations.values(), *states]
     queues = [one for one in known if one.is_queue and not one.view]

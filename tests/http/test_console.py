@@ -22,7 +22,7 @@ from connector.http.console.session import SECONDS, Sessions
 from connector.http.server import Server
 from connector.http.tokens import Tokens
 from connector.messaging.message import Message
-from connector.service.looks import Looks
+from connector.service.shared_reads import SharedReads
 from tests.http.shop import BOSS, CONSOLE, READER, World, counts, send, service, with_archive
 from tests.http.world import client, tokens
 from tests.tables import rows
@@ -233,7 +233,7 @@ def test_the_history_is_searched_by_time(world: World) -> None:
 
 def test_many_readers_cost_one_look() -> None:
     now = [0.0]
-    looks, looked = Looks(lambda: now[0]), []
+    reads, looked = SharedReads(lambda: now[0]), []
 
     def look() -> int:
         now[0] += 0.5
@@ -242,19 +242,19 @@ def test_many_readers_cost_one_look() -> None:
             raise ProviderError("away")
         return len(looked)
 
-    assert [looks.get("a", look) for _ in range(3)] == [1, 1, 1]
+    assert [reads.get("a", look) for _ in range(3)] == [1, 1, 1]
     now[0] += 48
-    assert looks.get("a", look) == 1, "a look takes at most a hundredth of the time"
+    assert reads.get("a", look) == 1, "a read takes at most a hundredth of the time"
     now[0] += 2
-    assert looks.get("a", look) == 1, "nobody waits for what is known"
-    wait_for(lambda: looks.get("a", look) == 2)
-    looks.forget()
-    assert looks.get("a", look) == 3, "an operator sees what has changed"
-    looks.forget()
+    assert reads.get("a", look) == 1, "nobody waits for what is known"
+    wait_for(lambda: reads.get("a", look) == 2)
+    reads.forget()
+    assert reads.get("a", look) == 3, "an operator sees what has changed"
+    reads.forget()
     for _ in range(2):
         with pytest.raises(ProviderError, match="away"):
-            looks.get("a", look)
-    assert looks.get("b", look) == 5
+            reads.get("a", look)
+    assert reads.get("b", look) == 5
 
 
 def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) -> None:

@@ -1,4 +1,4 @@
-"""A stop has an end, whatever it waits for: work in flight, loads, looks, and the call of a first signal."""
+"""A stop has an end, whatever it waits for: work in flight, loads, reads, and the call of a first signal."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from connector.cli import run
 from connector.errors import ProviderError
 from connector.service import loader as loader_of_service
 from connector.service import loads as loads_of_service
-from connector.service import looks as looks_of_service
+from connector.service import shared_reads
 from connector.service.loader import Loader
 from connector.service.loads import Loads
-from connector.service.looks import Looks
+from connector.service.shared_reads import SharedReads
 from connector.service.stopping import StopRequest
 from tests.forked_command import PipedProcess
 from tests.tables import rows
@@ -76,16 +76,16 @@ def test_loads_that_hang_share_the_time_of_a_stop(
 def test_a_look_that_hangs_is_an_error_and_its_result_comes_later(
     never: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looks_of_service, "_PATIENCE", 0.05)
-    looks = Looks()
+    monkeypatch.setattr(shared_reads, "_PATIENCE", 0.05)
+    reads = SharedReads()
     for _ in range(2):
         with pytest.raises(ProviderError, match="has not answered for"):
-            looks.get("queues", lambda: never.wait() and 7)
+            reads.get("queues", lambda: never.wait() and 7)
     never.set()
 
     def found() -> Any:
         with suppress(ProviderError):
-            return looks.get("queues", lambda: 0)
+            return reads.get("queues", lambda: 0)
 
     assert wait_for(found) == 7
 

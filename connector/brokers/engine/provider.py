@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Final
 
 from connector.brokers.engine.broker import ASSUMED_DELIVERIES, BrokerClient
@@ -137,6 +138,9 @@ class RemoteProvider(AdapterProvider):
         connection = self.connect()
         connection.later = LaterMessages(connection.broker, _queue(LATER_QUEUE, application))
         return connection
+
+    def delayed_queues(self, application: str) -> Sequence[Destination]:
+        return _queue(LATER_QUEUE, application), _queue(HELD_QUEUE, application)
 
     def _commit_queue(self, application: str) -> Destination | None:
         """Returns the commit queue of an application. None = commits are not marked."""

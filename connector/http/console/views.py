@@ -96,7 +96,7 @@ def queues(observer: Observer, _: Query) -> View:
             "name": str(one.destination),
             "role": role_of(one.destination, configuration) or "",
         }
-        for one in observer.looks.get("queues", lambda: find_destinations(configuration, provider))
+        for one in observer.reads.get("queues", lambda: find_destinations(configuration, provider))
     ]
     return {"queues": found, "counts_all": provider.capabilities.shows_all}
 
@@ -249,7 +249,7 @@ def errors(observer: Observer, query: Query) -> View:
     tracebacks = observer.activity.tracebacks
     groups = [
         {**one, "traceback": tracebacks.find(one["subscription"] or "", one["place"] or "")}
-        for one in observer.looks.get(("errors", queue), lambda: _groups(observer, queue))
+        for one in observer.reads.get(("errors", queue), lambda: _groups(observer, queue))
     ]
     return {"queue": str(queue), "groups": groups, "targets": _targets(observer)}
 

@@ -185,7 +185,7 @@ class DropboxStore(Store):
     ) -> Iterator[Message]:
         folders = self._folders(channel)
         wanted = (*([folders.target] if waiting else ()), *([folders.processing] if claimed else ()))
-        found = heapq.merge(*(_in_order(folder, ids) for folder in wanted))
+        found = heapq.merge(*(_scan_order(folder, ids) for folder in wanted))
         for _, folder, name in found:
             seen = self._look(folder, name)
             if seen is None:
@@ -494,7 +494,7 @@ def _names(folder: str) -> list[str]:
         raise files.unreadable(folder, error) from error
 
 
-def _in_order(folder: str, ids: frozenset[str] | None) -> Iterator[tuple[tuple[int, int, str], str, str]]:
+def _scan_order(folder: str, ids: frozenset[str] | None) -> Iterator[tuple[tuple[int, int, str], str, str]]:
     """Yields place, folder and name of each file, in the order of taking.
 
     Args:
@@ -503,14 +503,14 @@ def _in_order(folder: str, ids: frozenset[str] | None) -> Iterator[tuple[tuple[i
     """
     names = _names(folder)
     if ids is None or len(ids) > _MOST_IDS:
-        yield from _placed(folder, names)
+        yield from _sort_lazily(folder, names)
         return
-    shown, hidden = _about(names, ids)
-    yield from _placed(folder, shown)
-    yield from _placed(folder, hidden)
+    shown, hidden = _split_by_id(names, ids)
+    yield from _sort_lazily(folder, shown)
+    yield from _sort_lazily(folder, hidden)
 
 
-def _placed(folder: str, names: list[str]) -> Iterator[tuple[tuple[int, int, str], str, str]]:
+def _sort_lazily(folder: str, names: list[str]) -> Iterator[tuple[tuple[int, int, str], str, str]]:
     """Yields place, folder and name of each file, in the order of taking.
 
     A caller may want only the first messages of many. So names that sort as text are put in order one after
@@ -530,7 +530,7 @@ def _placed(folder: str, names: list[str]) -> Iterator[tuple[tuple[int, int, str
         yield from sorted((_place_of(folder, name), folder, name) for name in names)
 
 
-def _about(names: list[str], ids: frozenset[str]) -> tuple[list[str], list[str]]:
+def _split_by_id(names: list[str], ids: frozenset[str]) -> tuple[list[str], list[str]]:
     """Returns the names that show one of some ids, and the names that may hide one: in a sidecar, or encoded.
 
     One search in all names takes a fifth of the time of a search in each.

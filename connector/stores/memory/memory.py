@@ -112,8 +112,8 @@ class Memory:
         """By key, which is unique among all topics."""
         self.refused: dict[Destination, str] = {}
         """Why nothing can be sent to a destination."""
-        self.kept: object = None
-        """Kept as long as the memory."""
+        self.state: object = None
+        """The state store of the memory, whose directory is removed with the memory."""
         _memories[self.key] = self
 
     def __enter__(self) -> None:

@@ -68,7 +68,7 @@ class MemoryProvider(AdapterProvider):
         state_directory: str | os.PathLike[str] | None = None,
     ) -> None:
         self._memory = Memory(max_bytes, send_timeout, accept_persistent=accept_persistent)
-        self._state = self._memory.kept = MemoryState(state_directory)
+        self._state = self._memory.state = MemoryState(state_directory)
         self._limit = redelivery_limit or None
         self._connections: weakref.WeakSet[LocalConnection] = weakref.WeakSet()
         self.closed = False
