@@ -31,7 +31,7 @@ SOURCES = Path(connector.__file__).parent
 REFUSALS = ("ConfigurationError", "PipelineError", "CapabilityError")
 FILES = """
     *.py   service/*.py   spark/*.py   businessobjects/*.py   formats/*.py   text/*.py   declare/*.py
-    config/*.py   workbench/*.py   brokers/engine/*.py   brokers/jms/registration.py   brokers/jms/jvm.py
+    config/*.py   authoring/*.py   workbench/*.py   brokers/engine/*.py   brokers/jms/registration.py   brokers/jms/jvm.py
     stores/engine/*.py   stores/*/registration.py   sinks/**/*.py   databases/*.py   events/*.py
 """
 
@@ -49,7 +49,7 @@ FOUND = """
 """What refuses, and a case below shows that check finds it."""
 NOT_FOUND = {
     "of a command that is no start": """
-        workbench/metaobject_files.py surroundings   spark/archive.py make_archive
+        authoring/metaobject_files.py surroundings   spark/archive.py make_archive
         stores/engine/connection.py LocalConnection.picker
         brokers/engine/connection.py RemoteConnection.picker
     """,
