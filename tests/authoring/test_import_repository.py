@@ -10,7 +10,7 @@ import pytest
 
 from connector.config.loading import check, load
 from connector.config.metaobjects import MetaObjects
-from tests.cli.conftest import BARE
+from tests.authoring.conftest import BARE
 from tests.cli.in_process import Answer, Commands
 from tests.tables import rows
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connector.config.loading import check, load
-from tests.cli.conftest import BARE
+from tests.authoring.conftest import BARE
 from tests.cli.in_process import Answer, Commands, call
 from tests.tables import rows
 
