@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
@@ -50,12 +51,12 @@ class PlugIns(Generic[PlugIn]):
         """The names of all plug-ins, sorted. Imports none."""
         return tuple(dict.fromkeys(one.name for one in entry_points(self._group)))
 
-    def load(self, name: str) -> PlugIn:
-        """Imports a plug-in.
+    def find(self, name: str) -> importlib.metadata.EntryPoint:
+        """Returns the entry point of a plug-in. Imports the packages around its module, but not the module.
 
         Raises:
-            PlugInError: no package or several packages have a plug-in of this name, or the import fails, or
-                the object is no plug-in of this kind.
+            PlugInError: no package or several packages have a plug-in of this name, or the module of
+                the plug-in is not there.
         """
         found = [one for one in entry_points(self._group) if one.name == name]
         if not found:
@@ -69,9 +70,25 @@ class PlugIns(Generic[PlugIn]):
                 f"several packages have the {self._noun} {name!r}: {packages}; remove all but one"
             )
         with self.blame(name):
-            loaded: PlugIn = found[0].load()
+            missing = _missing_part(found[0].module)
+        if missing:
+            raise PlugInError(
+                f"the {self._noun} {name!r} needs {missing}, which is not there: put it back, or install the "
+                f"package {_package(found[0])} anew"
+            )
+        return found[0]
+
+    def load(self, name: str) -> PlugIn:
+        """Imports a plug-in.
+
+        Raises:
+            PlugInError: as :meth:`find` says, or the import fails, or the object is no plug-in of this kind.
+        """
+        found = self.find(name)
+        with self.blame(name):
+            loaded: PlugIn = found.load()
         if mistake := self._mistake(name, loaded):
-            raise self._error(name, f"{found[0].value} {mistake}")
+            raise self._error(name, f"{found.value} {mistake}")
         return loaded
 
     def usable(self) -> Iterator[tuple[str, PlugIn]]:
@@ -128,6 +145,17 @@ def _select(group: str, path: tuple[str, ...]) -> tuple[importlib.metadata.Entry
 @functools.lru_cache(maxsize=1)
 def _read(path: tuple[str, ...]) -> Any:
     return importlib.metadata.entry_points()
+
+
+def _missing_part(module: str) -> str:
+    """Returns the first folder around a module that is not there, or else its file. Empty = all are there."""
+    try:
+        is_there = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(f"{error.name}."):
+            raise  # a package imports what is not there
+        return f"the folder {error.name.replace('.', '/')}"
+    return "" if is_there else f"the file {module.replace('.', '/')}.py"
 
 
 def _package(entry: importlib.metadata.EntryPoint) -> str:

@@ -111,7 +111,7 @@ class DeliveredMessages:
         return result
 
     def acknowledge(self, message_id: str, receiver_id: str, transaction: ChannelTransaction | None) -> None:
-        """Acknowledges a message of a receiver, as :meth:`connector.channels.channel.MessageChannel.acknowledge`."""
+        """Acknowledges as :meth:`connector.channels.channel.MessageChannel.acknowledge`."""
         key = (message_id, receiver_id)
         with self._session.lock:
             delivery = self._held.get(key)

@@ -1,15 +1,13 @@
 """The command ``connector``.
 
-A verb is a function of the same name as the module, ``connector.cli.<verb>:<verb>``, listed in
-:data:`VERBS`. Only the module of the verb in the command line is imported, so that an answer comes
-in half a second. Answers go to stdout, all other output to stderr.
+:mod:`connector.cli.verbs` lists the verbs. Only the module of the verb in the command line is imported,
+so that an answer comes in half a second. Answers go to stdout, all other output to stderr.
 
 Exit status: the verb's own, 2 for a wrong call or configuration, 1 for any other failure.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -20,43 +18,9 @@ import typer
 from connector import __version__
 from connector.cli.common import CannotAnswer, answer, complain, flush
 from connector.cli.hints import command_line, extra_argument, missing_argument, other_command
+from connector.cli.verbs import ROOM_VERBS, VERBS, find_verbs
 from connector.errors import ConfigurationError, ConnectorError
 from connector.log import LogSettings, set_up_logging
-
-VERBS: Final = {
-    "init": "Writes a deployment to begin with.",
-    "run": "Runs the adapter: as a service, or --once, or --drain.",
-    "check": "Finds what run would refuse without connecting.",
-    "config": "Shows the resolved configuration, secrets masked.",
-    "schema": "Shows the JSON Schema of adapter.yaml.",
-    "send": "Sends messages to a destination.",
-    "browse": "Looks at the messages of a queue, takes nothing.",
-    "convert": "Converts a body to a business object, or to another format.",
-    "datahandlers": "Lists the data handlers and their options.",
-    "explain": "Shows what a message means, and who would get it.",
-    "test": "Runs the cases in *.test.yaml.",
-    "request": "Makes a request of an application, and prints its answer.",
-    "receive": "Takes messages of a queue, topic or subscription.",
-    "subscribe": "Makes a durable subscription of a topic.",
-    "unsubscribe": "Removes a durable subscription, with its messages.",
-    "accept-root": "Makes the root, or takes it over as it is now.",
-    "status": "Shows what the instances are doing.",
-    "pause": "Pauses inputs and subscriptions, for all instances.",
-    "resume": "Ends pauses.",
-    "history": "Shows what happened to a message, and where the message is now.",
-    "reload": "Lets running services read their configuration anew.",
-    "takeover": "Takes over from a client whose lock never comes free.",
-    "jars": "Lists the jars of provider.packages, and fetches them.",
-    "import-repository": "Turns repository files into metaobjects/*.yaml.",
-    "new": "Drafts a business object or a data handler.",
-    "queues": "Lists destinations, subscriptions and lots, with their numbers of messages.",
-    "lot": "Gives the messages of a lot back.",
-    "errors": "Groups the messages in error by their reasons.",
-    "replay": "Sends messages in error back to where they came from.",
-    "move": "Moves messages of a queue to another one.",
-    "discard": "Moves messages that nobody will repair to the archive.",
-}
-"""From each verb to a line of help. A verb with a ``-`` has a module and function with ``_``."""
 
 _DEBUG: Final = "--debug"
 
@@ -79,10 +43,11 @@ def run(arguments: Sequence[str]) -> int:
     arguments = [argument for argument in ours if argument != _DEBUG] + rest
     wanted = _verb_of(arguments)
     if arguments and arguments[0] in ("-c", "--config"):
-        verb = next((argument for argument in arguments if argument in VERBS), "run")
+        known = {*VERBS, *ROOM_VERBS.names}
+        verb = next((argument for argument in arguments if argument in known), "run")
         complain(f"connector: the verb comes first: connector {verb} {' '.join(arguments[:2])}")
         return 2
-    if wanted not in VERBS and (text := other_command(wanted or "")) is not None:
+    if (text := other_command(wanted or "")) is not None and wanted not in ROOM_VERBS.names:
         complain(f"connector: {text}")
         return 2
     try:
@@ -159,21 +124,14 @@ def _application(arguments: Sequence[str]) -> Callable[..., Any]:
     )
     application.callback()(_connector)
     wanted = _verb_of(arguments)
-    for verb, help_text in VERBS.items():
-        function = _load(verb) if verb == wanted else _not_loaded
-        application.command(verb, short_help=help_text)(function)
+    for name, verb in find_verbs(wanted).items():
+        application.command(name, short_help=verb.help)(verb.load() if name == wanted else _not_loaded)
     return application
 
 
 def _verb_of(arguments: Sequence[str]) -> str | None:
     """Returns the verb of a command line, as written."""
     return next((argument for argument in arguments if not argument.startswith("-")), None)
-
-
-def _load(verb: str) -> Callable[..., Any]:
-    name = verb.replace("-", "_")
-    function: Callable[..., Any] = getattr(importlib.import_module(f"connector.cli.{name}"), name)
-    return function
 
 
 def _not_loaded() -> None:

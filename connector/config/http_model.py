@@ -26,9 +26,14 @@ from connector.declare.value_types import (
     one_or_list,
     refuse,
 )
+from connector.plugins import PlugInError, PlugIns
 
 SHORT: Final = 16
 """A token with fewer characters can be guessed."""
+PAGES: Final = PlugIns[Any]("connector.pages", "page")
+"""Pages of the server that only some adapters have: classes as :class:`connector.http.pages.Pages` says."""
+CONSOLE: Final = "console"
+"""The pages that ``console: true`` asks for."""
 _TOKENS: Final = ("http", "tokens")
 
 
@@ -190,7 +195,7 @@ class Http(Section):
 
 
 def check_http(http: Http | None, reporter: ProblemReporter) -> None:
-    """Reports settings that would let in more callers than intended."""
+    """Reports settings that would let in more callers than intended, and pages that are not there."""
     if http is None:
         return
     written = _tokens_of_file(reporter)
@@ -206,6 +211,11 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
             "tokens, or a loopback address: 127.0.0.1, [::1]",
         )
     _check_names(http, reporter)
+    if http.console:
+        try:
+            PAGES.find(CONSOLE)
+        except PlugInError as error:
+            reporter.add(("http", "console"), error.text, "")
     for location, token in written:
         if 0 < len(token) < SHORT and token in tokens:
             reporter.add(

@@ -12,5 +12,6 @@ calls, and the console has a form for each. ``/health`` and ``/metrics`` tell th
     idempotency    the same call twice has one effect
     health         health and metrics
     control        the table of what an operator can call
+    pages          the contract of the console, which the server finds by entry point
     answers        translates a RequestResult to HTTP
 """

@@ -14,7 +14,7 @@ from typing import Final
 import uvicorn
 
 from connector.businessobjects.definition import Definitions
-from connector.config.http_model import SHORT, Address, Http
+from connector.config.http_model import CONSOLE, PAGES, SHORT, Address, Http
 from connector.errors import ConnectorError
 from connector.http.actions import ACTIONS
 from connector.http.application import make_application
@@ -29,6 +29,7 @@ from connector.http.connections import (
 from connector.http.control import OperatorCalls
 from connector.http.health import HealthPages
 from connector.http.openapi import describe_requests
+from connector.http.pages import Pages
 from connector.http.timeout_limits import milliseconds
 from connector.http.tokens import Tokens
 from connector.requests.contract import Requests
@@ -165,9 +166,8 @@ class Server:
                 *OperatorCalls(self._observer, tokens, ACTIONS).routes(),
             ]
             if settings.console:
-                from connector.http.console.pages import Console  # which other adapters need not load
-
-                more += Console(settings, self._observer, tokens, calls, description).routes()
+                console: type[Pages] = PAGES.load(CONSOLE)
+                more += console(settings, self._observer, tokens, calls, description).routes()
         application = make_application(settings, calls, description, more)
         connections = connection_class(
             most_connections(settings.max_requests), self._limits.head_seconds, self._limits.write_seconds

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from connector.declare.problem_reporter import ProblemReporter
 from connector.spark.master import Master, WrongMaster, parse_master
-from connector.spark.settings import owner_reason
+from connector.spark.settings import owner_reason, read_size, split_options
 from connector.text.names import shown
 
 _FIXED: Final = {
@@ -19,6 +19,14 @@ _FIXED: Final = {
     "spark.authenticate": "true",
 }
 """Owned settings that the user may write with the value that the event job sets."""
+
+
+_OF_JAVA: Final[Mapping[str, Callable[[str], object]]] = {
+    "spark.driver.memory": read_size,
+    "spark.driver.defaultJavaOptions": split_options,
+    "spark.driver.extraJavaOptions": split_options,
+}
+"""Settings from which the adapter makes the command that starts Java."""
 
 
 def check_spark(
@@ -66,6 +74,11 @@ def _check_setting(key: str, value: str, reporter: ProblemReporter, *, local: bo
     elif not key.startswith("spark."):
         expected = "a name that begins with 'spark.'"
         reporter.add(location, "no Spark setting", expected, f"spark.{key}", position=position)
+    elif key in _OF_JAVA:
+        try:
+            _OF_JAVA[key](value)
+        except ValueError as error:
+            reporter.add(location, str(error), "a size such as 512m, or options of Java")
 
 
 def _check_ship(ship: Sequence[Path], directory: Path, reporter: ProblemReporter) -> None:

@@ -1,1 +1,1 @@
-"""Tools of a developer: drafts of definitions, the import of repositories, test cases, explanations."""
+"""Tools of a developer: test cases and explanations."""

@@ -25,7 +25,7 @@ FLOORS = (
     ("config", "events"),
     ("workbench",),
     ("service",),
-    ("cli", "http"),
+    ("authoring", "cli", "http"),
     ("testing",),
 )
 """The folders of ``connector``, from the ground up. ``connector`` itself stands for files without a folder.
@@ -36,7 +36,11 @@ Each folder may import from itself, from its floor and from the floors below.
 WINGS = ("brokers", "sinks", "spark", "stores")
 """Folders of plug-ins with their engines. A wing imports no other wing."""
 
+OFF_THE_WAY = ("authoring", "channels", "http.console")
+"""Rooms without which all the rest works. ``test_rooms.py`` takes each of them away."""
+
 FOUND_BY_ENTRY_POINT = (
+    *OFF_THE_WAY,
     *("brokers.jms", "sinks.destination", "sinks.process", "sinks.webhook"),
     *("stores.dropbox", "stores.memory", "stores.sql"),
 )
@@ -133,7 +137,7 @@ def test_no_wing_imports_another() -> None:
 
 
 def test_the_two_ways_and_the_deployment_name_no_store_no_broker_and_no_spark() -> None:
-    ways, plug_ins = ("events", "config", "workbench", "http"), ("stores", "brokers", "spark")
+    ways, plug_ins = ("authoring", "events", "config", "workbench", "http"), ("stores", "brokers", "spark")
     assert _imports_that(lambda name, one: _folder(name) in ways and _folder(one) in plug_ins) == []
 
 

@@ -11,17 +11,6 @@ import pytest
 from tests.cli.conversion_deployments import PLAIN, PLUGGED
 from tests.cli.in_process import REPOSITORY, Commands
 
-BARE = """\
-provider: {type: dropbox, root: ./data, create: true}
-connector:
-  ApplicationName: shop
-  InputDestination: queue://orders
-  ErrorDestination: queue://error
-  UnsubscribedDestination: queue://unsubscribed
-metaobjects: ./metaobjects
-"""
-"""A configuration that knows no object."""
-
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Path:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from connector.cli.app import VERBS
 from connector.cli.hints import other_command
+from connector.cli.verbs import find_verbs
 from tests.cli.in_process import REPOSITORY, Commands
+from tests.distribution import install
 from tests.tables import Table, rows
 
 QUANTITY = "PollQuantity: 25"
@@ -109,9 +110,28 @@ def test_a_wrong_call_is_answered_with_usage_and_status_2(call: Commands, argume
 def test_every_verb_is_in_the_help_and_no_word_of_another_program(call: Commands) -> None:
     done = call("--help")
     assert done.returncode == 0
-    for verb in VERBS:
+    for verb in find_verbs():
         assert f"\n  {verb} " in done.stdout
         assert other_command(verb) is None
+
+
+def test_a_package_may_bring_a_verb_of_its_own(
+    call: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = "from connector.cli.verbs import CommandVerb\nVERB = CommandVerb('Counts.', 'publish')"
+    function = "from connector.cli.common import answer\ndef publish(word: str):\n    answer(word)"
+    install(
+        tmp_path / "site",
+        monkeypatch,
+        "counting",
+        {"publish": "counting:VERB", "wrong": "counting:CommandVerb"},
+        {"counting": listed, "publish": function},
+        group="connector.verbs",
+    )
+    assert "\n  publish " in call("--help").stdout
+    assert "publish" not in sys.modules
+    assert call("publish", "a").stdout == "a\n"
+    assert "the verb 'wrong' of the package counting 1.0 cannot be used" in call("wrong").refusal()
 
 
 @rows(
@@ -221,6 +241,8 @@ def show(*names):
     print([name for name in names if name in sys.modules], file=sys.__stdout__)
 
 
+run(["--help"])
+show("connector.authoring.verbs", "connector.config")
 for line in ("receive orders", "subscribe topic://t --subscription s --shared", "queues"):
     run(line.split())
 show("lark", "pyspark", "rich", "apscheduler")
@@ -235,4 +257,4 @@ show("pyspark", "py4j", "numpy", "connector.spark.pipeline")
     command = [sys.executable, "-c", program]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(command, cwd=call.directory, env=environment, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["[]", "['lark']", "[]", "[]"], done.stderr
+    assert done.stdout.splitlines() == ["[]", "[]", "['lark']", "[]", "[]"], done.stderr

@@ -31,7 +31,7 @@ SOURCES = Path(connector.__file__).parent
 REFUSALS = ("ConfigurationError", "PipelineError", "CapabilityError")
 FILES = """
     *.py   service/*.py   spark/*.py   businessobjects/*.py   formats/*.py   text/*.py   declare/*.py
-    config/*.py   workbench/*.py   brokers/engine/*.py   brokers/jms/registration.py   brokers/jms/jvm.py
+    config/*.py   authoring/*.py   workbench/*.py   brokers/engine/*.py   brokers/jms/registration.py   brokers/jms/jvm.py
     stores/engine/*.py   stores/*/registration.py   sinks/**/*.py   databases/*.py   events/*.py
 """
 
@@ -42,14 +42,14 @@ FOUND = """
     businessobjects/name_handlers.py _load   config/loading.py load   config/loading.py load_parts   java.py find_java
     java.py _java_of_home   brokers/engine/connection.py RemoteConnection._poller
     brokers/engine/connection.py RemoteConnection._begin_progress
-    stores/engine/connection.py LocalConnection._takeable   stores/engine/connection.py LocalConnection.poller
+    stores/engine/connection.py _check_in_progress   stores/engine/connection.py LocalConnection._takeable   stores/engine/connection.py LocalConnection.poller
     spark/launcher.py Launcher._properties   spark/launcher.py _java_options   spark/tables.py Table.__init__
     spark/shipping.py _add
 """
 """What refuses, and a case below shows that check finds it."""
 NOT_FOUND = {
     "of a command that is no start": """
-        workbench/metaobject_files.py surroundings   spark/archive.py make_archive
+        authoring/metaobject_files.py surroundings   spark/archive.py make_archive
         stores/engine/connection.py LocalConnection.picker
         brokers/engine/connection.py RemoteConnection.picker
     """,

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from connector.brokers.jms.section import QPID_PACKAGES
-from connector.cli.app import VERBS
+from connector.cli.verbs import find_verbs
 from connector.config.loading import check
 from connector.config.model import AdapterFile
 from tests.docs.forked import Forks
@@ -218,7 +218,7 @@ def test_every_part_of_a_configuration_is_one_that_the_check_takes(
 def test_every_command_in_a_shell_block_is_a_verb_with_options_that_it_has(page: Path) -> None:
     text = "".join(block.text for block in blocks(page) if block.language in ("sh", "console"))
     for verb, rest in re.findall(r"(?:^|[ /])connector ([a-z-]+)([^\n|#>&]*)", text, re.MULTILINE):
-        assert verb in VERBS, f"{name(page)}: connector {verb}"
+        assert verb in find_verbs(), f"{name(page)}: connector {verb}"
         options = set(re.findall(r"(?<= )--?[a-z][a-z-]*", rest))
         assert options <= options_of(verb), f"{name(page)}: connector {verb}{rest}"
     for script in re.findall(r"(?:^|\s)(script/\w+)", text):

@@ -19,7 +19,7 @@ from prometheus_client import parser
 import connector
 import connector.messaging
 from connector.businessobjects.metadata import READERS
-from connector.cli.app import VERBS
+from connector.cli.verbs import find_verbs
 from connector.formats.catalogue import discover
 from connector.formats.plan import MAX_DEPTH
 from connector.http import connections, throttled_log
@@ -73,7 +73,7 @@ def section(text: str, heading: str) -> str:
     return re.split(rf"^{level} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-@rows("verb", VERBS)
+@rows("verb", find_verbs())
 def test_the_page_of_commands_names_every_option_of_a_verb_and_no_other(verb: str) -> None:
     part = section(page("commands"), f"## `connector {verb}`")
     described = set(re.findall(r"^\| `(--[a-z-]+)", part, re.MULTILINE))
@@ -88,7 +88,11 @@ def listed(text: str, pattern: str) -> list[Any]:
 
 def lists() -> Iterator[tuple[str, object, object]]:
     """What pages list and what there is, under a name."""
-    yield "verbs", set(re.findall(r"^## `connector (\S+)`$", page("commands"), re.MULTILINE)), set(VERBS)
+    yield (
+        "verbs",
+        set(re.findall(r"^## `connector (\S+)`$", page("commands"), re.MULTILINE)),
+        set(find_verbs()),
+    )
     letters = re.findall(r"`(\w)` (\w+)", found(r"^Type letters: (.*)$", page("file-names")))
     yield "letters of property types", {kind: letter for letter, kind in letters}, codec.TYPE_LETTERS
     copies = section(page("file-names"), "## Properties of copies")

@@ -28,6 +28,7 @@ from connector.http.console.requests import RequestForm
 from connector.http.console.session import COOKIE, SECONDS, Sessions
 from connector.http.control import Action, ControlCall, do, log_action
 from connector.http.guard import POLICY
+from connector.http.pages import Pages
 from connector.http.problems import HttpProblem
 from connector.http.tokens import Caller, Tokens
 from connector.service.observer import Observer
@@ -103,16 +104,8 @@ _QUESTIONS: Final = {
 """By the last part of a path, what happens."""
 
 
-class Console:
-    """The pages, and the forms on them.
-
-    Args:
-        settings: the section ``http``.
-        observer: of the adapter.
-        tokens: of the server.
-        calls: make requests.
-        description: the OpenAPI document.
-    """
+class Console(Pages):
+    """The pages, and the forms on them."""
 
     def __init__(
         self,
@@ -146,7 +139,6 @@ class Console:
         self._templates.globals["VERSION"] = VERSION
 
     def routes(self) -> list[Route]:
-        """Returns a route for each path."""
         return [
             *(Route(_HOME + one.path, self._shows(one)) for one in (*self._pages, *_BELOW)),
             Route(f"{_HOME}/sign-in", self._sign_in, methods=["GET", "POST"]),

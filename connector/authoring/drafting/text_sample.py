@@ -1,0 +1,235 @@
+"""Drafts a business object from a sample of separated values or of names and values."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from typing import Final
+
+from connector.authoring.drafting.draft import Draft, key
+from connector.authoring.drafting.kinds import INTEGER, kind_of_text, type_of_texts
+from connector.authoring.drafting.shape import SampleShape, draft_shape
+from connector.errors import MalformedData
+from connector.text.encoding import decode
+from connector.text.names import shown
+
+DELIMITER: Final = "~"
+"""The delimiter of samples in the WBI Data Handler Guide."""
+MAX_COLUMNS: Final = 2000
+
+_OBJECT: Final = "BusinessObject"
+_VERB: Final = "Verb"
+_COUNT: Final = "AttributeCount"
+_EVENT_ID: Final = "objecteventid"
+_SPECIAL: Final = ("CxIgnore", "CxBlank")
+"""The values of attributes that are not set, and of blank ones (WBI Data Handler Guide)."""
+_TOKEN: Final = re.compile(rf"(?:[^{DELIMITER}\\]|\\.|\\\Z)*", re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_MAX_DEPTH: Final = 200
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
+_SEPARATORS: Final = (",", ";", "\t", "|")
+
+
+def draft_csv(draft: Draft, body: bytes) -> None:
+    """Drafts from comma-separated values (RFC 4180). The first record names the attributes.
+
+    Raises:
+        MalformedData: the body has no such record, or a record with another number of values.
+    """
+    text = decode(body)
+    csv.field_size_limit(sys.maxsize)  # the size of the file is the limit
+    separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
+    records = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    titles: list[str] = []
+    shape = SampleShape()
+    try:
+        for record in records:
+            if not record:
+                continue
+            if not titles:
+                titles = _titles(record)
+                for title in titles:
+                    if title not in (_OBJECT, _VERB):
+                        shape.member(key(title))
+                continue
+            if len(record) != len(titles):
+                found = f"{len(record)} values, expected {len(titles)}"
+                raise MalformedData(f"found {found} as in the first record: line {records.line_num}")
+            for title, value in zip(titles, record, strict=True):
+                if title == _OBJECT:
+                    draft.name_in_sample(value)
+                elif title == _VERB:
+                    draft.add_verb(value)
+                else:
+                    _observe(shape.member(key(title)), value)
+    except csv.Error as error:
+        raise MalformedData(f"no separated values: {error}: line {records.line_num}") from None
+    if not titles:
+        raise MalformedData("the body is empty, expected a record with the names of the attributes")
+    if separator != ",":
+        draft.checks.append(f"the values are separated by {separator!r}: an option of the data handler")
+    draft_shape(draft, draft.top, shape, type_of_texts)
+
+
+def _titles(record: list[str]) -> list[str]:
+    """Returns the names in the first record."""
+    if len(record) > MAX_COLUMNS:
+        raise MalformedData(f"more than {MAX_COLUMNS} values in a record: line 1")
+    seen: set[str] = set()
+    for number, title in enumerate(record, 1):
+        if not title.strip():
+            raise MalformedData(f"value {number} of the first record is empty, expected a name: line 1")
+        if title in seen:
+            raise MalformedData(f"the name {shown(title)} stands twice in the first record: line 1")
+        seen.add(title)
+    return record
+
+
+def draft_delimited(draft: Draft, body: bytes) -> None:
+    """Drafts from a line such as ``Customer~Create~C-1~Ada``, the format ``text/delimited``.
+
+    Such a body has no names of attributes, so the draft numbers them. It has no marks of children, either:
+    their values become attributes too.
+
+    Raises:
+        MalformedData: the body has no name, verb and value.
+    """
+    tokens = _tokens(decode(body).rstrip("\r\n"))
+    if len(tokens) < 3:
+        raise MalformedData(f"found {len(tokens)} values, expected name, verb and values between {DELIMITER}")
+    if len(tokens) > MAX_COLUMNS:
+        raise MalformedData(f"more than {MAX_COLUMNS} values")
+    draft.name_in_sample(tokens[0].strip())
+    draft.add_verb(tokens[1].strip())
+    shape = SampleShape()
+    for number, value in enumerate(tokens[2:], 1):
+        _observe_special(shape.member(key(f"Attribute{number}")), value)
+    draft.checks.append("the format has no names of attributes: rename Attribute1 and the others")
+    draft.checks.append("children: a count, then their names, verbs and values; move these to definitions")
+    draft.checks.append("the last value may be the ObjectEventId, which needs no attribute")
+    draft_shape(draft, draft.top, shape, type_of_texts)
+
+
+def _tokens(text: str) -> list[str]:
+    """Returns the values of a delimited body, without escape characters."""
+    tokens, end = [], -1
+    while end < len(text):
+        found = _TOKEN.match(text, end + 1)
+        assert found is not None  # the pattern fits an empty text
+        tokens.append(_ESCAPED.sub(r"\1", found[0]))
+        end = found.end()
+    return tokens
+
+
+def _observe(shape: SampleShape, value: str) -> None:
+    kind = kind_of_text(value)
+    if kind is not None:
+        shape.kinds.add(kind)
+
+
+def _observe_special(shape: SampleShape, value: str) -> None:
+    if value not in _SPECIAL:
+        _observe(shape, value)
+
+
+def draft_namevalue(draft: Draft, body: bytes) -> None:
+    """Drafts from lines ``Name=value``, the format ``text/namevalue``. The first names the object.
+
+    A line that is followed by ``BusinessObject=`` begins children: its value is their number. A child ends
+    with its line ``ObjectEventId``, and with the next ``BusinessObject=``.
+
+    Raises:
+        MalformedData: a line has no ``=``, or a child is not where its count says.
+    """
+    _NameValue(decode(body)).draft(draft)
+
+
+class _NameValue:
+    """The lines of a body in the format ``text/namevalue``, and the next line to read."""
+
+    def __init__(self, text: str) -> None:
+        self._next = 0
+        self._objects: dict[str, SampleShape] = {}
+        self._none: list[SampleShape] = []  # a number, or the count of no children
+        self._lines: list[tuple[int, str, str]] = []
+        for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+            name, equals, value = raw.partition("=")
+            if equals and name.strip():
+                self._lines.append((number, name.strip(), value))
+            elif raw.strip():
+                raise MalformedData(f"found {shown(raw.strip())}, expected Name=value: line {number}")
+        if not self._is_object():
+            raise MalformedData(f"expected {_OBJECT}=... in the first line")
+
+    def draft(self, draft: Draft) -> None:
+        name = self._lines[0][2].strip()
+        draft.name_in_sample(name)
+        if len(self._lines) > 1 and self._lines[1][1] == _VERB:
+            draft.add_verb(self._lines[1][2].strip())
+        top = SampleShape(is_object=True, object_name=name)
+        self._objects[name] = top
+        self._read(draft, 1)
+        if self._next < len(self._lines):
+            number, found, _ = self._lines[self._next]
+            raise MalformedData(f"found {shown(found)} after the end of the object: line {number}")
+        for part in self._none:
+            if not part.is_object:
+                part.kinds.add(INTEGER)
+        draft_shape(draft, draft.top, top, type_of_texts)
+
+    def _read(self, draft: Draft, depth: int) -> str:
+        """Reads an object, from its line ``BusinessObject`` to its end. Returns its name."""
+        line, _, value = self._lines[self._next]
+        if depth > _MAX_DEPTH:
+            raise MalformedData(f"nested deeper than {_MAX_DEPTH} levels: line {line}")
+        object_name = value.strip()
+        shape = self._objects.setdefault(object_name, SampleShape(is_object=True, object_name=object_name))
+        self._next += 1
+        while self._next < len(self._lines) and not self._is_object():
+            line, name, value = self._lines[self._next]
+            self._next += 1
+            if name.lower() == _EVENT_ID:
+                return object_name
+            if name == _COUNT:
+                self._note(
+                    draft, "the sample has AttributeCount: the data handler needs ValidateAttrCount: true"
+                )
+            if name in (_VERB, _COUNT):
+                continue
+            part = shape.member(key(name))
+            if self._is_object():
+                self._read_children(draft, part, name, depth)
+            elif value.strip() == "0":
+                self._none.append(part)
+            else:
+                _observe_special(part, value)
+        if depth > 1:
+            self._note(draft, "a child without ObjectEventId: whether what follows belongs to it is a guess")
+        return object_name
+
+    def _note(self, draft: Draft, text: str) -> None:
+        """Notes what a person has to look at, once."""
+        draft.checks += [] if text in draft.checks else [text]
+
+    def _read_children(self, draft: Draft, part: SampleShape, name: str, depth: int) -> None:
+        """Reads the objects of an attribute, whose line was the last one."""
+        line, _, value = self._lines[self._next - 1]
+        count = value.strip()
+        if not _NUMBER.fullmatch(count):
+            raise MalformedData(f"{name}: found {shown(count)}, expected a number: line {line}")
+        part.is_object = True
+        part.is_list |= int(count) > 1
+        for _ in range(int(count)):
+            if not self._is_object():
+                raise MalformedData(f"{name}: expected {count} children: line {line}")
+            object_name = self._read(draft, depth + 1)
+            if part.object_name not in ("", object_name):
+                raise MalformedData(
+                    f"{name}: found {shown(object_name)} and {shown(part.object_name)}: line {line}"
+                )
+            part.object_name, part.members = object_name, self._objects[object_name].members
+
+    def _is_object(self) -> bool:
+        return self._next < len(self._lines) and self._lines[self._next][1] == _OBJECT

@@ -1,5 +1,0 @@
-"""Turns repository files of WebSphere Business Integration into ``metaobjects/*.yaml``.
-
-:func:`connector.workbench.repository_import.reader.read_repository` reads such a file, and
-:func:`connector.workbench.repository_import.conversion.convert` makes the documents.
-"""

@@ -1,0 +1,423 @@
+"""Drafts from sample bodies: the definitions that are guessed, and that they fit the sample."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from connector.authoring.drafting.draft import clean
+from connector.authoring.drafting.samples import FORMATS, draft_of, format_of, read_sample
+from connector.businessobjects.instance import finish
+from connector.datahandlers.delimited_handler import DelimitedHandler
+from connector.datahandlers.json_handler import JsonHandler
+from connector.datahandlers.namevalue_handler import NameValueHandler
+from connector.datahandlers.xml_handler import XmlHandler
+from connector.errors import MalformedData
+from connector.formats.datahandler import Hint
+from tests.authoring.drafting.drafts import defaults, definitions, draft, shapes
+from tests.tables import rows
+
+
+def test_what_json_members_no_attribute_can_hold_is_left_out(tmp_path: Path) -> None:
+    made = draft(
+        '{"id": 1, "tags": ["a", ""], "matrix": [[1]], "gaps": [1, null], "mixed": [{"a": 1}, 2],'
+        ' "a;b": 1, " c ": 1, "": 1,'
+        ' "rows": [{"v": 1, "w": {}, "l": 1}, {"v": "x", "w": 5, "l": [1]}], "one": {"x": 1}}',
+        "json",
+    )
+    assert made.left_out == [
+        "Order.matrix: a list of lists",
+        "Order.gaps: a list with null",
+        "Order.mixed: an object in one place, a whole number of 32 bits in another",
+        "Order.a;b: no tag can carry this name",
+        "Order. c : no tag can carry this name",
+        "Order.: no tag can carry this name",
+        "Order_rows.v: no type fits a text and a whole number of 32 bits",
+        "Order_rows.w: an object in one place, a whole number of 32 bits in another",
+        "Order_rows.l: a list in one place, a single value in another",
+    ]
+    assert shapes(made) == {
+        "Order": {"id": "Integer", "tags": "String n", "rows": "Order_rows n", "one": "Order_one"},
+        "Order_rows": {},
+        "Order_one": {"x": "Integer"},
+    }
+    assert "bodies with parts that were left out need IgnoreUndefinedAttributes: true" in made.checks
+    text = str(made.documents()[0])
+    assert text.startswith("# Left out:\n#   matrix: a list of lists")
+    assert "Order_rows: it has no attribute that can be its key" in made.checks
+    definitions(made, tmp_path)
+
+
+def test_what_xml_no_attribute_can_hold_is_left_out(tmp_path: Path) -> None:
+    made = draft(
+        '<Order id="1"><t>1</t><t>2</t><p currency="EUR">5</p>so<m>a<b/>c</m><id>x</id><x y="1"/></Order>',
+        "xml",
+    )
+    assert made.left_out == ["Order.text: text between elements"]
+    assert shapes(made) == {
+        "Order": {
+            "id": "Integer type=attribute",
+            "t": "Integer n",
+            "p": "Order_p",
+            "m": "String type=xml",
+            "id_2": "String elem_name=id;name=id_2",
+            "x": "Order_x",
+        },
+        "Order_p": {"Value": "Integer type=pcdata;notag", "currency": "String type=attribute"},
+        "Order_x": {"y": "Integer type=attribute"},
+    }
+    definitions(made, tmp_path)
+
+
+NIL = """\
+<Order xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="a b" verb="Create" Value="x"
+>{}</Order>"""
+
+
+def test_an_xml_sample_with_text_beside_attributes_and_nil_comes_back(tmp_path: Path) -> None:
+    inner = (
+        '<Sum Cur="EUR">10.00</Sum><Note>a</Note><Note xsi:nil="true"/><Paid xsi:nil="true"/>'
+        '<To xsi:nil="true"/><By><Value a="1">5</Value></By><By><Value/></By><Mark/><Mark> </Mark>'
+    )
+    made = draft(NIL.format(inner), "xml")
+    assert shapes(made)["Order"] == {
+        "schemaLocation": "String type=xsischemalocation",
+        "Value": "String type=attribute",
+        "Sum": "Order_Sum",
+        "Note": "String n nil=blank",
+        "Paid": "String nil=unset",
+        "To": "String nil=unset",
+        "By": "Order_By n",
+        "Mark": "String n",
+    }
+    assert made.left_out == []
+    handler = XmlHandler(defaults(XmlHandler), definitions(made, tmp_path))
+    bo = handler.to_business_object(NIL.format(inner), None)
+    assert (bo.verb, bo["Paid"]) == ("Create", None)
+    back = handler.to_body(bo)
+    assert canonical(back) == canonical(NIL.format(inner).encode())
+    beside = draft(NIL.format('<To a="1" xsi:nil="true"/>'), "xml")
+    assert beside.left_out == ['Order.To: XML attributes beside xsi:nil="true"']
+
+
+def canonical(text: bytes) -> bytes:
+    return etree.tostring(etree.fromstring(text), method="c14n")
+
+
+def test_names_that_are_no_names_of_attributes_are_kept_in_a_tag(tmp_path: Path) -> None:
+    made = draft('{"order-id": 1, "order_id": 2, "größe": 3, "日本": 4, "Order.Id": {"x": 1}}', "json")
+    assert shapes(made)["Order"] == {
+        "order_id": "Integer name=order-id",
+        "order_id_2": "Integer name=order_id",
+        "gro_e": "Integer name=größe",
+        "Attribute": "Integer name=日本",
+        "Order_Id": "Order_Order_Id name=Order.Id",
+    }
+    definitions(made, tmp_path)
+    made = draft('<Order><order-id>1</order-id><x a.b="1"/></Order>', "xml")
+    assert shapes(made) == {
+        "Order": {"order_id": "Integer elem_name=order-id", "x": "Order_x"},
+        "Order_x": {"a_b": "Integer type=attribute;attr_name=a.b"},
+    }
+
+
+@rows(
+    "values, type_name",
+    [
+        *(((value,), "Decimal") for value in ("2147483648", "9007199254740993", "1.50", "1e400")),
+        *(((value,), "Decimal") for value in ("123456789012345678901234567890", "0.12345678901234567890")),
+        *(((value,), "String") for value in ('"2024-02-30"', '"20240531"', '"7"', "null", '""')),
+        (("1", "2"), "Integer"),
+        (("2147483647", "-2147483648"), "Integer"),
+        (("1", "2.5"), "Decimal"),
+        (("1e3",), "Double"),
+        (("1e3", "1.5"), "Double"),
+        (("1e3", "9007199254740993"), "Decimal"),
+        (("true", "false", "null"), "Boolean"),
+        (('"2024-05-31"', '"2024-05-31T08:00:00Z"', '""'), "Date"),
+        (('"2024-05-31"', '"soon"'), "String"),
+        (("true", "1"), None),
+        (("1", '"2024-05-31"'), None),
+        (("1", '""'), "Integer"),
+    ],
+)
+def test_the_type_of_json_values(values: tuple[str, ...], type_name: str | None) -> None:
+    rows = ", ".join(f'{{"v": {value}}}' for value in values)
+    assert shapes(draft(f'{{"rows": [{rows}]}}', "json"))["Order_rows"].get("v") == type_name
+
+
+TYPES_OF_TEXTS = {
+    "Integer": ["1 -2", "1 -", "20240531"],
+    "Decimal": ["2147483648", "1.50 2", "1.2345678901234567", "1e3 2147483648"],
+    "Double": ["1e3 1.5"],
+    "Boolean": ["true false"],
+    "Date": ["2024-05-31 -"],
+    "String": ["007", "+1", "1e400", "true 1", "2024-05-31 1", "- -"],
+}
+
+
+@rows("values, type_name", [(one, name) for name, found in TYPES_OF_TEXTS.items() for one in found])
+def test_the_type_of_texts(values: str, type_name: str) -> None:
+    """A lone ``-`` stands for an empty text."""
+    records = "".join(f"{'' if value == '-' else value},x\n" for value in values.split())
+    assert shapes(draft(f"v,w\n{records}", "csv"))["Order"]["v"] == type_name
+
+
+def test_the_key_is_the_most_likely_attribute() -> None:
+    for sample, key in (
+        ('{"CustomerId": 1, "order_id": 2, "id": 3}', "order_id"),
+        ('{"CustomerId": 1, "ID": 3}', "ID"),
+        ('{"paid": 1, "customer_id": 3}', "customer_id"),
+        ('{"c": {"a": 1}, "paid": 1, "grid": 3}', "paid"),
+    ):
+        assert [one.name for one in draft(sample, "json").top.attributes.values() if one.is_key] == [key]
+    line = draft('{"Line": [{"OrderId": 1, "LineId": 2}]}', "json")
+    assert "Order_Line: is LineId its key?" in line.checks
+
+
+def test_children_get_names_that_are_free() -> None:
+    made = draft_of("Order", Path("s"), b'{"Line": {"x": 1}, "Line_2": {"y": 1}}', "json", {"Order_Line"})
+    assert list(shapes(made)) == ["Order", "Order_Line_2", "Order_Line_2_2"]
+    deep: dict[str, Any] = {"x": 1}
+    for _ in range(100):
+        deep = {"part": deep}
+    made = draft(json.dumps(deep), "json")
+    names = list(shapes(made))
+    assert len(names) == len(set(names)) == 101
+    assert max(map(len, names)) == 80
+
+
+def test_another_object_and_verb_in_the_sample_are_noted() -> None:
+    made = draft('{"BusinessObject": "Bestellung", "Verb": "Upsert", "id": 1}', "json")
+    assert "the sample says 'Bestellung': a rule has to name Order" in made.checks
+    verbs = made.documents()[0].entries["verbs"]
+    assert list(verbs) == ["Create", "Update", "Delete", "Retrieve", "Upsert"]
+
+
+def test_the_first_record_of_separated_values_names_the_attributes(tmp_path: Path) -> None:
+    made = draft('\ufeffOrder No;Amount;"Note; more"\r\n7;1.5;"a\nb"\r\n8;2;\r\n', "csv")
+    assert shapes(made)["Order"] == {"Order_No": "Integer name=Order No", "Amount": "Decimal"}
+    assert made.left_out == ["Order.Note; more: no tag can carry this name"]
+    assert "the values are separated by ';': an option of the data handler" in made.checks
+    definitions(made, tmp_path)
+
+
+def test_columns_may_name_the_object_and_the_verb() -> None:
+    made = draft("BusinessObject,Verb,Id\nBestellung,Upsert,1\nBestellung,Create,2\n", "csv")
+    assert shapes(made)["Order"] == {"Id": "Integer"}
+    assert made.checks.count("the sample says 'Bestellung': a rule has to name Order") == 1
+    assert "Upsert" in made.documents()[0].entries["verbs"]
+
+
+def test_a_delimited_sample_has_a_name_a_verb_and_values_without_names(tmp_path: Path) -> None:
+    body = "Order~Create~O\\~1~7~CxIgnore~2024-05-31\r\n"
+    made = draft(body, "delimited")
+    assert shapes(made)["Order"] == {
+        "Attribute1": "String",
+        "Attribute2": "Integer",
+        "Attribute3": "String",
+        "Attribute4": "Date",
+    }
+    assert any("rename Attribute1" in text for text in made.checks)
+    known = definitions(made, tmp_path)
+    bo = DelimitedHandler(defaults(DelimitedHandler), known).to_business_object(body, None)
+    finish(bo)
+    assert bo.as_dict() == {"Attribute1": "O~1", "Attribute2": 7, "Attribute4": "2024-05-31"}
+
+
+NAMES_AND_VALUES = """
+    BusinessObject=Order Verb=Create AttributeCount=4 OrderId=O-1 Line=2
+    BusinessObject=Order_Line Verb= Article=a=b Price=1.5 Part=0 ObjectEventId=1
+    BusinessObject=Order_Line Verb= Article=c Price=2 Part=1
+    BusinessObject=Order_Line Article=d ObjectEventId= ObjectEventID=2
+    None=CxIgnore Zero=0 ShipTo=1 BusinessObject=Address City=Ulm ObjectEventId=3 Total=3.5 ObjectEventId=4
+"""
+"""A body, whose lines stand beside each other here."""
+
+
+def test_names_and_values_with_children(tmp_path: Path) -> None:
+    lines = NAMES_AND_VALUES.split()
+    made = draft("\n".join(lines), "namevalue")
+    assert shapes(made) == {
+        "Order": {
+            "OrderId": "String",
+            "Line": "Order_Line n",
+            "None": "String",
+            "Zero": "Integer",
+            "ShipTo": "Address",
+            "Total": "Decimal",
+        },
+        "Order_Line": {"Article": "String", "Price": "Decimal", "Part": "Order_Line"},
+        "Address": {"City": "String"},
+    }
+    known = definitions(made, tmp_path)
+    assert "the sample has AttributeCount: the data handler needs ValidateAttrCount: true" in made.checks
+    body = "\n".join(line for line in lines if line != "AttributeCount=4")
+    bo = NameValueHandler(defaults(NameValueHandler), known).to_business_object(body, None)
+    finish(bo)
+    found = (bo["Line"][0]["Article"], bo["Line"][1]["Part"]["Article"], bo["ShipTo"]["City"])
+    assert found == ("a=b", "d", "Ulm")
+
+
+def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
+    line = "BusinessObject=Order.Line\nA=%s\nObjectEventId=\n"
+    body = f"BusinessObject=Order\nX=1\n{line % 1}Y=1\n{line % 'x'}"
+    made = draft(body, "namevalue")
+    assert shapes(made) == {"Order": {"X": "Order_X", "Y": "Order_X"}, "Order_X": {"A": "String"}}
+    assert "the sample says 'Order.Line', expected Order_X: change one of them" in made.checks
+
+
+@rows(
+    "body, format_name, error",
+    [
+        ("[1]", "json", "the body is a list, expected a JSON object"),
+        ('{"a": 1,}', "json", "the body is no JSON: "),
+        ('{"a": 1, "a": 1}', "json", "the key 'a' stands twice in one object: line 1 column 10"),
+        ('{"a":' * 300 + "1" + "}" * 300, "json", "the body is nested deeper than 200 levels"),
+        ("<a>", "xml", "the body is no XML: "),
+        ("<!DOCTYPE a><a/>", "xml", "the body has a document type declaration"),
+        ("<a>x</a>", "xml", "the root element holds text, expected elements: line 1"),
+        ("<a>" * 220 + "</a>" * 220, "xml", "elements nested deeper than 200 levels: line 1"),
+        ("a,b\n1\n", "csv", "found 1 values, expected 2 as in the first record: line 2"),
+        ("a,a\n", "csv", "the name 'a' stands twice in the first record: line 1"),
+        ("a,\n", "csv", "value 2 of the first record is empty, expected a name: line 1"),
+        ('a\n"b', "csv", "no separated values: unexpected end of data: line 2"),
+        ("\n\n", "csv", "the body is empty, expected a record with the names of the attributes"),
+        ("," * 3000, "csv", "more than 2000 values in a record: line 1"),
+        (b"a,b\n\xff,1", "csv", "the body is not utf-8: byte 4"),
+        ("Order~Create", "delimited", "found 2 values, expected name, verb and values between ~"),
+        ("~" * 3000, "delimited", "more than 2000 values"),
+        ("a=b", "namevalue", "expected BusinessObject=... in the first line"),
+        ("BusinessObject=A\nb", "namevalue", "found 'b', expected Name=value: line 2"),
+        ("BusinessObject=A\nX=\nBusinessObject=B", "namevalue", "X: found '', expected a number: line 2"),
+        ("BusinessObject=A\nX=2\nBusinessObject=B", "namevalue", "X: expected 2 children: line 2"),
+        (
+            "BusinessObject=A\nObjectEventId=1\nX=1",
+            "namevalue",
+            "found 'X' after the end of the object: line 3",
+        ),
+        ("BusinessObject=A\nX=1\n" * 300, "namevalue", "nested deeper than 200 levels: line 401"),
+    ],
+)
+def test_a_sample_that_is_not_of_its_format_is_an_error(
+    body: str | bytes, format_name: str, error: str
+) -> None:
+    with pytest.raises(MalformedData) as raised:
+        draft(body, format_name)
+    assert str(raised.value).startswith(error)
+
+
+@rows(
+    "name, body, format_name",
+    [
+        ("a.json", ' {"a": 1}', "json"),
+        ("a.txt", '{"a": 1}', "json"),
+        ("a", '\ufeff{"$schema": "x"}', "json-schema"),
+        ("a.json", '{"type": "object", "properties": {}}', "json-schema"),
+        ("a.json", '{"type": "object", "amount": 1}', "json"),
+        ("a.schema.json", "{}", "json-schema"),
+        ("a.txt", "<?xml version='1.0'?><a/>", "xml"),
+        ("a.xml", "<s:schema xmlns:s='http://www.w3.org/2001/XMLSchema'/>", "xsd"),
+        ("a.xsd", "anything", "xsd"),
+        ("a.csv", "a~b", "csv"),
+        ("a.TSV", "a", "csv"),
+        ("a.txt", "a,b\n1,2", "csv"),
+        ("a.txt", "Order~Create~1", "delimited"),
+        ("a.txt", "BusinessObject=A\n", "namevalue"),
+    ],
+)
+def test_the_format_is_that_of_the_suffix_or_of_the_content(name: str, body: str, format_name: str) -> None:
+    assert format_of(Path(name), body.encode()) == format_name
+    assert format_name in FORMATS
+
+
+def test_xml_in_another_encoding_is_xml() -> None:
+    assert format_of(Path("a"), "<?xml version='1.0' encoding='UTF-16'?><a/>".encode("utf-16")) == "xml"
+    with pytest.raises(MalformedData, match="the format is not known, name it: json, xml"):
+        format_of(Path("a"), b"hello")
+
+
+def test_a_sample_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text(" \n")
+    with open(tmp_path / "huge", "wb") as file:
+        file.truncate((16 << 20) + 1)
+    reasons = {"gone": "cannot be read: No such file", "empty": "is empty", "huge": "is larger than 16 MiB"}
+    for name, reason in reasons.items():
+        with pytest.raises(MalformedData, match=reason):
+            read_sample(tmp_path / name)
+
+
+plain_names = st.text("abAB_1", min_size=1, max_size=4)
+values = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.dates().map(str)
+)
+objects: st.SearchStrategy[Any] = st.deferred(
+    lambda: st.dictionaries(plain_names, values | objects | st.lists(objects, max_size=3), max_size=4)
+)
+
+
+@given(objects)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_json_object_converts_by_its_draft(tmp_path: Path, sample: dict[str, Any]) -> None:
+    body = json.dumps(sample).encode()
+    made = draft(body, "json")
+    handler = JsonHandler(
+        defaults(JsonHandler, IgnoreUndefinedAttributes=bool(made.left_out)), definitions(made, tmp_path)
+    )
+    handler.to_business_object(body, Hint("Order", "Create"))
+
+
+elements = st.recursive(
+    st.text("abc 019.-", max_size=6),
+    lambda inner: st.lists(st.tuples(st.sampled_from(["a", "B", "c_1", "d-e"]), inner), max_size=4),
+    max_leaves=12,
+)
+
+
+def tree(name: str, content: Any) -> etree._Element:
+    node = etree.Element(name)
+    if isinstance(content, str):
+        node.text = content
+    else:
+        node.extend([tree(*part) for part in content])
+    return node
+
+
+@given(elements.filter(lambda content: not isinstance(content, str)))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_xml_document_of_plain_names_converts_by_its_draft(tmp_path: Path, content: Any) -> None:
+    body = etree.tostring(tree("Order", content))
+    made = draft(body, "xml")
+    ignore = bool(made.left_out) or any(
+        one.app_specific_info for o in made.objects for one in o.attributes.values()
+    )
+    handler = XmlHandler(defaults(XmlHandler, IgnoreUndefinedAttributes=ignore), definitions(made, tmp_path))
+    handler.to_business_object(body, Hint("Order", "Create"))
+
+
+@given(st.binary(max_size=60) | st.text('{}[]<>=~,\n"ab1 :/', max_size=40).map(str.encode))
+@settings(max_examples=400, deadline=None)
+def test_any_bytes_are_a_draft_or_malformed(content: bytes) -> None:
+    for format_name in (*FORMATS, None):
+        try:
+            draft(content, format_name or format_of(Path("a"), content))
+        except MalformedData:
+            pass
+
+
+@given(st.text(max_size=100))
+def test_any_name_has_a_clean_one(name: str) -> None:
+    assert 0 < len(clean(name)) <= 80
+    assert clean(clean(name)) == clean(name)
+    assert clean(name).isascii()

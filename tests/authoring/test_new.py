@@ -1,0 +1,203 @@
+"""``connector new``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from connector.config.loading import check, load
+from tests.authoring.conftest import BARE
+from tests.cli.in_process import Answer, Commands, call
+from tests.tables import rows
+
+ADAPTER = BARE.replace("./metaobjects", "./objects")
+ORDER = '{"OrderId": "O-1", "Total": 12.5, "Line": [{"Article": "Bolt"}]}'
+SAMPLE = ("Order", "--from-sample", "order.json")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Commands:
+    (tmp_path / "adapter.yaml").write_text(ADAPTER)
+    (tmp_path / "order.json").write_text(ORDER)
+    return Commands(tmp_path)
+
+
+def new(shop: Commands, *arguments: str) -> Answer:
+    return shop("new", "businessobject", *arguments)
+
+
+def mistakes(shop: Commands) -> list[str]:
+    return [str(one) for one in check(shop.directory / "adapter.yaml", {}) if not one.warning]
+
+
+def test_a_skeleton_is_written_where_the_configuration_says(shop: Commands) -> None:
+    done = new(shop, "Order")
+    assert (done.returncode, done.stderr) == (0, "")
+    looks = "Look at:\n  this is a skeleton: write the attributes\n"
+    assert done.stdout == f"wrote objects/Order.yaml: Order\n{looks}"
+    assert check(shop.directory / "adapter.yaml", {}) == []
+    definition = load(shop.directory / "adapter.yaml", {}).metaobjects.definitions["Order"]
+    assert list(definition.verbs) == ["Create", "Update", "Delete", "Retrieve"]
+    assert list(definition.attributes) == ["Id"]
+
+
+def test_without_a_configuration_a_draft_goes_to_metaobjects(tmp_path: Path) -> None:
+    for name, options, folder in (("Order", (), "metaobjects"), ("Other", ("--into", "a/b"), "a/b")):
+        said = new(Commands(tmp_path), name, *options).stdout
+        assert said.startswith(f"wrote {folder}/{name}.yaml: {name}\n")
+
+
+def test_what_is_left_out_is_listed_and_stands_in_the_file(shop: Commands) -> None:
+    shop.write("order.json", '{"Id": 1, "tags": [["a"]]}')
+    done = new(shop, *SAMPLE, "--json")
+    assert done.stderr == "left out: Order.tags: a list of lists\n"
+    assert done.document == {
+        "file": "objects/Order.yaml",
+        "objects": ["Order"],
+        "checks": [
+            "types are those of the values in the sample",
+            "required and max_length are in no sample",
+            "bodies with parts that were left out need IgnoreUndefinedAttributes: true",
+            "Order: is Id its key?",
+        ],
+        "left_out": ["Order.tags: a list of lists"],
+    }
+    assert "#   tags: a list of lists\n" in shop.read("objects/Order.yaml")
+    assert check(shop.directory / "adapter.yaml", {}) == []
+
+
+def test_nothing_is_overwritten_without_force(shop: Commands) -> None:
+    assert new(shop, "Order").returncode == 0
+    refusal = new(shop, *SAMPLE).refusal()
+    assert refusal == "connector: there is objects/Order.yaml already; --force replaces the file\n"
+    assert new(shop, *SAMPLE, "--force").returncode == 0
+    assert "Order_Line" in shop.read("objects/Order.yaml")
+    assert os.listdir(shop.directory / "objects") == ["Order.yaml"]
+
+
+def test_definitions_of_the_deployment_keep_their_names(shop: Commands) -> None:
+    line = "business_object: Bill_Line\nattributes: {X: {type: String}}\n"
+    shop.write("objects/all.yaml", f"business_object: Order\n---\n{line}")
+    refusal = new(shop, "Order", "--force").refusal()
+    assert refusal == "connector: Order is defined already, in objects/all.yaml\n"
+    assert new(shop, "Bill", "--from-sample", "order.json").returncode == 0
+    assert "business_object: Bill_Line_2\n" in shop.read("objects/Bill.yaml")
+    assert mistakes(shop) == []
+
+
+FORMATS = "json, xml, csv, delimited, namevalue, json-schema, xsd"
+
+
+def test_a_format_can_be_named(shop: Commands) -> None:
+    shop.write("data", "Id\n1\n")
+    assert new(shop, "Order", "--from-sample", "data", "--format", "csv").returncode == 0
+
+
+@rows(
+    "line, error",
+    [
+        ("a-b", "'a-b' is no name of a business object, expected at most 80 letters"),
+        ("Date", "'Date' is no name of a business object"),
+        ("../x", "'../x' is no name of a business object"),
+        ("Order --from-sample gone", "gone: cannot be read: No such file or directory\n"),
+        ("Order --from-sample bad.json", "bad.json: the body is no JSON: "),
+        ("Order --into order.json", "cannot write order.json: "),
+        ("Order --from-sample data", f"data: the format is not known, name it: {FORMATS}\n"),
+        ("Order --from-sample data --format toml", f"--format toml: expected one of {FORMATS}\n"),
+        ("Order --format csv", "--format is for --from-sample\n"),
+    ],
+)
+def test_a_wrong_call_is_an_error_and_writes_nothing(shop: Commands, line: str, error: str) -> None:
+    shop.write("bad.json", "{")
+    shop.write("data", "Id\n1\n")
+    before = sorted(shop.directory.rglob("*"))
+    assert new(shop, *line.split()).refusal().startswith(f"connector: {error}")
+    assert sorted(shop.directory.rglob("*")) == before
+
+
+# --- a data handler -------------------------------------------------------------------------------
+
+
+def configure(plugged: Commands, plugins: str) -> None:
+    plugged.change("adapter.yaml", "datahandlers: ./handlers\n", plugins)
+
+
+@rows(
+    "name, module, mime_type",
+    [
+        ("stock_list", "stock_list_handler", "text/x-stock-list"),
+        ("StockList", "stock_list_handler", "text/x-stock-list"),
+        ("EDI2", "edi2_handler", "text/x-edi2"),
+    ],
+)
+def test_a_data_handler_has_names_of_its_own(shop: Commands, name: str, module: str, mime_type: str) -> None:
+    done = shop("new", "datahandler", name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"wrote datahandlers/{module}.py and datahandlers/test_{module}.py\n")
+    (shop.directory / "objects").mkdir()
+    shop.write("adapter.yaml", f"{ADAPTER}datahandlers: ./datahandlers\n")
+    assert mime_type in shop("datahandlers").stdout
+    assert "exists already" in shop("new", "datahandler", name).refusal()
+    assert shop("new", "datahandler", name, "--force", "--json").returncode == 0
+
+
+def test_a_directory_of_the_configuration_need_not_exist(plugged: Commands) -> None:
+    configure(plugged, "datahandlers: ./mine\n")
+    done = plugged("new", "datahandler", "ledger")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "wrote mine/ledger_handler.py and mine/test_ledger_handler.py\n"
+        "Next:\n"
+        "  python -m pytest mine/test_ledger_handler.py\n"
+        "  connector datahandlers\n"
+        "  use it: DataHandlerMimeType: text/x-ledger\n"
+    )
+    listed = plugged("datahandlers", "--json").documents
+    (found,) = [one for one in listed if one["mime_types"] == ["text/x-ledger"]]
+    assert found["class"] == "mine/ledger_handler.py:LedgerHandler"
+    assert [option["name"] for option in found["options"]] == ["separator", "charset"]
+
+
+@rows(
+    "plugins, into, line",
+    [
+        ("", (), "  add to adapter.yaml: datahandlers: ./datahandlers\n"),
+        ("", ("--into", "x/y"), "  add to adapter.yaml: datahandlers: ./x/y\n"),
+        ("datahandlers: ./handlers\n", ("--into", "x"), "  change in adapter.yaml: datahandlers: ./x\n"),
+    ],
+)
+def test_the_line_that_the_configuration_needs_is_said(
+    plugged: Commands, plugins: str, into: tuple[str, ...], line: str
+) -> None:
+    configure(plugged, plugins)
+    assert line in plugged("new", "datahandler", "ledger", *into).stdout
+
+
+def test_the_paths_are_those_of_the_user(plugged: Commands, tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = plugged.directory
+    done = call(place.parent, "new", "datahandler", "ledger", "-c", f"{place.name}/adapter.yaml")
+    assert done.stdout.startswith(f"wrote {place.name}/handlers/ledger_handler.py and ")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    assert call(elsewhere, "new", "datahandler", "ledger").returncode == 0
+    assert (elsewhere / "datahandlers/ledger_handler.py").is_file()
+
+
+@rows(
+    "arguments, error",
+    [
+        *((["datahandler", name], "expected a name") for name in ("1st", "a/b", "../x", "")),
+        (
+            ["datahandler", "Csv", "--from-sample", "order.json"],
+            "connector: --from-sample, --format and --schema-directory are for a business object\n",
+        ),
+        (["table", "Csv"], "'table' is not one of 'businessobject', 'datahandler'"),
+        (["datahandler", "ledger"], "handlers/lines.py is a file, so give a directory with --into"),
+    ],
+)
+def test_what_no_data_handler_can_be_is_refused(plugged: Commands, arguments: list[str], error: str) -> None:
+    configure(plugged, "datahandlers: ./handlers/lines.py\n")
+    before = sorted(plugged.directory.rglob("*"))
+    assert error in plugged("new", *arguments).refusal()
+    assert sorted(plugged.directory.rglob("*")) == before
