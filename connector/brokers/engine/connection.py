@@ -348,7 +348,10 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         except SettlementError as error:
             state.drop(self.client_id, cycle)
             if isinstance(error, TransactionRefused):
-                error.destinations = self._probe.refusing(settlements)
+                wanted = targets(settlements)
+                if self._commit_queue is not None:
+                    wanted.add(self._commit_queue)
+                error.destinations = self._probe.refusing(wanted)
             raise
         state.confirm(self.client_id, cycle)
 

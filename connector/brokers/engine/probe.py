@@ -103,16 +103,9 @@ class Probe:
             if self.refuses(one):
                 raise _takes_nothing(one)
 
-    def refusing(self, settlements: Iterable[Settlement]) -> set[Destination]:
-        """Asks the destinations of settlements, and returns those that take nothing.
-
-        The destination of a reply is not asked, because a single message names it.
-        """
-        found: set[Destination] = set()
-        for one in settlements:
-            reply_to = one.claim.headers().reply_to
-            found |= {destination for destination in targets([one]) if str(destination) != reply_to}
-        return {one for one in found if not self.takes(one)}
+    def refusing(self, destinations: Iterable[Destination]) -> set[Destination]:
+        """Asks destinations, and returns those that take nothing."""
+        return {one for one in destinations if not self.takes(one)}
 
 
 def _takes_nothing(destination: Destination, reason: str = "") -> SettlementOpen:
@@ -138,13 +131,16 @@ def _takes(connection: BrokerConnection, destination: Destination) -> bool:
 def targets(settlements: Iterable[Settlement], sends: Iterable[Prepared] = ()) -> set[Destination]:
     """Returns the destinations of the copies and of the prepared messages of settlements.
 
+    Without those of replies: a single message names each of them, and they may take nothing for ever.
+
     Args:
         settlements: of claims.
         sends: further prepared messages.
     """
     found = {one.destination for one in sends}
     for settlement in settlements:
-        found |= {one.destination for one in settlement.sends}
+        reply_to = settlement.claim.headers().reply_to if settlement.sends else None
+        found |= {one.destination for one in settlement.sends if str(one.destination) != reply_to}
         if settlement.copy_to is not None and not settlement.give_back:
             found.add(settlement.copy_to)
     return found
