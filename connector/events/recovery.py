@@ -317,7 +317,7 @@ class Recovery:
         return decisions, [], False
 
     def _fail(self, decisions: list[_Decision], refused: Iterable[tuple[Claim, str]]) -> bool:
-        """Lets events fail whose messages a broker refuses for good. Returns whether there is something new."""
+        """Lets events fail whose messages a broker refuses for good. Returns whether one has."""
         reasons = {id(claim): reason for claim, reason in refused}
         is_new = False
         for number, (settlement, outcome) in enumerate(decisions):

@@ -177,7 +177,7 @@ class Broker:
 
     @contextlib.contextmanager
     def refusing(self, queue: str, correlation_id: str) -> Iterator[None]:
-        """Lets a queue of Artemis refuse messages with this correlation id for a while, and take all others."""
+        """Lets a queue of Artemis refuse messages with a correlation id for a while, and take all others."""
         self._command(f"refuse {queue} {correlation_id}")
         try:
             yield

@@ -161,8 +161,8 @@ class CommitMarker:
         self.is_closed = True
         if self._receiver is None:
             return
+        self._end()
         if self._receiver.receive(LOOK, _MOST):
-            self._end()
             self._session.commit()
         self._receiver.close()
 

@@ -368,8 +368,18 @@ class InProgress:
     def _take_free(self) -> _Transaction:
         with contextlib.suppress(IndexError):
             return self._free.pop()
+        return self._make()
+
+    def _make(self) -> _Transaction:
+        """Returns a transaction of a new session. Raises SettlementOpen if the commit queue takes no mark."""
         session = self._connection.session()
-        return _Transaction(session, self.marker(session))
+        try:
+            return _Transaction(session, self.marker(session))
+        except ProviderError as error:
+            session.close()
+            if self._connection.failure is not None:
+                raise
+            raise SettlementOpen(f"nothing was settled: {error}") from error
 
     def _roll_back(self, transaction: _Transaction) -> None:
         transaction.roll_back()
@@ -439,11 +449,10 @@ class InProgress:
         last = transaction.marker
         if last is None or last.is_shown(self._connection):
             return False
-        session = self._connection.session()
-        marker = self.marker(session)
+        new = self._make()
         last.drop()
-        transaction.session, transaction.marker = session, marker
-        return marker is not None and marker.consume()
+        transaction.session, transaction.marker = new.session, new.marker
+        return new.marker is not None and new.marker.consume()
 
     def _check_owners(self, transaction: _Transaction, claims: Sequence[ProgressClaim]) -> None:
         """Looks now and then whether another client has taken messages over that do not come.
