@@ -194,8 +194,11 @@ def artemis(jpype: Any, directory: Path, port: int) -> Commands:
             if str(message.getAddress()) == queue and str(message.getCorrelationID()) == correlation_id:
                 raise jpype.JClass("org.apache.activemq.artemis.api.core.ActiveMQException")("not this one")
 
-        interface = "org.apache.activemq.artemis.core.server.plugin.ActiveMQServerMessagePlugin"
-        plugins.append(jpype.JProxy(interface, dict={"beforeSend": before_send}))
+        interface = jpype.JClass("org.apache.activemq.artemis.core.server.plugin.ActiveMQServerMessagePlugin")
+        methods = dict.fromkeys(
+            (str(one.getName()) for one in interface.class_.getMethods()), lambda *_: None
+        )
+        plugins.append(jpype.JProxy(interface, dict={**methods, "beforeSend": before_send}))
         broker.getActiveMQServer().registerBrokerPlugin(plugins[-1])
 
     def take() -> None:
