@@ -53,7 +53,7 @@ from connector.brokers.engine.commits import (
 )
 from connector.brokers.engine.copies import copy_of
 from connector.brokers.engine.later import LaterMessages
-from connector.brokers.engine.probe import Probe, refusal_of, targets
+from connector.brokers.engine.probe import Probe, refusal_of, replies, targets
 from connector.brokers.engine.progress_claim import ProgressClaim, marked_copy, name_of
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.silence import LOOK
@@ -273,12 +273,12 @@ class InProgress:
         self._settled.difference_update(_claim_of(one).name for one in settlements)
 
     def _settle_all(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
-        wanted = self._targets(settlements, sends)
-        self._probe.check(wanted)
+        wanted, of_replies = self._targets(settlements, sends), replies(settlements)
+        self._probe.check(wanted, of_replies)
         try:
             self._settle(settlements, sends)
         except TransactionRefused as error:
-            self._probe.ask(wanted, str(error))
+            self._probe.ask(wanted, of_replies, str(error))
             if not error.blames:
                 raise
             if len(settlements) > 1:
@@ -624,7 +624,7 @@ class InProgress:
         except (ConnectorError, ValueError) as error:
             if self._connection.failure is not None:
                 raise
-            self._probe.ask({claim.queue}, str(error))
+            self._probe.ask({claim.queue}, reason=str(error))
             raise SettlementOpen(f"{claim.message_id} stays in {claim.queue} for now: {error}") from error
         finally:
             session.close()

@@ -154,6 +154,8 @@ def test_what_depends_on_the_moment_fails_no_event(
         for _ in range(8):
             adapter.poll()
         assert ids(provider, "error") == ids(provider, "archive") == ids(provider, "replies") == []
+        counts = [one.message.delivery_count for one in provider.broker.queues.get("progress", ())]
+        assert all(count <= 2 for count in counts), "one try costs a delivery"
         provider.broker.refuses = lambda name, message: False
         provider.broker.refused.clear()
         provider.broker.full.clear()
