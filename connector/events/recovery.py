@@ -278,6 +278,9 @@ class Recovery:
         If messages do not come from a broker, settles the others. If a destination takes nothing, settles the
         claims of each input for themselves. If a broker refuses a message for good, its event has failed.
 
+        The thread of the poll waits for this. The steps of a takeover have an order, and the next look for
+        dead clients must find none of them half done.
+
         A server that has lost its last commits may have lost a prepared message, but the journal has the
         event as done. Such an event is not settled.
 
