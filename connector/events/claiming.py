@@ -65,6 +65,8 @@ class WaitingMessages:
         self._inputs = frozenset(inputs)
         self._is_paused = is_paused
         self._found: list[Claim] = []
+        self._expired: list[Claim] = []
+        """Claims of expired messages that do not go back now."""
         self._is_due = True
 
     def look(self) -> None:
@@ -100,8 +102,17 @@ class WaitingMessages:
                 continue
             if not claim.headers().has_expired():
                 return claim
-            self._connection.settle([untouched_settlement(claim)])
+            self._expired.append(claim)
+        self._give_back_expired()
         return None
+
+    def _give_back_expired(self) -> None:
+        expired, self._expired = self._expired, []
+        for claim in expired:
+            try:
+                self._connection.settle([untouched_settlement(claim)])
+            except SettlementOpen:
+                self._expired.append(claim)
 
 
 def claim_round_robin(

@@ -339,8 +339,8 @@ class Inbound:
             while self.is_running:
                 one = self._ended.get(timeout=0.0 if closings or commits else timeout)
                 if isinstance(one, Commit):
-                    self._end_try(one)
-                    commits.append(one)
+                    if self._end_try(one):
+                        commits.append(one)
                     continue
                 batch, result = one
                 if isinstance(result, BaseException):
@@ -410,18 +410,28 @@ class Inbound:
         self._ended.put(commit)
         self.wake()
 
-    def _end_try(self, commit: Commit) -> None:
+    def _end_try(self, commit: Commit) -> bool:
         """Notes that a try to settle in a thread of its own has ended.
+
+        Returns False if another try has begun, because events have failed whose messages the broker refuses.
 
         Raises:
             ProviderError: the claims could not be settled, as of :meth:`_close`.
         """
-        if isinstance(commit.error, SettlementOpen):
-            self._open.keep(commit, str(commit.error))
-            return
+        error = commit.error
+        if isinstance(error, SettlementOpen):
+            published = _published(commit.claims)
+            if self._settler.fail(commit, error.refused, self._schedule.id_of):
+                self._forget_published(published, commit.claims)
+                self._open.repeat(commit)
+                self._settle_open()
+                return False
+            self._open.keep(commit, str(error))
+            return True
         self._open.remove(commit)
-        if commit.error is not None and not isinstance(commit.error, TransactionRefused):
-            raise commit.error
+        if error is not None and not isinstance(error, TransactionRefused):
+            raise error
+        return True
 
     def _close(
         self, ended_claims: EndedClaims, error: PipelineError | None = None, *, began: float | None = None
@@ -493,7 +503,9 @@ class Inbound:
 
     def _note_refusal(self, ended: EndedClaims, error: TransactionRefused, report: CycleReport) -> None:
         """Notes that the broker has refused a transaction. That holds up no other."""
+        published = _published(ended)
         is_repeated = self._transactions.note_refusal(ended, error)
+        self._forget_published(published, ended)
         if self._spans is not None:
             self._spans.forget(ended.claims)
         number, reason = len(ended.claims), str(error)
@@ -504,6 +516,13 @@ class Inbound:
         report.rolled_back += number
         fields = {"destination": str(ended.claims[0].destination), "number": number, "reason": reason}
         _log.warning("a transaction was refused and is repeated", extra=fields)
+
+    def _forget_published(self, claims: Sequence[Claim], ended: EndedClaims) -> None:
+        """Lets the events among these claims come again that have failed in the end."""
+        if self._window is not None:
+            kept = {id(claim) for claim in _published(ended)}
+            failed = [claim for claim in claims if id(claim) not in kept]
+            self._window.remove(filter(None, map(self._schedule.id_of, failed)))
 
     def _tell(self, report: CycleReport) -> None:
         if report.reason:
@@ -653,3 +672,7 @@ class Inbound:
     def _end_threads(self) -> None:
         self._threads.shutdown(wait=True)
         self._settlers.shutdown(wait=False)  # a destination that is full would hold up the end
+
+
+def _published(ended: EndedClaims) -> list[Claim]:
+    return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]

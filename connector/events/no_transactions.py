@@ -86,7 +86,7 @@ class NoTransactions:
         """Records the events of a transaction that the broker has refused and rolled back.
 
         Args:
-            ended: the claims of the transaction, all decided.
+            ended: the claims of the transaction, all decided. An event to blame has failed afterwards.
             error: of the broker.
 
         Returns:

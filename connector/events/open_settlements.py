@@ -2,7 +2,8 @@
 
 A settlement stays open while a message does not come from the broker, or a destination takes nothing. Its
 claims are decided, and no process is called again. The same settlement is tried again after longer and longer
-pauses. Meanwhile nothing is claimed from its input.
+pauses. Meanwhile nothing is claimed from its input. If the broker refuses a message for good, its event has
+failed, and the settlement is planned anew.
 """
 
 from __future__ import annotations
@@ -92,6 +93,11 @@ class OpenSettlements:
     def remove(self, commit: Commit) -> None:
         """Removes a settlement whose try has ended it."""
         self._open = [one for one in self._open if one.commit is not commit]
+
+    def repeat(self, commit: Commit) -> None:
+        """Lets a settlement that was planned anew be tried at once."""
+        (one,) = (one for one in self._open if one.commit is commit)
+        one.runs, one.due = False, 0.0
 
     def keep(self, commit: Commit, reason: str) -> None:
         """Keeps a settlement whose try has not ended it.

@@ -21,7 +21,7 @@ from connector.errors import ClaimLost, ConnectorError
 from connector.events.claiming import WaitingMessages
 from connector.events.event_history import UNTOUCHED, EventHistory
 from connector.events.outcome import Outcome, event_fields
-from connector.events.settling import SettlementRules, begun_settlement, untouched_settlement
+from connector.events.settling import SettlementRules, begun_settlement, blame, untouched_settlement
 from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -185,9 +185,12 @@ class Recovery:
             return
         cycles = journals.read() if leftover.application else {}
         decisions, doubtful = self._decide(leftover, cycles)
-        identities = {id(settlement): settlement.claim.message_id for settlement, _ in decisions}
+        outcomes = {id(settlement.claim): outcome for settlement, outcome in decisions}
+        identities = {id(settlement.claim): settlement.claim.message_id for settlement, _ in decisions}
         if self._history is not None and leftover.client_id not in self._told:
-            told = [(one.claim, outcome or UNTOUCHED, identities[id(one)]) for one, outcome in decisions]
+            told = [
+                (one.claim, outcome or UNTOUCHED, identities[id(one.claim)]) for one, outcome in decisions
+            ]
             told += [(claim, _IN_DOUBT, claim.message_id) for claim in doubtful]
             notes = {cycle: journal.notes for cycle, journal in cycles.items()}
             self._history.append_recovered(leftover.client_id, told, notes)
@@ -198,8 +201,11 @@ class Recovery:
             else:
                 begun = max(1, cycles.get(claim.cycle, _NOBODY).begun.get(claim.sequence, 0))
                 decisions += self._settle([(begun_settlement(claim, begun), None)])[0]
-        if gone and self._history is not None:  # the rows above tell of a commit that was refused
-            told = [(one, _IN_DOUBT if one.in_progress else UNTOUCHED, one.message_id) for one in gone]
+        told = [(one, _IN_DOUBT if one.in_progress else UNTOUCHED, one.message_id) for one in gone]
+        for settlement, outcome in decisions:
+            if outcome is not None and outcome is not outcomes.get(id(settlement.claim)):
+                told.append((settlement.claim, outcome, identities[id(settlement.claim)]))
+        if told and self._history is not None:  # the rows above tell of a commit that was refused
             self._history.append_recovered(leftover.client_id, told, {})
         for claim in doubtful:
             if not self._decide_in_doubt(claim, result, leaves=True):
@@ -210,7 +216,7 @@ class Recovery:
                 result.returned += 1
                 continue
             settled += 1
-            claim, identity = settlement.claim, identities[id(settlement)]
+            claim, identity = settlement.claim, identities[id(settlement.claim)]
             discarded = settlement.copy_to is None
             self._summary.count_outcome(str(claim.destination), identity, outcome, discarded=discarded)
             if self._trace.level >= EVENTS:
@@ -270,7 +276,10 @@ class Recovery:
         """Settles all claims in one commit. If a message is gone, settles each claim in its own commit.
 
         If messages do not come from a broker, settles the others. If a destination takes nothing, settles the
-        claims of each input for themselves.
+        claims of each input for themselves. If a broker refuses a message for good, its event has failed.
+
+        The thread of the poll waits for this. The steps of a takeover have an order, and the next look for
+        dead clients must find none of them half done.
 
         A server that has lost its last commits may have lost a prepared message, but the journal has the
         event as done. Such an event is not settled.
@@ -285,6 +294,8 @@ class Recovery:
         try:
             self._connection.settle([settlement for settlement, _ in decisions])
         except SettlementOpen as error:
+            if self._fail(decisions, error.refused):
+                return self._settle(decisions)
             silent = {id(claim) for claim in error.claims}
             parts: dict[Destination, list[_Decision]] = {}
             for one in decisions:
@@ -307,6 +318,20 @@ class Recovery:
             )
             return [], [claim], False
         return decisions, [], False
+
+    def _fail(self, decisions: list[_Decision], refused: Iterable[tuple[Claim, str]]) -> bool:
+        """Lets events fail whose messages a broker refuses for good. Returns whether one has."""
+        reasons = {id(claim): reason for claim, reason in refused}
+        is_new = False
+        for number, (settlement, outcome) in enumerate(decisions):
+            reason = reasons.get(id(settlement.claim))
+            failed = None if outcome is None or reason is None else blame(outcome, reason)
+            if failed is not None:
+                again = self._rules.settlement(settlement.claim, failed, None, timestamp())
+                assert again is not None
+                decisions[number] = again, failed
+                is_new = True
+        return is_new
 
     def _settle_each(self, parts: Iterable[list[_Decision]]) -> tuple[list[_Decision], list[Claim], bool]:
         """Settles each part as :meth:`_settle`, and returns the same of all parts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
@@ -17,6 +17,7 @@ from connector.events.prepared_replies import RefusalReplies
 from connector.events.report import CycleReport
 from connector.events.schedule import EndedClaims
 from connector.events.summary import MAX_EVENTS, Summary
+from connector.events.task import shorten
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
@@ -27,6 +28,7 @@ from connector.operate.own_history import OwnHistory
 from connector.status import OutcomeKind, timestamp
 
 _log = logging.getLogger("connector.events")
+_NOTHING: Final = "nothing was settled: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ class SettlementRules:
 
     def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
         sends = [unpack_prepared(packed) for packed in outcome.sends]
-        if outcome.not_read and outcome.kind == OutcomeKind.FAILED and self._refusals is not None:
+        refuses = outcome.not_read and outcome.kind == OutcomeKind.FAILED
+        if refuses and not outcome.bare and self._refusals is not None:
             headers = claim.headers()
             _, confirmed = history(headers, self.own, str(claim.destination))
             if not confirmed:  # subscriptions that have confirmed have replied
@@ -186,7 +189,7 @@ class Commit:
 
     claims: EndedClaims
     began: float | None
-    report: CycleReport
+    report: CycleReport = field(default_factory=CycleReport)
     settlements: list[Settlement | GroupSettlement] = field(default_factory=list)
     alike: list[tuple[GroupSettlement, Outcome, list[str]]] = field(default_factory=list)
     singles: list[tuple[Claim, Outcome, str]] = field(default_factory=list)
@@ -241,9 +244,48 @@ class Settler:
         Raises:
             ProviderError: the reply of a settlement cannot be made.
         """
+        commit = Commit(ended, began)
+        self._fill(commit, id_of)
+        return commit
+
+    def fail(
+        self,
+        commit: Commit,
+        refused: Iterable[tuple[Claim, str]],
+        id_of: Callable[[Claim], str | None],
+    ) -> bool:
+        """Lets events fail whose messages a broker refuses for good, and plans their commit anew.
+
+        Args:
+            commit: whose try has ended.
+            refused: as of :class:`~connector.messaging.settlement.SettlementOpen`.
+            id_of: as of :meth:`plan`.
+
+        Returns:
+            whether there is something new to try.
+
+        Raises:
+            ProviderError: as :meth:`plan`.
+        """
+        reasons = {id(claim): reason for claim, reason in refused}
+        decided = commit.claims.decided
+        is_new = False
+        for number, (claim, outcome) in enumerate(decided):
+            reason = reasons.get(id(claim))
+            blamed = None if reason is None else blame(outcome, reason)
+            if blamed is not None:
+                decided[number] = claim, blamed
+                is_new = True
+        if is_new:
+            self._fill(commit, id_of)
+        return is_new
+
+    def _fill(self, commit: Commit, id_of: Callable[[Claim], str | None]) -> None:
         now = timestamp()
-        commit = Commit(ended, began, CycleReport(returned=len(ended.returned)))
-        commit.settlements += [
+        ended = commit.claims
+        commit.alike, commit.singles, commit.settled = [], [], []
+        commit.in_doubt, commit.stays = [], False
+        commit.settlements = [
             begun_settlement(claim, begun) if begun else untouched_settlement(claim)
             for claim, begun in ended.returned
         ]
@@ -262,16 +304,13 @@ class Settler:
                 commit.stays = commit.stays or settlement.stay
             if outcome.kind == OutcomeKind.LATER:
                 commit.settled.append((claim, outcome, claim.message_id, False))
-            elif outcome.comes_again:
-                self._note_return(claim, outcome, commit.report)
-            else:
+            elif not outcome.comes_again:
                 discarded = settlement is not None and settlement.copy_to is None
                 commit.settled.append((claim, outcome, claim.message_id, discarded))
         for outcome, claims in groups.values():
             group = self._rules.group(claims, outcome, id_of, now)
             commit.alike.append((group, outcome, [claim.message_id for claim in claims]))
             commit.settlements.append(group)
-        return commit
 
     def settle(self, commit: Commit) -> None:
         """Settles what :meth:`plan` has returned. For any thread.
@@ -293,11 +332,15 @@ class Settler:
             raise
 
     def end(self, commit: Commit) -> CycleReport:
-        """Counts the settled events, and logs their outcomes."""
+        """Counts the events of a commit, and logs their outcomes."""
         if not self._history.comes_first:
             self._append(commit)
         if self._stayed is not None and commit.stays:
             self._stayed()
+        commit.report.returned = len(commit.claims.returned)
+        for claim, outcome, identity in commit.singles:
+            if outcome.rolls_back:
+                self._note_return(claim, outcome, identity, commit.report)
         alike = commit.alike
         commit.report.settled = len(commit.settled) + sum(len(group.claims) for group, _, _ in alike)
         for claim, outcome, identity, discarded in commit.settled:
@@ -311,11 +354,11 @@ class Settler:
         self._history.append(told, commit.singles)
 
     @staticmethod
-    def _note_return(claim: Claim, outcome: Outcome, report: CycleReport) -> None:
+    def _note_return(claim: Claim, outcome: Outcome, identity: str, report: CycleReport) -> None:
         report.returned += 1
         if outcome.kind == OutcomeKind.ROLLED_BACK:
             report.rolled_back += 1
-            fields = event_fields(claim.cycle, claim, claim.message_id, outcome)
+            fields = event_fields(claim.cycle, claim, identity, outcome)
             _log.warning("an event is rolled back", extra=fields)
         else:
             report.fail(outcome.reason or "", provider_failed=outcome.provider_failed)
@@ -408,4 +451,30 @@ def give_back_settlement(claim: Claim, outcome: Outcome, own: OwnHistory) -> Set
         properties=own.name(properties),
         sends=[unpack_prepared(packed) for packed in outcome.sends],
         discards=[unpack_prepared(packed) for packed in outcome.discards],
+    )
+
+
+def blame(outcome: Outcome, reason: str) -> Outcome | None:
+    """Returns the outcome of an event whose settlement a broker refuses. None = nothing is left to try.
+
+    The event has failed, and its prepared messages are not sent. If a failed event has none, the copy has the
+    body only.
+
+    Args:
+        outcome: that cannot be settled.
+        reason: of the broker.
+    """
+    if outcome.bare:
+        return None
+    text = f"the broker refuses a message of its settlement: {reason.removeprefix(_NOTHING)}"
+    has_failed = outcome.kind == OutcomeKind.FAILED
+    if has_failed:
+        text = f"{outcome.reason}; {text}"
+    return outcome._replace(
+        kind=OutcomeKind.FAILED,
+        reason=shorten(text),
+        sends=(),
+        discards=(),
+        due=0,
+        bare=has_failed and not outcome.sends,
     )

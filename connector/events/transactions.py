@@ -24,8 +24,7 @@ from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
 from connector.events.redeliveries import Place, Redeliveries, Redelivery
 from connector.events.schedule import EndedClaims
-from connector.events.settling import give_back_settlement
-from connector.events.task import shorten
+from connector.events.settling import blame, give_back_settlement
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
@@ -38,7 +37,6 @@ from connector.status import OutcomeKind
 _log: Final = logging.getLogger("connector.recovery")
 
 _LOOKS: Final = 5
-_NOTHING: Final = "nothing was settled: "
 _PAUSE: Final = 0.02
 """Seconds between looks at the transactions of other instances."""
 
@@ -305,12 +303,15 @@ class Transactions(NoTransactions):
         is_first = ended.decided[0][0].destination not in self._gave_back
         may_repeat = not error.destinations and (blames or is_first)
         is_alone = len(ended.decided) == 1 and blames
-        entries: list[tuple[Place, str, Redelivery]] = []
-        for claim, outcome in ended.decided:
-            if may_repeat and is_alone:
-                blamed = _blame(outcome, str(error))
-                may_repeat, outcome = blamed is not None, blamed or outcome
-            entries.append((_place(claim), _identity(claim), _new_entry(claim)._replace(outcome=outcome)))
+        if may_repeat and is_alone:
+            claim, outcome = ended.decided[0]
+            blamed = blame(outcome, str(error))
+            may_repeat = blamed is not None
+            ended.decided[0] = claim, blamed or outcome
+        entries = [
+            (_place(claim), _identity(claim), _new_entry(claim)._replace(outcome=outcome))
+            for claim, outcome in ended.decided
+        ]
         self.redeliveries.put(entries)
         claim = ended.decided[0][0]
         self._open[claim.destination] -= 1
@@ -394,19 +395,6 @@ class Transactions(NoTransactions):
                     self._state.drop(client, cycle)
         if not self._state.hold_pending(client):
             self._connection.remove_markers(client)
-
-
-def _blame(outcome: Outcome, reason: str) -> Outcome | None:
-    """Returns the outcome of an event whose settlement the broker refuses. None = nothing is left to try."""
-    if outcome.bare:
-        return None
-    text = f"the broker refuses a message of its settlement: {reason.removeprefix(_NOTHING)}"
-    if outcome.kind == OutcomeKind.FAILED:
-        text = f"{outcome.reason}; {text}"
-    is_second = outcome.kind == OutcomeKind.FAILED
-    return outcome._replace(
-        kind=OutcomeKind.FAILED, reason=shorten(text), sends=(), discards=(), bare=is_second
-    )
 
 
 def _new_entry(claim: Claim) -> Redelivery:

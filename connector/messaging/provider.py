@@ -234,8 +234,9 @@ class Connection(Protocol):
             fenced: check first that every claim still belongs to this client.
 
         Raises:
-            SettlementOpen: only at a broker. A message has not come, or a destination takes nothing now. The
-                caller settles the same claims again, and nothing has gone back.
+            SettlementOpen: only at a broker. A message has not come, a destination takes nothing now, or the
+                broker refuses a message for good. The caller settles the same claims again, and nothing has
+                gone back. Those that are refused for good are settled in another way.
             ClaimLost: nothing has happened. A claim does not belong to this client any more (``fenced``, or
                 the only claim). Or a message to be sent was sent or discarded before, which cannot be found
                 out by value.

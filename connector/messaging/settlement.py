@@ -37,11 +37,16 @@ class SettlementOpen(SettlementError):
     Args:
         text: of the error.
         claims: those whose messages have not come. Empty = that is not known.
+        refused: claims with a message that the broker refuses for good, each with the reason. Their
+            destinations take other messages. Only another settlement ends such a claim.
     """
 
-    def __init__(self, text: str, claims: Sequence[Claim] = ()) -> None:
+    def __init__(
+        self, text: str, claims: Sequence[Claim] = (), refused: Sequence[tuple[Claim, str]] = ()
+    ) -> None:
         super().__init__(text)
         self.claims = claims
+        self.refused = refused
 
 
 @dataclass(slots=True)

@@ -240,6 +240,10 @@ class PublishedIds(Protocol):
     def add(self, keys: Iterable[str]) -> None:
         """Remembers keys that this client, or a dead one, has published."""
 
+    def remove(self, keys: Iterable[str]) -> None:
+        """Forgets keys of :meth:`add` whose events have failed in the end. Only a broker needs that."""
+        return
+
     def reserve(self, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
         """Reserves ``keys`` for publication. Returns the keys that another client has in flight.
 

@@ -91,6 +91,10 @@ class DuplicateWindow(PublishedIds):
             self._index[key] = None
         self._shrink()
 
+    def remove(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._index.pop(key, None)
+
     def reserve(self, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
         try:
             with exclusive(self._lock):

@@ -2,7 +2,8 @@
 
 Prints READY when the broker takes connections. A line on standard input is a command: ``empty`` empties the
 broker, ``remove QUEUE`` removes a queue, ``password NEW`` sets the password of its user, ``pause QUEUE`` and
-``resume QUEUE`` let a queue of Artemis rest. Then READY comes again. Ends with standard input, so that
+``resume QUEUE`` let a queue of Artemis rest, ``refuse QUEUE CORRELATION_ID`` lets it refuse messages, and
+``take`` ends that. Then READY comes again. Ends with standard input, so that
 no broker outlives the tests.
 """
 
@@ -186,8 +187,25 @@ def artemis(jpype: Any, directory: Path, port: int) -> Commands:
         users.addUser(USER, text)
         users.addRole(USER, "all")
 
+    plugins: list[Any] = []
+
+    def refuse(queue: str, correlation_id: str) -> None:
+        def before_send(_session: Any, _transaction: Any, message: Any, *_: Any) -> None:
+            if str(message.getAddress()) == queue and str(message.getCorrelationID()) == correlation_id:
+                raise jpype.JClass("org.apache.activemq.artemis.api.core.ActiveMQException")("not this one")
+
+        interface = jpype.JClass("org.apache.activemq.artemis.core.server.plugin.ActiveMQServerMessagePlugin")
+        methods = dict.fromkeys(
+            (str(one.getName()) for one in interface.class_.getMethods()), lambda *_: None
+        )
+        plugins.append(jpype.JProxy(interface, dict={**methods, "beforeSend": before_send}))
+        broker.getActiveMQServer().registerBrokerPlugin(plugins[-1])
+
+    def take() -> None:
+        broker.getActiveMQServer().unRegisterBrokerPlugin(plugins.pop())
+
     commands: Commands = {"empty": empty, "remove": remove, "password": password}
-    return {**commands, "pause": pause, "resume": resume}
+    return {**commands, "pause": pause, "resume": resume, "refuse": refuse, "take": take}
 
 
 def broker_j(jpype: Any, directory: Path, port: int) -> Commands:

@@ -175,6 +175,15 @@ class Broker:
         """Undoes :meth:`pause`."""
         self._command(f"resume {queue}")
 
+    @contextlib.contextmanager
+    def refusing(self, queue: str, correlation_id: str) -> Iterator[None]:
+        """Lets a queue of Artemis refuse messages with a correlation id for a while, and take all others."""
+        self._command(f"refuse {queue} {correlation_id}")
+        try:
+            yield
+        finally:
+            self._command("take")
+
     def remove(self, queue: str) -> None:
         """Removes a queue, whoever uses it."""
         self._command(f"remove {queue}")

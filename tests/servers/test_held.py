@@ -15,7 +15,8 @@ from connector.service.assembly import make_provider
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.proxy import proxy_to
-from tests.servers.broker import FEW, SMALL
+from tests.runs import customer
+from tests.servers.broker import FEW, REFUSED, SMALL
 from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
 from tests.waiting import wait_for
 
@@ -174,3 +175,43 @@ def test_a_full_archive_uses_up_no_delivery(broker: Broker, deploy: Deploy) -> N
     assert deployment.bodies("DLQ") == []
     free(deployment, queue)
     deployment.finish(1, archive=queue)
+
+
+# -- a message that the broker refuses for good --------------------------------------------------------------
+
+
+def fill_with(deployment: BrokerDeployment, number: int, **headers: Any) -> None:
+    """Sends a customer with headers of its own."""
+    body = json.dumps(customer(number)).encode()
+    with deployment.connected() as connection:
+        connection.send(parse_destination(f"queue://{deployment.input}"), [Message(body, "T", **headers)])
+
+
+@pytest.mark.parametrize("in_progress", [True, False])
+def test_a_reply_that_the_broker_refuses_fails_its_event_alone(
+    broker: Broker, deploy: Deploy, in_progress: bool
+) -> None:
+    deployment = deploy(broker, in_progress=in_progress, store={"reply": True})
+    deployment.fill(2)
+    fill_with(deployment, 2, reply_to=f"queue://{REFUSED}")
+    deployment.fill(2, first=3)
+    deployment.work()
+    (failed,) = deployment.messages(deployment.error)
+    assert "the broker refuses a message of its settlement" in str(failed.properties["connector_reason"])
+    deployment.finish(5, failed=[2])
+
+
+@AT_ARTEMIS
+@pytest.mark.parametrize("in_progress", [True, False])
+def test_a_message_of_a_subscription_that_the_broker_refuses_fails_its_event_alone(
+    broker: Broker, deploy: Deploy, in_progress: bool
+) -> None:
+    deployment = deploy(broker, in_progress=in_progress)
+    deployment.fill(2)
+    fill_with(deployment, 2, correlation_id="odd")
+    deployment.fill(2, first=3)
+    with broker.refusing(deployment.sink, "odd"):
+        deployment.work()
+    (failed,) = deployment.messages(deployment.error)
+    assert "not this one" in str(failed.properties["connector_reason"])
+    deployment.finish(5, failed=[2])

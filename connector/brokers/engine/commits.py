@@ -54,6 +54,7 @@ class CommitMarker:
         self._session = session
         self._queue = queue
         self._client_id = client_id
+        self._selector = f"{_selector(client_id)} AND {_SESSION} = '{name}'"
         self._name = name
         self._receiver: BrokerReceiver | None = None
         self._late = self._missing = 0
@@ -97,6 +98,20 @@ class CommitMarker:
         self._missing, self._is_silent = wanted - len(found), not found
         return not self._missing
 
+    def is_shown(self, connection: BrokerConnection) -> bool:
+        """Whether the queue shows a message of this session. Otherwise somebody may have removed the message.
+
+        Raises:
+            ProviderError: the commit queue cannot be browsed.
+        """
+        return any(_browse(connection, self._queue, self._selector))
+
+    def drop(self) -> None:
+        """Ends the session, which has no open transaction, without its last message."""
+        self.is_closed = True
+        self._end()
+        self._session.close()
+
     def send(self, cycle: int) -> None:
         """Adds the message of a cycle to the open transaction.
 
@@ -111,8 +126,7 @@ class CommitMarker:
         self._cycle = cycle
         self._late, self._missing = self._missing, 0
         if self._receiver is None:
-            selector = f"{_selector(self._client_id)} AND {_SESSION} = '{self._name}'"
-            self._receiver = self._session.receiver(self._queue, selector, _LIMIT)
+            self._receiver = self._session.receiver(self._queue, self._selector, _LIMIT)
 
     @property
     def is_needed(self) -> bool:
@@ -147,8 +161,8 @@ class CommitMarker:
         self.is_closed = True
         if self._receiver is None:
             return
+        self._end()
         if self._receiver.receive(LOOK, _MOST):
-            self._end()
             self._session.commit()
         self._receiver.close()
 

@@ -34,7 +34,7 @@ from connector.brokers.engine.news import ReceiverNews
 from connector.brokers.engine.owners import MAY_BE_OWNED, Owners, unowned
 from connector.brokers.engine.picker import RemotePicker
 from connector.brokers.engine.poller import RemotePoller
-from connector.brokers.engine.probe import Probe, targets
+from connector.brokers.engine.probe import Probe, replies, targets
 from connector.brokers.engine.progress_claim import ProgressClaim
 from connector.brokers.engine.pruning import CopyPruner
 from connector.brokers.engine.session import LendingSession
@@ -335,7 +335,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         asked first.
         """
         if self.held is not None and self.held.is_near(session.claims):
-            self._probe.ask(targets(settlements, sends))
+            self._probe.ask(targets(settlements, sends), replies(settlements))
         state, cycle = self.state, settlements[0].claim.cycle
         if state is None:
             session.settle(settlements, sends)
@@ -348,7 +348,10 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         except SettlementError as error:
             state.drop(self.client_id, cycle)
             if isinstance(error, TransactionRefused):
-                error.destinations = self._probe.refusing(settlements)
+                wanted = targets(settlements)
+                if self._commit_queue is not None:
+                    wanted.add(self._commit_queue)
+                error.destinations = self._probe.refusing(wanted)
             raise
         state.confirm(self.client_id, cycle)
 

@@ -53,7 +53,7 @@ from connector.brokers.engine.commits import (
 )
 from connector.brokers.engine.copies import copy_of
 from connector.brokers.engine.later import LaterMessages
-from connector.brokers.engine.probe import Probe, refusal_of, targets
+from connector.brokers.engine.probe import Probe, refusal_of, replies, targets
 from connector.brokers.engine.progress_claim import ProgressClaim, marked_copy, name_of
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.silence import LOOK
@@ -63,10 +63,10 @@ from connector.errors import (
     ClaimLost,
     ConnectorError,
     ProviderError,
-    SettlementError,
     TransactionRolledBack,
     UnknownDestination,
 )
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Leftover
@@ -255,11 +255,13 @@ class InProgress:
         """Settles messages in progress in one transaction.
 
         If the broker refuses a message of the transaction, each message is settled in its own. If it refuses
-        a copy although the destination takes an empty message, the copy has the body and the reason only.
+        a copy although the destination takes an empty message, the copy has the body and the reason only. A
+        message that cannot even go back to its input stays in progress, as one that waits.
 
         Raises:
-            SettlementOpen: the settlement is not complete: a message has not come, or a destination takes
-                nothing. The same settlement goes on with the next call for its claims.
+            SettlementOpen: the settlement is not complete: a message has not come, a destination takes
+                nothing, or the broker refuses a message for good. The same settlement goes on with the next
+                call for its claims.
             ClaimLost: another client has taken a message over. Nothing has happened.
             ProviderError: nothing has happened, or the commit has an unknown end.
         """
@@ -271,26 +273,27 @@ class InProgress:
         self._settled.difference_update(_claim_of(one).name for one in settlements)
 
     def _settle_all(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
-        wanted = self._targets(settlements, sends)
-        self._probe.check(wanted)
+        wanted, of_replies = self._targets(settlements, sends), replies(settlements)
+        self._probe.check(wanted, of_replies)
         try:
             self._settle(settlements, sends)
         except TransactionRefused as error:
-            self._probe.ask(wanted, str(error))
+            self._probe.ask(wanted, of_replies, str(error))
             if not error.blames:
                 raise
             if len(settlements) > 1:
                 self._settle_each(settlements, sends)
                 return
-            one = settlements[0]
-            if one.bare or one.copy_to is None:
-                raise
-            reason = f"{one.properties.get(_REASON, '')}; the broker refuses the whole copy: {error}"
-            properties = {**one.properties, _REASON: reason.removeprefix("; ")}
-            self._settle([replace(one, bare=True, properties=properties)], sends)
+            (one,) = settlements
+            less = _with_less(one, str(error))
+            if less is None:
+                raise SettlementOpen(str(error), refused=[(one.claim, str(error))]) from error
+            self._settle_all([less], sends)
 
     def _targets(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> set[Destination]:
         found = targets(settlements, sends)
+        if self._commit_queue is not None:
+            found.add(self._commit_queue)
         for one in settlements:
             claim = _claim_of(one)
             if one.due and self._later is not None:
@@ -300,16 +303,22 @@ class InProgress:
         return found
 
     def _settle_each(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
-        left: SettlementError | None = None
+        reason = ""
+        silent: list[Claim] = []
+        refused: list[tuple[Claim, str]] = []
         for one in settlements:
             try:
                 self._settle_all([one], sends)
                 sends = ()
                 self._settled.add(_claim_of(one).name)
-            except (TransactionRefused, SettlementOpen) as error:
-                left = error
-        if left is not None:
-            raise left
+            except TransactionRefused as error:
+                reason = str(error)
+            except SettlementOpen as error:
+                reason = str(error)
+                silent += error.claims
+                refused += error.refused
+        if reason:
+            raise SettlementOpen(reason, silent, refused)
 
     def _settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         claims = [_claim_of(one) for one in settlements]
@@ -359,8 +368,18 @@ class InProgress:
     def _take_free(self) -> _Transaction:
         with contextlib.suppress(IndexError):
             return self._free.pop()
+        return self._make()
+
+    def _make(self) -> _Transaction:
+        """Returns a transaction of a new session. Raises SettlementOpen if the commit queue takes no mark."""
         session = self._connection.session()
-        return _Transaction(session, self.marker(session))
+        try:
+            return _Transaction(session, self.marker(session))
+        except ProviderError as error:
+            session.close()
+            if self._connection.failure is not None:
+                raise
+            raise SettlementOpen(f"nothing was settled: {error}") from error
 
     def _roll_back(self, transaction: _Transaction) -> None:
         transaction.roll_back()
@@ -415,12 +434,25 @@ class InProgress:
             self._probe.ask({one.queue for one in claims if one.broker_count >= max(1, limit - 2)})
         number = next(self._numbers)
         if transaction.marker is not None:
-            if not transaction.marker.consume():
+            if not transaction.marker.consume() and not self._renew(transaction):
                 raise SettlementOpen(
                     f"nothing was settled: the last mark does not come from {self._commit_queue}"
                 )
             transaction.marker.send(number)
         transaction.number = number
+
+    def _renew(self, transaction: _Transaction) -> bool:
+        """Gives a transaction another session, if the commit queue does not show the mark of the last commit.
+
+        Somebody may have removed the mark. Returns whether the transaction can begin.
+        """
+        last = transaction.marker
+        if last is None or last.is_shown(self._connection):
+            return False
+        new = self._make()
+        last.drop()
+        transaction.session, transaction.marker = new.session, new.marker
+        return new.marker is not None and new.marker.consume()
 
     def _check_owners(self, transaction: _Transaction, claims: Sequence[ProgressClaim]) -> None:
         """Looks now and then whether another client has taken messages over that do not come.
@@ -592,7 +624,7 @@ class InProgress:
         except (ConnectorError, ValueError) as error:
             if self._connection.failure is not None:
                 raise
-            self._probe.ask({claim.queue}, str(error))
+            self._probe.ask({claim.queue}, reason=str(error))
             raise SettlementOpen(f"{claim.message_id} stays in {claim.queue} for now: {error}") from error
         finally:
             session.close()
@@ -725,6 +757,24 @@ def _claim_of(settlement: Settlement) -> ProgressClaim:
     claim = settlement.claim
     assert isinstance(claim, ProgressClaim)
     return claim
+
+
+def _with_less(settlement: Settlement, reason: str) -> Settlement | None:
+    """Returns what the broker may take instead of a refused settlement. None = there is nothing less.
+
+    Args:
+        settlement: of one claim.
+        reason: of the refusal.
+    """
+    claim = _claim_of(settlement)
+    if settlement.give_back:
+        can_stay = not (settlement.stay or settlement.due or claim.destination == claim.queue)
+        return replace(settlement, stay=True) if can_stay else None
+    if settlement.bare or settlement.copy_to is None:
+        return None
+    why = f"{settlement.properties.get(_REASON, '')}; the broker refuses the whole copy: {reason}"
+    properties = {**settlement.properties, _REASON: why.removeprefix("; ")}
+    return replace(settlement, bare=True, properties=properties)
 
 
 def _selections(claims: Iterable[ProgressClaim]) -> Iterator[tuple[Destination, str, set[str]]]:

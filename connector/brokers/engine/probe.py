@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
 
@@ -33,6 +33,8 @@ class Probe:
         self._lock = threading.Lock()
         self._refusing: dict[Destination, float] = {}
         """Destinations that took nothing -> when they are asked again, in monotonic seconds."""
+        self._closed: set[Destination] = set()
+        """Those whose broker has answered that it refuses an empty message, whatever the moment is."""
         self._questions: dict[Destination, Future[bool]] = {}
         """Questions without an answer. A full queue may hold up the answer."""
         self._threads = ThreadPoolExecutor(_MOST_QUESTIONS, thread_name_prefix="probe")
@@ -71,48 +73,50 @@ class Probe:
 
     def _ask(self, destination: Destination) -> bool:
         began = time.monotonic()
-        is_taken = False
+        is_taken = is_closed = False
         try:
             is_taken = _takes(self._connection, destination)
+        except MessageRefused:
+            is_closed = True
         finally:
             with self._lock:
                 del self._questions[destination]
                 self._refusing.pop(destination, None)
+                self._closed.discard(destination)
+                if is_closed:
+                    self._closed.add(destination)
                 if not is_taken:
                     ended = time.monotonic()
                     self._refusing[destination] = ended + (ended - began)
         return is_taken
 
-    def ask(self, destinations: Iterable[Destination], reason: str = "") -> None:
+    def ask(
+        self, destinations: Iterable[Destination], replies: Iterable[Destination] = (), reason: str = ""
+    ) -> None:
         """Asks destinations.
 
         Args:
             destinations: that have to take a message.
+            replies: further ones. Each is named by a single message, and may be closed for ever.
             reason: of the question, for the error.
 
         Raises:
-            SettlementOpen: one of them takes nothing.
+            SettlementOpen: one of them takes nothing. One of ``replies`` takes nothing now.
         """
-        for one in sorted(set(destinations), key=str):
-            if not self.takes(one):
+        wanted = set(destinations)
+        for one in sorted(wanted | set(replies), key=str):
+            if not self.takes(one) and (one in wanted or one not in self._closed):
                 raise _takes_nothing(one, reason)
 
-    def check(self, destinations: Iterable[Destination]) -> None:
-        """Raises SettlementOpen if a destination :meth:`refuses`."""
-        for one in destinations:
-            if self.refuses(one):
+    def check(self, destinations: Set[Destination], replies: Set[Destination] = frozenset()) -> None:
+        """Raises SettlementOpen as :meth:`ask`, if a destination :meth:`refuses`."""
+        for one in destinations | replies:
+            if self.refuses(one) and (one in destinations or one not in self._closed):
                 raise _takes_nothing(one)
 
-    def refusing(self, settlements: Iterable[Settlement]) -> set[Destination]:
-        """Asks the destinations of settlements, and returns those that take nothing.
-
-        The destination of a reply is not asked, because a single message names it.
-        """
-        found: set[Destination] = set()
-        for one in settlements:
-            reply_to = one.claim.headers().reply_to
-            found |= {destination for destination in targets([one]) if str(destination) != reply_to}
-        return {one for one in found if not self.takes(one)}
+    def refusing(self, destinations: Iterable[Destination]) -> set[Destination]:
+        """Asks destinations, and returns those that take nothing."""
+        return {one for one in destinations if not self.takes(one)}
 
 
 def _takes_nothing(destination: Destination, reason: str = "") -> SettlementOpen:
@@ -130,6 +134,8 @@ def _takes(connection: BrokerConnection, destination: Destination) -> bool:
             session.close()
     except EndedDestination:
         return True  # a message for it is dropped, and stops nothing
+    except MessageRefused:
+        raise
     except ConnectorError:
         return False
     return True
@@ -138,15 +144,26 @@ def _takes(connection: BrokerConnection, destination: Destination) -> bool:
 def targets(settlements: Iterable[Settlement], sends: Iterable[Prepared] = ()) -> set[Destination]:
     """Returns the destinations of the copies and of the prepared messages of settlements.
 
+    Without :func:`replies`.
+
     Args:
         settlements: of claims.
         sends: further prepared messages.
     """
     found = {one.destination for one in sends}
     for settlement in settlements:
-        found |= {one.destination for one in settlement.sends}
+        found |= {one.destination for one in settlement.sends} - replies([settlement])
         if settlement.copy_to is not None and not settlement.give_back:
             found.add(settlement.copy_to)
+    return found
+
+
+def replies(settlements: Iterable[Settlement]) -> set[Destination]:
+    """Returns the destinations of the replies of settlements, each of which a single message names."""
+    found: set[Destination] = set()
+    for settlement in settlements:
+        if settlement.sends and (reply_to := settlement.claim.headers().reply_to):
+            found |= {one.destination for one in settlement.sends if str(one.destination) == reply_to}
     return found
 
 

@@ -62,6 +62,8 @@ GUARDS: Final[dict[str, tuple[str, ...]]] = {
     "a destination refuses one message": (
         _ADAPTER + "test_a_refused_copy_or_message_of_a_subscription_fails_its_event_and_no_other",
         _ADAPTER + "test_a_refused_copy_of_a_message_in_progress_holds_up_no_other",
+        "test_refusals.py test_a_refused_prepared_message_fails_its_event_and_no_other",
+        "test_refusals.py test_a_refused_reply_fails_its_event_and_no_other",
     ),
     "a destination takes nothing": (
         _FULL + "test_an_input_rests_until_a_destination_takes_messages_again_and_that_costs_no_delivery",
