@@ -30,7 +30,7 @@ class Redelivery(NamedTuple):
     Args:
         destination: the input, as text.
         outcome: of a done event. None = the event runs again.
-        begun: deliveries that were begun.
+        begun: deliveries that were begun, beside those that the message itself carries.
         properties: of the message that say who has confirmed.
         sends: messages to send with the final outcome, as in :class:`~connector.events.outcome.Outcome`.
         expiration: JMSExpiration of the message in milliseconds since 1970. 0 = the message never expires.

@@ -262,7 +262,7 @@ class Transactions(NoTransactions):
         for claim, outcome in ended.decided:
             entry = self._entry(claim)
             if outcome.rolls_back:
-                begun = give_back_settlement(claim, outcome, self._own).delivery_count - entry.begun
+                begun = give_back_settlement(claim, outcome, self._own).delivery_count - claim.delivery_count
                 entry = entry.after(outcome, 0)._replace(begun=entry.begun + max(0, begun))
                 back.decided.append((claim, outcome))
             else:

@@ -93,4 +93,4 @@ class BrokerClaim(Claim, Protocol):
         """JMSExpiration of the message in milliseconds since 1970. 0 = the message never expires."""
 
     def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
-        """Sets the counted deliveries, and adds properties to the message that a task reads."""
+        """Adds to the deliveries that the message carries, and to the properties that a task reads."""

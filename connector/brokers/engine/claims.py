@@ -164,7 +164,7 @@ class LentClaim(BrokerClaim):
         return self.reference.subscription
 
     def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
-        self.delivery_count = begun
+        self.delivery_count = self.carried + begun
         for name, value in properties.items():
             self.reference.message.set_property(name, value)
 

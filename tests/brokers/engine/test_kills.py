@@ -75,6 +75,21 @@ def test_a_transaction_without_a_task_leaves_nothing(
     assert leftovers(state) == []
 
 
+def test_a_kill_counts_also_after_the_event_has_come_again_later(
+    tmp_path: Path, provider: LentProvider, run: Run
+) -> None:
+    """The copy that waits carries the count of the first kill. The journal tells only of the second."""
+    deployment = deploy(tmp_path, store={"retry_later": {"first": "1ms", "most": "1ms", "attempts": 1000}})
+    send(provider, "away")
+    assert run("deliver=killgroup") == -9
+    deployment.write("away", "")
+    assert run("settle.finished=killgroup") == -9
+    (deployment.directory / "away").unlink()
+    assert run("deliver=killgroup") == -9
+    assert run() == 0
+    assert stored(deployment)[-1] == "0 3"
+
+
 @pytest.mark.parametrize("step", ["begin", "done", "deliver", "history"])
 def test_after_a_kill_the_history_tells_no_event_wrongly(
     tmp_path: Path, provider: LentProvider, run: Run, step: str

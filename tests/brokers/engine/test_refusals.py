@@ -14,7 +14,7 @@ from connector.errors import ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement, SettlementOpen
-from connector.operate.replay import Choice, Mover, Replay, carry_out
+from connector.operate.replay import MessageChoice, Mover, Replay, carry_out
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import LentProvider
@@ -178,7 +178,7 @@ def test_an_event_that_has_failed_so_is_no_duplicate_when_it_comes_again(
         adapter.drain()
         assert ids(provider, "error") == [sent]
         provider.broker.refuses = lambda name, message: False
-        mover = Mover(ERROR, Choice(), Replay(ERROR))
+        mover = Mover(ERROR, MessageChoice(), Replay(ERROR))
         assert carry_out(provider, "lent", mover, yes=True, note=lambda _: None).moved == 1
         assert adapter.drain().code is ReturnCode.SUCCEED
     (archived,) = seen(provider, "archive")
