@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Final
 
+import pytest
+
+from connector.brokers.engine.broker import UnreadableMessage
 from connector.brokers.jms.reasons import is_refusal, is_unanswered
+from connector.brokers.jms.session import JmsReceiver
 from tests.tables import Table
 
 _QPID: Final = "org.apache.qpid.jms"
@@ -110,3 +115,33 @@ def test_a_commit_without_an_answer_is_not_rolled_back() -> None:
                 assert is_unanswered(Thrown(*chain))
                 assert not is_refusal(Thrown(*chain))
     assert not is_unanswered(Thrown(of_jms(_BACK), condition("transaction:rollback")))
+
+
+class Raised(Thrown, Exception):
+    """An exception of Java that a call has raised."""
+
+
+class OfMachine(Raised):
+    """An error of the Java machine."""
+
+
+_UNREADABLE: Final = [
+    (Raised, [of_jms("MessageFormatException", "a body")], True),
+    (OfMachine, [("java.lang.StackOverflowError", "too deep")], True),
+    (Raised, [of_jms(), condition("resource-deleted")], False),
+    (Raised, [of_jms(), (f"{_PROVIDER}.ProviderConnectionRemotelyClosedException", "closed")], False),
+    (Raised, [of_jms("IllegalStateException", "The MessageConsumer was closed")], False),
+]
+
+
+def test_a_receiver_whose_link_ends_meets_no_message_that_cannot_be_read() -> None:
+    receiver = JmsReceiver.__new__(JmsReceiver)
+    java = SimpleNamespace(JException=Raised, JClass=lambda _: OfMachine)
+    receiver._connection = SimpleNamespace(jpype=java, failure=None)
+    receiver._name = "queue://q"
+    with Table() as table:
+        for kind, chain, is_unreadable in _UNREADABLE:
+            with table.row(chain):
+                expected = UnreadableMessage if is_unreadable else kind
+                with pytest.raises(expected), receiver._reading():
+                    raise kind(*chain)
