@@ -30,8 +30,6 @@ from connector.status import ReturnCode
 _log: Final = logging.getLogger("connector.run")
 
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
-_HANGS: Final = 60.0
-"""Seconds beyond ``stop_timeout`` after which a stop counts as one that hangs."""
 _EARLY: Final = 5.0
 """Seconds to wait for the handling of a signal that came before the handlers existed."""
 
@@ -68,18 +66,14 @@ def run(
     set_up_logging(settings)
     if is_json():
         divert_to_log()
-    adapter = Adapter(configuration, output=show_output, debug=settings.debug)
+    adapter = Adapter(configuration, output=show_output, debug=settings.debug, on_hang=_end_hanging)
     manager = ServiceManager()
     failure: str | None = None
-    hanging = threading.Timer(0.0, _end_hanging)
-    hanging.daemon = True
 
     def on_signal(name: str) -> None:
         why = f"{name}: what is in flight is finished; once more ends at once"
         manager.stopping(why)  # before the stop, because the process may end at once
         _log.info("stopping", extra={"reason": why})
-        hanging.interval = adapter.time_to_stop + _HANGS
-        hanging.start()
         adapter.request_stop()
 
     with _signals(on_signal) as stopped:
@@ -114,6 +108,7 @@ def run(
 
 def _stop(adapter: Adapter) -> None:
     """Stops the adapter. Logs a failure, because an earlier failure is the reason why the run ends."""
+    adapter.request_stop()  # without a signal nobody else has started the time limit
     try:
         adapter.stop()
     except (ConnectorError, OSError) as error:

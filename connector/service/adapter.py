@@ -67,6 +67,8 @@ class Adapter:
         output: called with each line that workers print.
         debug: whether the tracebacks of user code that workers log have all frames.
         recovery_interval: seconds between two looks for dead instances.
+        on_hang: called if the process lives a minute after a stop and its ``stop_timeout``. A process that
+            has nothing else to do ends itself then.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Adapter:
         output: Callable[[str], None] | None = None,
         debug: bool = False,
         recovery_interval: float = 10.0,
+        on_hang: Callable[[], None] | None = None,
     ) -> None:
         self._session = spark
         self._debug = debug
@@ -98,7 +101,7 @@ class Adapter:
             self.requests = TracedRequests(requests, configuration.tracing.sample, self._tracer.export)
         self.summary = Summary([str(entry.destination) for entry in settings.inputs], activity)
         self._provider = self._make_provider(configuration)
-        self._stop = StopRequest(settings.stop_timeout, self.abort)
+        self._stop = StopRequest(settings.stop_timeout, self.abort, on_hang)
         self._connection = InboundConnection(
             configuration,
             self._provider,
@@ -192,6 +195,7 @@ class Adapter:
             self._is_ready = True
         except BaseException:
             self._started = False
+            self._stop.expect_end()
             with contextlib.suppress(ProviderError, OSError):  # the first error counts
                 self._connection.stop()
             raise
@@ -219,8 +223,8 @@ class Adapter:
         For any thread, and for a signal handler.
         """
         self._stop.make()
+        self._stop.start_timer()  # before anything that may hang
         self._connection.request_stop()
-        self._stop.start_timer()
 
     def abort(self) -> None:
         """Ends the running tasks. Journalled outcomes are settled, and all other claims are given back."""

@@ -12,6 +12,8 @@ _log = logging.getLogger("connector.adapter")
 
 _AGAIN_SECONDS: Final = 1.0
 """Seconds until work is aborted again. Work that begins at the moment of an abort does not notice it."""
+_HANGS: Final = 60.0
+"""Seconds beyond the time-out after which a stop counts as one that hangs."""
 
 
 class StopRequest:
@@ -21,11 +23,15 @@ class StopRequest:
         timeout: ``stop_timeout``, in seconds.
         abort: called when the time-out has passed since the first request, and again and again until
             :meth:`cancel_timer`.
+        on_hang: called if the process lives a minute after the time-out. None = nobody minds.
     """
 
-    def __init__(self, timeout: float, abort: Callable[[], None]) -> None:
+    def __init__(
+        self, timeout: float, abort: Callable[[], None], on_hang: Callable[[], None] | None = None
+    ) -> None:
         self.timeout = timeout
         self._abort = abort
+        self._on_hang = on_hang
         self._requested = threading.Event()
         self._is_over = threading.Event()
         self._deadline: float | None = None
@@ -47,8 +53,17 @@ class StopRequest:
     def start_timer(self) -> None:
         """Starts the time limit. Repeatable: the first call counts."""
         if self._deadline is None:
+            self.expect_end()
             self._deadline = time.monotonic() + self.timeout
             threading.Thread(target=self._abort_late, name="connector-stop", daemon=True).start()
+
+    def expect_end(self) -> None:
+        """Lets ``on_hang`` be called, whatever ends meanwhile: a thread may outlive the work. Repeatable."""
+        on_hang, self._on_hang = self._on_hang, None
+        if on_hang is not None:
+            timer = threading.Timer(self.time_left + _HANGS, on_hang)
+            timer.daemon = True
+            timer.start()
 
     def cancel_timer(self) -> None:
         """Ends the time limit, because all work has ended. Repeatable."""

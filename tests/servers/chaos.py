@@ -1,11 +1,13 @@
 """Chaos at a real broker: adapters, programs beside them, and everything that disturbs them.
 
     python -m tests.servers.chaos --for 10m --mode transactions --broker artemis [--seed N] [--spark]
+    python -m tests.servers.chaos --failover --in-turn --only kill --only "kill the broker"
 
 Two instances of an adapter and one of another take events, send some on, try some again, and answer requests.
 Programs send events and ask. A proxy stands between all of them and the broker. In a random order, instances
 are killed, told to end and frozen, connections are cut, refused, slow and stalled, queues are paused at the
 broker, and the broker is killed. Then all is calm, what waits is done, and :mod:`tests.chaos_checker` counts.
+With ``--failover`` the adapters have a URL of ``failover:``.
 Prints the seed, the progress and a table. Status 1 = a figure is wrong.
 """
 
@@ -314,6 +316,8 @@ class Chaos:
         order: of events. Empty = drawn.
         rate: events a second.
         spark: whether the adapters run with Spark.
+        failover: whether the adapters have a URL of ``failover:``.
+        in_turn: whether disturbances come in turn. False = each is drawn.
         tell: is called with each line of progress.
     """
 
@@ -329,6 +333,8 @@ class Chaos:
         order: str = "",
         rate: float = 5.0,
         spark: bool = False,
+        failover: bool = False,
+        in_turn: bool = False,
         tell: Callable[[str], object] = print,
     ) -> None:
         self._broker = broker
@@ -336,6 +342,7 @@ class Chaos:
         self._rate = rate
         self._tell = tell
         self._only = only
+        self._in_turn = in_turn
         self._choices = random.Random(seed)
         self._sender_choices = random.Random(f"{seed}/sender")
         self.order = order or self._choices.choice(ORDERS)
@@ -359,6 +366,9 @@ class Chaos:
                 ("fixed", {"ReplyToDestination": f"queue://{self._server.name}.replies"}),
             )
         }
+        if failover:
+            for one in (*self._deployments, *self._askers.values()):
+                one.change("provider", url=failover_url(proxy.port))
         self._work = {one.name: Work(one) for one in self._deployments}
         self._instances: list[Instance] = []
         self._killed: dict[str, float] = {}
@@ -433,10 +443,12 @@ class Chaos:
 
     def _disturb(self, seconds: float, progress: Callable[[], str]) -> None:
         actions = self._actions()
+        names = [name for name in actions for _ in range(1 if self._in_turn else _OFTEN.get(name, 1))]
+        turns = itertools.cycle(names)
         until = time.monotonic() + seconds
         told = 0.0
         while time.monotonic() < until:
-            name = self._choices.choice([name for name in actions for _ in range(_OFTEN.get(name, 1))])
+            name = next(turns) if self._in_turn else self._choices.choice(names)
             self.done[name] += 1
             what = actions[name]() or ""
             self._tell(f"{self._elapsed()}  {name} {what}")
@@ -774,6 +786,11 @@ def _deployed(broker: Broker, deploy: Deploy, port: int, *, in_progress: bool = 
     return made
 
 
+def failover_url(port: int) -> str:
+    """Returns the URL of a port for several brokers, as Qpid JMS has it."""
+    return f"failover:(amqp://127.0.0.1:{port})"
+
+
 def seconds_of(text: str) -> float:
     """Returns the seconds of ``90``, ``90s``, ``10m`` or ``2h``."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
@@ -793,6 +810,8 @@ def main() -> int:
     parser.add_argument("--order", choices=ORDERS, default="", help="default: drawn")
     parser.add_argument("--rate", type=float, default=5.0, help="events a second")
     parser.add_argument("--spark", action="store_true", help="the adapters run with Spark, as users run them")
+    parser.add_argument("--failover", action="store_true", help="a URL of failover:")
+    parser.add_argument("--in-turn", action="store_true", help="disturbances come in turn")
     options = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if options.seed is None else options.seed
     directory = Path(tempfile.mkdtemp(prefix="connector-chaos-"))
@@ -814,11 +833,14 @@ def main() -> int:
             order=options.order,
             rate=options.rate,
             spark=options.spark,
+            failover=options.failover,
+            in_turn=options.in_turn,
             tell=lambda line: print(line, flush=True),
         )
         found = chaos.run(options.seconds)
     faults = check(found)
-    print(f"{options.mode} at {options.broker}, order {chaos.order}, for {options.seconds:g} s, seed {seed}")
+    way = options.broker + (" with failover" if options.failover else "")
+    print(f"{options.mode} at {way}, order {chaos.order}, for {options.seconds:g} s, seed {seed}")
     for counts in (chaos.done, chaos.logged_errors()):
         print("\n".join(f"  {number:>5} x {name}" for name, number in counts.most_common()))
     print(report(found, faults), flush=True)

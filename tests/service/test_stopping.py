@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from connector.cli import run
+from connector.config.loading import load
 from connector.errors import ProviderError
 from connector.service import loader as loader_of_service
 from connector.service import loads as loads_of_service
-from connector.service import shared_reads
+from connector.service import shared_reads, stopping
+from connector.service.adapter import Adapter
 from connector.service.loader import Loader
 from connector.service.loads import Loads
 from connector.service.shared_reads import SharedReads
@@ -110,25 +112,66 @@ connector: {ApplicationName: asking, DataHandlerMimeType: application/json, stop
 metaobjects: ./metaobjects
 """
 WITH_A_THREAD = """
-import sys, threading
-from connector.cli import run
+import threading
 from connector.cli.__main__ import main
+from connector.service import stopping
 
-run._HANGS = 0.1
+stopping._HANGS = 0.1
 threading.Thread(target=threading.Event().wait).start()
-sys.argv = ["connector", "run"]
 main()
 """
 
 
-@pytest.mark.process
-def test_a_process_whose_threads_do_not_end_after_a_stop_ends_a_while_later(tmp_path: Path) -> None:
-    """The while is a minute as a rule."""
+@pytest.fixture
+def requests_only(tmp_path: Path) -> Path:
+    """The directory of a deployment without inputs."""
     (tmp_path / "metaobjects").mkdir()
     (tmp_path / "adapter.yaml").write_text(REQUESTS_ONLY)
-    with PipedProcess(script=WITH_A_THREAD, cwd=tmp_path) as process:
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda adapter: adapter.request_stop(),
+        lambda adapter: adapter.finish(),
+        lambda adapter: adapter.start(),
+        run._stop,
+    ],
+    ids=["signal", "end of a service", "failed start", "end of a run"],
+)
+def test_each_stop_that_hangs_is_noticed(
+    requests_only: Path,
+    never: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[[Adapter], object],
+) -> None:
+    hangs = threading.Event()
+    adapter = Adapter(load(requests_only / "adapter.yaml"), on_hang=hangs.set)
+
+    def fail() -> None:
+        raise ProviderError("the provider is away")
+
+    monkeypatch.setattr(stopping, "_HANGS", 0.01)
+    monkeypatch.setattr(adapter._connection, "start", fail)
+    for name in ("request_stop", "stop"):
+        monkeypatch.setattr(adapter._connection, name, never.wait)
+    assert not hangs.is_set()
+    beside(call, adapter)
+    assert hangs.wait(60)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("option", [None, "--once"])
+def test_a_process_whose_threads_do_not_end_after_a_stop_ends_a_while_later(
+    requests_only: Path, option: str | None
+) -> None:
+    """The while is a minute as a rule."""
+    arguments = filter(None, ("run", option))
+    with PipedProcess(*arguments, script=WITH_A_THREAD, cwd=requests_only) as process:
         assert "starting" in process.stderr.readline()
-        process.send_signal(signal.SIGTERM)
+        if option is None:  # with an option it stops by itself
+            process.send_signal(signal.SIGTERM)
         _, errors = process.communicate()
         assert "the stop hangs, so the process ends at once" in errors
         assert process.wait() == 1

@@ -110,20 +110,25 @@ _NO_ANSWER: Final = re.compile(
     r"(Provider|Jms)(Connection|IO|Failed|Closed|Idle|IllegalState|OperationTimed|SendTimed|ResourceClosed"
     r"|TransactionInDoubt|DeliveryReleased)\w*Exception$|(Disconnected|NotConnected|ConnectionTimedOut|UnBlocked"
     r"|ObjectClosed|SessionCreation|Shutdown|OutcomeUnknown|Interrupted|Connection(Failed|Closed)|AlreadyClosed"
-    r"|TransportDisposedIO|RequestTimedOutIO|InactivityIO|BrokerStopped|ClosedChannel|Timeout)Exception$"
-    r"|^java\.io\.(IO|EOF|InterruptedIO)Exception$|^java\.net\.|^java\..*Error$|\.jms\.IllegalStateException$"
+    r"|TransportDisposedIO|RequestTimedOutIO|InactivityIO|BrokerStopped|ClosedChannel|Timeout|RejectedExecution"
+    r"|Cancellation)Exception$|^java\.io\.(IO|EOF|InterruptedIO)Exception$|^java\.(net|nio\.channels)\."
+    r"|^javax\.net\.|^io\.netty\.|^java\..*Error$|\.jms\.IllegalStateException$"
 )
 """A pattern of classes of Java: the connection has ended, something is closed, or nobody has answered."""
 _NO_ANSWERS: Final = re.compile(
     r"condition = amqp:(connection:|session:|link:(?!message-size-exceeded)|resource-(deleted|locked)"
-    r"|transaction:timeout)|closed remotely"
-    r"|MQRC_(CONN|Q_MGR_|CHANNEL_|CALL_INTERRUPTED|RECONNECT|BACKED_OUT)"
+    r"|transaction:timeout)|closed remotely|remotely closed"
+    r"|[Tt]ransaction (completion )?in doubt|connection offline|rolled back on failover"
+    r"|MQRC_(CONN|HCONN_|HOBJ_|HOST_|Q_MGR_|CHANNEL_|CALL_INTERRUPTED|RECONNECT|BACKED_OUT)"
 )
-"""The same of texts: conditions of AMQP 1.0 (2.8.15 to 2.8.18, 4.5.8), and reasons of IBM MQ."""
+"""The same of texts: conditions of AMQP 1.0 (2.8.15 to 2.8.18, 4.5.8), reasons of IBM MQ, and what libraries
+say of a transaction whose connection was lost and made again.
+"""
 _SILENCE: Final = re.compile(r"(TimedOut(IO)?|Timeout)Exception$")
 """A pattern of classes of Java: the client library has waited for an answer for as long as it may."""
 _FOR_NOW: Final = re.compile(
-    r"ResourceAllocationException|JMSSecurityException|amqp:(resource-limit-exceeded|unauthorized-access)"
+    r"ResourceAllocationException|JMSSecurityException|DeliveryModifiedException"
+    r"|amqp:(resource-limit-exceeded|unauthorized-access)"
     r"|MQRC_(Q_FULL|PUT_INHIBITED|GET_INHIBITED|NOT_AUTHORIZED|STORAGE_|PAGESET_|Q_SPACE|RESOURCE_)"
     r"|\bis full\b"
 )

@@ -72,10 +72,11 @@ class FactorySection(ProviderSection):
         "adds `jms.prefetchPolicy.all` with PollQuantity unless the URL has a prefetch policy, "
         "`jms.receiveLocalOnly`, `jms.validatePropertyNames`, and time-outs of 30 s (`jms.sendTimeout`, "
         "`jms.requestTimeout`, `amqp.drainTimeout`). For `failover:(...)` also "
-        "`failover.startupMaxReconnectAttempts` with 1, so that a new connection tries each host once. For "
-        "the client of ActiveMQ Classic the same prefetch and rounds, `jms.alwaysSyncSend`, "
-        "`jms.sendTimeout`, and in `jms.redeliveryPolicy` neither limit nor delays. For that of ActiveMQ "
-        "Artemis `consumerWindowSize`, 1 KiB for each message of PollQuantity.",
+        "`failover.startupMaxReconnectAttempts` with 1, so that a new connection tries each host once, and "
+        "`failover.maxReconnectAttempts` with 0, because the adapter itself makes a lost connection again. A "
+        "limit of yours counts for new connections. For the client of ActiveMQ Classic the same prefetch and "
+        "rounds, `jms.alwaysSyncSend`, `jms.sendTimeout`, and in `jms.redeliveryPolicy` neither limit nor "
+        "delays. For that of ActiveMQ Artemis `consumerWindowSize`, 1 KiB for each message of PollQuantity.",
     )
     properties: dict[str, Text] = Field(
         default_factory=dict,

@@ -32,7 +32,6 @@ from connector.brokers.jms.names import is_named
 from connector.brokers.jms.reasons import (
     HEAP,
     is_refusal,
-    is_silence,
     is_unanswered,
     is_unsupported,
     reason_of,
@@ -409,8 +408,8 @@ class JmsReceiver(BrokerReceiver):
         try:
             yield
         except self._connection.jpype.JException as error:
-            is_closed = isinstance(error, self._connection.jms.IllegalStateException)
-            if is_closed or is_silence(error) or self._connection.failure is not None:
+            of_java = isinstance(error, self._connection.jpype.JClass("java.lang.Error"))  # of the message
+            if (is_unanswered(error) and not of_java) or self._connection.failure is not None:
                 raise
             raise UnreadableMessage(
                 f"the next message of {self._name} cannot be read by the client library: {reason_of(error)}. "

@@ -44,7 +44,8 @@ _PREFETCH: Final = "jms.prefetchPolicy."
 _FAILOVER: Final = "failover:"
 _ROUNDS: Final = {QPID: "failover.", CLASSIC: "", _CLASSIC_TLS: ""}
 """Beginnings of the options of ``failover:``. Without a limit a new connection tries all hosts for ever, and
-says nothing.
+says nothing. A library that makes a lost connection again keeps sessions whose transactions never end, with
+messages that nobody else gets. So a connection that is lost has failed, and the adapter makes a new one.
 """
 
 
@@ -98,9 +99,12 @@ def _drain_timeout(url: str, milliseconds: str = _ANSWER_MS) -> dict[str, str]:
 def _with(factory: str, url: str, wanted: Mapping[str, str]) -> str:
     wanted = {**_ALWAYS.get(factory, {}), **wanted}
     if url.startswith(_FAILOVER) and factory in _ROUNDS:
-        beginning = _ROUNDS[factory]
-        if re.search(rf"[?&]{beginning}maxReconnectAttempts=", url) is None:
-            wanted[f"{beginning}startupMaxReconnectAttempts="] = "1"
+        lost = f"{_ROUNDS[factory]}maxReconnectAttempts="
+        new = f"{_ROUNDS[factory]}startupMaxReconnectAttempts="
+        limit = re.search(rf"[?&]{re.escape(lost)}([^&]*)", url)
+        if limit is not None:  # of the user: it counts for new connections
+            url = f"{url[: limit.start(1)]}0{url[limit.end(1) :]}"
+        wanted |= {lost: "0", new: "1" if limit is None else limit[1]}
     for name, value in wanted.items():
         if name not in url:
             _, _, options = url.rpartition(")")  # the options of failover:(...) stand behind the bracket

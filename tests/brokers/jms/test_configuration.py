@@ -250,12 +250,15 @@ def test_the_url_gets_the_prefetch_of_the_poll() -> None:
     assert with_options(QPID, "amqp://h:1", 7) == f"amqp://h:1?{ours}"
     assert with_options(QPID, "amqp://h:1?a=b", 7) == f"amqp://h:1?a=b&{ours}"
     failover = "failover:(amqp://a:1?x=y,amqp://b:2)"
-    once = "failover.startupMaxReconnectAttempts=1"
+    lost, new = "failover.maxReconnectAttempts=", "failover.startupMaxReconnectAttempts="
+    once = f"{lost}0&{new}1"
     ours = ours.replace(answer, f"failover.nested.{answer}")
     assert with_options(QPID, failover, 7) == f"{failover}?{ours}&{once}"
     assert with_options(QPID, failover + "?z=1", 7) == f"{failover}?z=1&{ours}&{once}"
-    for limit in ("failover.startupMaxReconnectAttempts=9", "failover.maxReconnectAttempts=9"):
-        assert with_options(QPID, f"{failover}?{limit}", 7) == f"{failover}?{limit}&{ours}"
+    assert with_options(QPID, f"{failover}?{new}9", 7) == f"{failover}?{new}9&{ours}&{lost}0"
+    made = with_options(QPID, f"{failover}?{lost}9&z=1", 7)
+    assert made == f"{failover}?{lost}0&z=1&{ours}&{new}9", "the limit is that of a new connection"
+    assert with_options(QPID, made, 7) == made
     nested = "failover.nested.amqp.drainTimeout=5000"
     assert for_browsers(QPID, failover, 5.0) == f"{failover}?{always}&{nested}&{once}"
     few = "jms.prefetchPolicy.queueBrowserPrefetch=4"
@@ -275,9 +278,12 @@ def test_other_known_clients_get_options_of_their_own() -> None:
     assert with_options(CLASSIC, "tcp://h:1", 7) == f"tcp://h:1?{always}&jms.prefetchPolicy.all=7"
     assert for_browsers(CLASSIC, "tcp://h:1", 5.0) == f"tcp://h:1?{always}"
     failover = "failover:(tcp://a:1,tcp://b:2)"
-    assert with_options(CLASSIC, failover, 7).endswith("&startupMaxReconnectAttempts=1")
-    limited = f"{failover}?maxReconnectAttempts=9"
-    assert "startupMaxReconnectAttempts" not in with_options(CLASSIC, limited, 7)
+    assert with_options(CLASSIC, failover, 7).endswith(
+        "&maxReconnectAttempts=0&startupMaxReconnectAttempts=1"
+    )
+    limited = with_options(CLASSIC, f"{failover}?maxReconnectAttempts=9", 7)
+    assert limited.startswith(f"{failover}?maxReconnectAttempts=0&")
+    assert limited.endswith("&startupMaxReconnectAttempts=9")
     assert with_options(CORE, "tcp://h:1", 7) == "tcp://h:1?consumerWindowSize=7168"
     assert with_options(CORE, "tcp://h:1?consumerWindowSize=1", 7) == "tcp://h:1?consumerWindowSize=1"
     assert for_browsers(CORE, "tcp://h:1", 5.0) == "tcp://h:1"
