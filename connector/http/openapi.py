@@ -154,7 +154,8 @@ def _responses(name: str, with_tokens: bool) -> dict[str, Any]:
     unfit = {"type": "object", "description": "The object as it was sent, with what does not fit."}
     responses["422"]["content"] |= {"application/json": {"schema": _answer(unfit)}}
     responses["503"] = {
-        "description": "Too many requests, or the adapter is stopping. With Retry-After: nothing was sent.",
+        "description": "Too many requests, the adapter is stopping, or the provider has failed. With "
+        "Retry-After: nothing was sent.",
         "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "string"}}},
         "content": {**answer, **problem},
     }

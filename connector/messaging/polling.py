@@ -131,7 +131,8 @@ class Arrivals(Protocol):
         Raises:
             SelectorError: the broker refuses the selector.
             DestinationError: there is no such queue, and the broker makes none.
-            ProviderError: the connection has failed, or the broker refuses the queue.
+            SubscriptionError: the broker refuses the queue.
+            ProviderError: the connection has failed, or the broker does not answer.
         """
 
     @abstractmethod

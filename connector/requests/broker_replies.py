@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
-from connector.errors import ConnectorError, ProviderError, RequestRefused, SettlementError
+from connector.errors import (
+    ConnectorError,
+    ProviderError,
+    RequestRefused,
+    SettlementError,
+    SubscriptionError,
+)
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -155,15 +161,20 @@ class BrokerReplies(ReplyReceiver):
         self._next_check = 0.0
         self._copies_from = self._leaves_from = 0.0
         for destination in tuple(sources.destinations):
-            self._consume(destination)
+            self._consume_again(destination)
 
     # -- consumers -----------------------------------------------------------------------------------
 
     @property
     def temporaries(self) -> dict[bool, Destination]:
+        try:
+            self._connection.check()
+        except ProviderError:
+            return {}
         return self._temporaries
 
     def temporary(self, shared: bool) -> Destination:
+        self._connection.check()
         if shared not in self._temporaries:
             made = self._connection.temporary("queue")
             if not shared:
@@ -181,6 +192,22 @@ class BrokerReplies(ReplyReceiver):
         if destination not in self._consumers:
             self._consumers[destination] = self._add(destination, self._sources.selector)
 
+    def _consume_again(self, destination: Destination) -> None:
+        """Receives from a destination of the last connection. A refusal fails only the calls of that one."""
+        try:
+            self._consume(destination)
+        except ConnectorError as error:
+            if isinstance(error, ProviderError):
+                raise
+            _log.warning(
+                "a reply destination cannot be read, so no more replies are received from that destination",
+                extra={"destination": str(destination), "reason": str(error)},
+            )
+            self._sources.destinations.pop(destination, None)
+            for call in self._calls.expecting():
+                if call.reply_to == destination:
+                    self._give_up(call, error)
+
     def _leave_unused(self) -> None:
         used = {call.reply_to for call in self._calls.expecting()}
         for destination in [found for found in self._consumers if found not in used]:
@@ -188,7 +215,7 @@ class BrokerReplies(ReplyReceiver):
             self._sources.destinations.pop(destination, None)
 
     def take_by_selector(self, call: Call, destination: Destination) -> None:
-        if not call.completed:
+        if not (call.completed or call in self._own.values()):  # a new connection looks for it by itself
             self._own[self._add(destination, call.selector, one=True)] = call
 
     def take_by_id(self, call: Call, destination: Destination) -> None:
@@ -202,11 +229,11 @@ class BrokerReplies(ReplyReceiver):
 
         Raises:
             RequestRefused: the broker refuses the destination.
+            SelectorError, DestinationError: it refuses the selector, or there is no such destination.
         """
         try:
             return self._arrivals.add(destination, selector, one=one)
-        except ProviderError as error:
-            self._connection.check()
+        except SubscriptionError as error:
             raise RequestRefused(f"replies cannot be taken from {destination}: {error}") from error
 
     def _add_groups(self) -> None:
@@ -240,11 +267,13 @@ class BrokerReplies(ReplyReceiver):
         """Looks for the reply to a call with a selector, as the last connection did."""
         if call.completed:
             self._sources.sought.pop(call, None)
-        elif call not in self._own.values():
-            try:
-                self.take_by_selector(call, destination)
-            except RequestRefused as error:
-                self._give_up(call, error)
+            return
+        try:
+            self.take_by_selector(call, destination)
+        except ConnectorError as error:
+            if isinstance(error, ProviderError):
+                raise
+            self._give_up(call, error)
 
     def _give_up(self, call: Call, error: Exception) -> None:
         self._sources.sought.pop(call, None)

@@ -27,6 +27,7 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from connector.agent_trace import DETAILS, HANDOVER
@@ -56,7 +57,8 @@ _log = logging.getLogger("connector.requests")
 _NAME: Final = "connector-requests"
 _HELPER_THREADS: Final = 8
 _MOST_THREADS: Final = 64
-"""Number of threads that send requests of ``request_async``, and of threads that read their replies."""
+"""Number of threads that send requests of ``request_async``, and of threads that read their replies. A full
+queue of a broker holds a thread up. Further requests wait for a thread."""
 _SEND: Final = "send"
 _FINISH: Final = "finish"
 """Separate thread pools: a slow callback of a future delays no other request."""
@@ -241,7 +243,8 @@ class RequestClient(Requests):
                 self._commit(self._other_sender, call)
                 call.complete(_SENT)
         except Exception as error:
-            self._listener.give_up(call, _failure(error, call))
+            failure = _failure(error, call)
+            self._listener.give_up(call, _STOPPING if failure.not_sent and self._stopping else failure)
             may_be_sent = call.outgoing is not None and call.outgoing.attempted
             if may_be_sent and call.lasting and not call.selector and call.reply_to is not None:
                 self._listener.take_by_id(call, call.reply_to)  # its reply is a late one
@@ -286,13 +289,12 @@ class RequestClient(Requests):
 
         if not self._capabilities.chooses_ids:
             self._commit(self._sender, call, expect)
-            if not self._listener.is_private(reply_to):
+            if call.lasting:
                 self._listener.take_by_id(call, reply_to)
             return
-        self._listener.take_from(reply_to, self._sender.sent_ids)
+        self._take_from(call, reply_to, self._sender.sent_ids)
         self._commit(self._sender, call, expect)
-        # again: a request with yet another destination may have closed the consumer meanwhile
-        self._listener.take_from(reply_to, self._sender.sent_ids)
+        self._take_from(call, reply_to, self._sender.sent_ids)
 
     def _send_with_token(self, call: Call, reply_to: Destination) -> None:
         """The reply repeats a correlation id or a property, which the request gets here."""
@@ -301,10 +303,24 @@ class RequestClient(Requests):
             call.message.correlation_id = token
         else:
             call.message.set_property(self._settings.matching.request, token)
-        self._listener.take_from(reply_to, lambda: f"%{self._token}-%")
+        self._take_from(call, reply_to, lambda: f"%{self._token}-%")
         self._listener.expect(call, token)
         self._commit(self._sender, call)
-        self._listener.take_from(reply_to, lambda: f"%{self._token}-%")
+        self._take_from(call, reply_to, lambda: f"%{self._token}-%")
+
+    def _take_from(self, call: Call, reply_to: Destination, pattern: Callable[[], str]) -> None:
+        """Takes replies from a reply destination, before and after a request is sent.
+
+        A request with yet another destination may have closed the consumer meanwhile.
+        """
+        if call.properties.reply_to is None:
+            return  # a temporary queue has its consumer
+        try:
+            self._listener.take_from(reply_to, pattern)
+        except ProviderError:
+            if call.outgoing is None or not call.lasting:
+                raise
+            self._listener.take_by_id(call, reply_to)  # on the next connection
 
     def _temporary(self, *, shared: bool) -> Destination:
         if not self._capabilities.temporary_destinations:
@@ -320,7 +336,12 @@ class RequestClient(Requests):
 
     def _open_receiver(self, sources: ReplySources, calls: PendingCalls) -> ReplyReceiver:
         if self._broker is not None:
-            return BrokerReplies(self._broker.open(), sources, calls, self._late, self._settings)
+            connection = self._broker.open()
+            try:
+                return BrokerReplies(connection, sources, calls, self._late, self._settings)
+            except BaseException:
+                connection.abandon()  # nobody would take what its consumers get
+                raise
         session = self._session(self._connect(), AcknowledgeMode.INDIVIDUAL)
         try:
             return StoredReplies(session, sources, calls, self._late, self._settings)
@@ -347,12 +368,10 @@ class RequestClient(Requests):
             self._history.requested(call, message_id)
             before_commit(message_id, sent_ids)
 
-        seconds = None
+        call.outgoing = OutgoingRequest(properties.output_destination, message, note, time_to_live, delay)
         if properties.synchronous:
-            seconds = max(_SEND_SECONDS, (properties.response_timeout or 0) / 1000)
-        call.outgoing = OutgoingRequest(
-            properties.output_destination, message, note, time_to_live, delay, seconds
-        )
+            call.outgoing.seconds = max(_SEND_SECONDS, (properties.response_timeout or 0) / 1000)
+            call.outgoing.check = partial(self._listener.check, call)
         sender.send(call.outgoing)
         if self._trace.level >= HANDOVER:
             fields = {"message_id": message.message_id, "destination": str(properties.output_destination)}
@@ -416,7 +435,7 @@ def _failure(error: Exception, call: Call) -> Failure:
     if outgoing is not None and outgoing.not_taken:
         return Failure(ReturnCode.FAIL, text, not_sent=True)
     if isinstance(error, ProviderError | OSError):
-        return Failure(ReturnCode.APPRESPONSETIMEOUT, text)
+        return Failure(ReturnCode.APPRESPONSETIMEOUT, text, not_sent=True)
     if isinstance(error, ConnectorError | ValueError):
         return Failure(ReturnCode.FAIL, text, refused=True)
     _log.error("a request failed with an unexpected exception", exc_info=error)

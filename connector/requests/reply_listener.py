@@ -12,11 +12,11 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from connector.errors import ConnectorError, ProviderError
 from connector.messaging.destination import Destination
@@ -34,6 +34,7 @@ _LONGEST_PAUSE_SECONDS: Final = 10.0
 """Seconds between two attempts to connect."""
 
 STOPPED: Final = "the adapter was stopped before a reply came"
+_FAILED: Final = "the provider failed while the reply was awaited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,7 @@ class ReplyListener:
         """Returns a temporary queue for replies, as :meth:`ReplyReceiver.temporary`."""
         receiver = self._receiver
         made = None if receiver is None else receiver.temporaries.get(shared)
-        if made is None:
-            made = self._command(lambda receiver: receiver.temporary(shared)).result()
-        return made
+        return made or cast(Destination, self._ask(lambda receiver: receiver.temporary(shared)))
 
     def take_from(self, destination: Destination, pattern: Callable[[], str]) -> None:
         """Takes this client's replies from ``destination`` from now on. Does nothing if that is so already.
@@ -93,11 +92,19 @@ class ReplyListener:
             RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
             ProviderError: the provider failed.
         """
-        receiver = self._receiver
-        private = None if receiver is None else receiver.temporaries.get(False)
-        if destination != private and destination not in self._sources.destinations:
+        if destination not in self._sources.destinations:
             self._sources.expect(pattern())
-            self._command(lambda receiver: receiver.take_from(destination)).result()
+            self._ask(lambda receiver: receiver.take_from(destination))
+
+    def _ask(self, execute: Callable[[ReplyReceiver], Any]) -> Any:
+        """Returns what the receiver returns, or the next receiver, if the connection has ended meanwhile."""
+        was_open = self._receiver is not None
+        try:
+            return self._command(execute).result()
+        except ProviderError:
+            if not was_open:
+                raise
+        return self._command(execute).result()
 
     def expect(self, call: Call, key: str, pattern: str = "") -> None:
         """Expects the reply that repeats ``key``. Called before anybody can see the request."""
@@ -116,14 +123,13 @@ class ReplyListener:
                 status = ReturnCode.APPRESPONSETIMEOUT if fatal else ReturnCode.FAIL
                 call.complete(Failure(status, f"its reply cannot be looked for: {error}"))
 
+        def take(receiver: ReplyReceiver) -> None:
+            if not _has_ended(call, receiver):
+                receiver.take_by_selector(call, destination)
+
         if call.lasting:
             self._sources.sought[call] = math.inf
-        self._command(lambda receiver: receiver.take_by_selector(call, destination)).add_done_callback(check)
-
-    def is_private(self, destination: Destination) -> bool:
-        """Whether the destination is the temporary queue that needs no selector."""
-        receiver = self._receiver
-        return receiver is not None and receiver.temporaries.get(False) == destination
+        self._command(take).add_done_callback(check)
 
     def take_by_id(self, call: Call, destination: Destination) -> None:
         """Takes the message that repeats the id of the request of ``call`` as its reply, at a broker."""
@@ -134,6 +140,19 @@ class ReplyListener:
     def await_reply(self, call: Call) -> None:
         """Awaits the reply to a sent call until its deadline. The call always completes."""
         self._add_deadline(call.deadline, call)
+        try:
+            self.check(call)
+        except ProviderError as error:
+            self.give_up(call, Failure(ReturnCode.APPRESPONSETIMEOUT, f"{_FAILED}: {error}"))
+
+    def check(self, call: Call) -> None:
+        """Checks that the reply to a call can still come.
+
+        Raises:
+            ProviderError: the temporary queue of the reply has ended.
+        """
+        if _has_ended(call, self._receiver):
+            raise ProviderError(f"the temporary queue {call.reply_to} has ended")
 
     def await_slot(self, call: Call, until: float) -> None:
         """Cancels the slot of a call at ``until``, by the monotonic clock, unless granted before."""
@@ -142,7 +161,7 @@ class ReplyListener:
     def _add_deadline(self, when: float, call: Call) -> None:
         self._calls.add_deadline(when, call)
         if self._stopped:
-            self._complete_all(STOPPED)
+            self._stop_all()
         elif when < self._looks_at:
             self._wake()
 
@@ -160,13 +179,13 @@ class ReplyListener:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         self._stopped = True
-        self._complete_all(STOPPED)  # calls that came after the thread had ended
+        self._stop_all()  # calls that came after the thread had ended
 
     def _command(self, execute: Callable[[ReplyReceiver], Any]) -> Future[Any]:
         command = _Command(execute)
         self._commands.append(command)
         if self._stopped:
-            self._complete_all(STOPPED)
+            self._stop_all()
         self._wake()
         return command.result
 
@@ -194,7 +213,7 @@ class ReplyListener:
                 self._fail(error)
                 self._wait_for_work(self._pause)
                 self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
-        self._complete_all(STOPPED)
+        self._stop_all()
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             try:
@@ -220,14 +239,18 @@ class ReplyListener:
             receiver.maintain()
             self._wait(receiver)
 
-    @staticmethod
-    def _execute(command: _Command, receiver: ReplyReceiver) -> None:
+    def _execute(self, command: _Command, receiver: ReplyReceiver) -> None:
         try:
-            command.result.set_result(command.execute(receiver))
+            result = command.execute(receiver)
+        except ProviderError:
+            self._commands.appendleft(command)  # told when the receiver is gone
+            raise
         except Exception as error:
             command.result.set_exception(error)
-            if isinstance(error, ProviderError) or not isinstance(error, ConnectorError):
+            if not isinstance(error, ConnectorError):
                 raise
+        else:
+            command.result.set_result(result)
 
     def _complete_due(self, now: float, failure: Callable[[Call], Failure]) -> None:
         """Completes the calls whose deadline is not after ``now``, and cancels their wait for a slot."""
@@ -290,23 +313,39 @@ class ReplyListener:
         _log.log(level, "receiving replies failed", extra={"reason": str(error)}, exc_info=unexpected)
         if unexpected is not None:
             self._sources.sought.clear()
-        text = f"the provider failed while the reply was awaited: {error}"
-        self._complete_all(text, str(error), lasting=unexpected is not None)
-        self._complete_due(time.monotonic(), self._no_reply)  # those that await a slot
+        commands = len(self._commands)  # those that come from now on are for the next receiver
         receiver, self._receiver = self._receiver, None
+        self._complete_commands(commands, str(error))
+        own = () if receiver is None else receiver.awaiting()
+        self._complete_calls(f"{_FAILED}: {error}", own, lasting=unexpected is not None)
+        self._complete_due(time.monotonic(), self._no_reply)  # those that await a slot
         if receiver is not None:
             receiver.abandon()
 
-    def _complete_all(self, text: str, reason: str = "", *, lasting: bool = True) -> None:
-        """Completes all commands, and all calls that await a reply. Calls go on waiting for a slot.
+    def _stop_all(self) -> None:
+        """Completes all commands, and all calls that await a reply."""
+        self._complete_commands(len(self._commands), STOPPED)
+        self._complete_calls(STOPPED)
+
+    def _complete_commands(self, number: int, reason: str) -> None:
+        with suppress(IndexError):  # another thread may complete commands, too
+            for _ in range(number):
+                self._commands.popleft().result.set_exception(ProviderError(reason))
+
+    def _complete_calls(self, text: str, own: Iterable[Call] = (), *, lasting: bool = True) -> None:
+        """Completes all calls that await a reply. Calls go on waiting for a slot.
 
         Args:
+            own: the waiting calls that have a consumer of their own.
             lasting: False = lasting calls go on waiting, too.
         """
-        with suppress(IndexError):  # another thread may complete commands, too
-            while True:
-                self._commands.popleft().result.set_exception(ProviderError(reason or text))
-        own = () if self._receiver is None else self._receiver.awaiting()
         for call in (*self._calls.awaiting(), *own):
             if lasting or not call.lasting:
                 self.give_up(call, Failure(ReturnCode.APPRESPONSETIMEOUT, text))
+
+
+def _has_ended(call: Call, receiver: ReplyReceiver | None) -> bool:
+    """Whether the reply to a call would go to a temporary queue that has ended."""
+    if call.properties.reply_to is not None:
+        return False
+    return receiver is None or receiver.temporaries.get(bool(call.selector)) != call.reply_to

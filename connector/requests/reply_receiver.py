@@ -28,15 +28,16 @@ _MAX_PATTERNS: Final = 8
 
 
 class ReplyReceiver(Protocol):
-    """Takes the replies of a client on one connection. For the thread of the listener, except :meth:`wake`.
+    """Takes the replies of a client on one connection.
 
-    Every method may raise :class:`~connector.errors.ProviderError`: the connection has failed.
+    For the thread of the listener, except :meth:`wake` and :attr:`temporaries`. Every method may raise
+    :class:`~connector.errors.ProviderError`: the connection has failed.
     """
 
     @property
     @abstractmethod
     def temporaries(self) -> Mapping[bool, Destination]:
-        """The queues that :meth:`temporary` has made."""
+        """The queues that :meth:`temporary` has made, and that have not ended. For any thread."""
 
     @abstractmethod
     def temporary(self, shared: bool) -> Destination:

@@ -21,7 +21,7 @@ class RequestResult:
         object: the business object of the request. After VALCHANGE and MULTIPLE_HITS refilled from the reply.
         message: the error text of the application or the adapter. None after success.
         not_sent: nothing was sent, but the same request may succeed later: too many are in flight, the
-            adapter is stopping, or a queue of a broker takes no request now.
+            adapter is stopping, a queue of a broker takes no request now, or the provider has failed.
         refused: nothing was sent, and the same request will always fail: the request is wrong, or the adapter
             is not configured for it.
     """

@@ -40,6 +40,8 @@ class OutgoingRequest:
         time_to_live: milliseconds from sending to the expiration. 0 = no expiration.
         delivery_delay: milliseconds from sending to the first delivery.
         seconds: after which a broker that has not taken the request never gets it. None = without limit.
+        check: called on the connection of the sender, before the request is added to a transaction. Raises
+            ProviderError if the reply could not come, so that the request is not sent.
     """
 
     destination: Destination
@@ -48,6 +50,7 @@ class OutgoingRequest:
     time_to_live: int = 0
     delivery_delay: int = 0
     seconds: float | None = None
+    check: Callable[[], object] = lambda: None
     given_up: bool = False
     """Whether the request must not be sent any more."""
     attempted: bool = False
@@ -333,6 +336,7 @@ class Sender:
         if outgoing.given_up:
             return False
         try:
+            outgoing.check()
             message.expiration = expiration_after(outgoing.time_to_live)
             message.delivery_time = delivery_time_after(outgoing.delivery_delay)
             (message_id,) = session.dispatch(outgoing.destination, [message])

@@ -61,6 +61,7 @@ def test_a_decimal_is_exact_in_a_call_and_in_its_answer(
         (ReturnCode.UNABLE_TO_LOGIN, {}, 502),
         (ReturnCode.APPRESPONSETIMEOUT, {}, 504),
         (ReturnCode.FAIL, {"not_sent": True}, 503),  # it may be repeated
+        (ReturnCode.APPRESPONSETIMEOUT, {"not_sent": True}, 503),  # so may this one
         (ReturnCode.FAIL, {"refused": True}, 422),  # a mistake of the caller
     ],
 )

@@ -90,7 +90,9 @@ def test_a_request_that_cannot_be_sent_says_so_also_the_first_of_a_client_and_th
     with away(dropbox):
         for client in (used, fresh):
             for verb in ("Retrieve", "Create"):
-                assert is_gone(client.request(f"Customer.{verb}", customer(1), timeout=None), dropbox)
+                result = client.request(f"Customer.{verb}", customer(1), timeout=None)
+                assert is_gone(result, dropbox)
+                assert result.not_sent
     application = dropbox.application()
     for number, client in ((8, used), (9, fresh)):
         assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from connector.brokers.engine import silence
 from connector.brokers.engine.connection import RemoteConnection
+from connector.brokers.jms.factory import Factory
+from connector.brokers.jms.urls import QPID
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
@@ -16,9 +21,9 @@ from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.proxy import proxy_to
 from tests.runs import customer
-from tests.servers.broker import FEW, REFUSED, SMALL
+from tests.servers.broker import FEW, PASSWORD, REFUSED, SMALL, USER
 from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
-from tests.waiting import wait_for
+from tests.waiting import beside, now_ms, until_past, wait_for
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -118,11 +123,40 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
 
 
 @AT_ARTEMIS
-@pytest.mark.parametrize("in_progress", [True, False])
-def test_a_full_destination_delays_no_other_input(
-    broker: Broker, deploy: Deploy, monkeypatch: pytest.MonkeyPatch, in_progress: bool
+def test_a_send_waits_for_room_and_for_an_answer_as_long_as_the_url_says(
+    broker: Broker, deploy: Deploy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connector.brokers.jms.sends.ANSWER", 600.0)
+    monkeypatch.setattr(silence, "ANSWER", 0.1)
+    deployment = deploy(broker)
+    full, other = f"{deployment.name}{SMALL}", deployment.input
+    fill(deployment, full)
+    with proxy_to(broker.port) as proxy:
+        factory = Factory(QPID, f"{broker.url_at(proxy.port)}?{_PATIENT}", USER, PASSWORD)
+        with contextlib.closing(broker.provider(factory=factory).connect()) as connection:
+            session = connection.broker.session()
+
+            def send(queue: str) -> None:
+                session.send(parse_destination(f"queue://{queue}"), Message(b"waits", "T"))
+                session.check_sends()
+
+            send(other)
+            ends: dict[str, Callable[[], object]] = {full: lambda: free(deployment, full), other: proxy.go_on}
+            for queue, end in ends.items():
+                if queue == other:
+                    proxy.stall()
+                sent = beside(send, queue)
+                until_past(now_ms() + 1000)  # ten times as long as a broker may be silent here
+                assert not sent.done()
+                end()
+                sent.result(240)
+            session.commit()
+    assert deployment.bodies(full) == ["waits"]
+    assert deployment.bodies(other) == ["waits"] * 2
+
+
+@AT_ARTEMIS
+@pytest.mark.parametrize("in_progress", [True, False])
+def test_a_full_destination_delays_no_other_input(broker: Broker, deploy: Deploy, in_progress: bool) -> None:
     changes = {"ErrorDestination": f"queue://NAME{SMALL}"}
     deployment = deploy(broker, in_progress=in_progress, options=_PATIENT, connector=changes)
     queue, urgent = f"{deployment.name}{SMALL}", f"{deployment.name}.urgent"

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+import pytest
+
+from connector.brokers.jms.client import JmsConnection
 from connector.brokers.jms.factory import Factory
+from connector.brokers.jms.session import JmsSession
 from connector.brokers.jms.urls import QPID
+from connector.errors import ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.status import ReturnCode
-from tests.proxy import proxy_to
+from tests.proxy import Link, Proxy, proxy_to
 from tests.requests.world import (
     LATE,
     REPLIES,
@@ -80,6 +87,69 @@ def test_a_call_at_a_reply_destination_goes_on_and_its_late_reply_is_put_aside(
         assert world.browse(REPLIES) == []
 
 
+class _Ending(Proxy):
+    """A proxy that ends connections as they make a consumer of the replies (AMQP 1.0, 2.7.3)."""
+
+    ends = 0
+
+    def link(self, client: socket.socket, server: socket.socket) -> Link:
+        link = Link(client, server)
+        request = link.request
+
+        def end_or_pass(data: bytes) -> None:
+            if self.ends and b"\x00\x53\x12" in data and REPLIES.name.encode() in data:
+                self.ends -= 1
+                raise ConnectionResetError
+            request(data)
+
+        link.request = end_or_pass  # type: ignore[method-assign]
+        return link
+
+
+def test_a_call_goes_on_while_connections_end_as_they_make_its_consumer(broker: Broker, world: World) -> None:
+    world.application()
+    with contextlib.closing(_Ending(broker.port)) as proxy:
+        client = world.client(connect=broker.provider(proxy.port).connect)
+        for number in range(10):
+            proxy.ends = 2
+            future = client.request_async("Customer.Retrieve", customer(number), timeout=_LONG)
+            assert is_greeted(future.result(_LONG / 2000), number)
+            assert proxy.ends == 0
+        client.stop()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_first_error_of_a_consumer_shows_that_its_connection_has_ended(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Before or after its consumer is made. The listener of the connection is told later, if at all."""
+    with proxy_to(broker.port) as proxy, contextlib.closing(broker.provider(proxy.port).connect()) as found:
+        connection = found.broker
+        assert isinstance(connection, JmsConnection)
+        connection.java.setExceptionListener(None)
+
+        def has_ended(ask: Callable[[], object]) -> bool:
+            with contextlib.suppress(ProviderError), connection.errors("a question"):
+                ask()
+                return False
+            return True
+
+        arrivals, make = found.arrivals(1 << 20), JmsSession._consumer
+
+        def cut_and_make(session: JmsSession, *arguments: Any) -> Any:
+            made = make(session, *arguments) if moment == "after" else None
+            proxy.cut()
+            ask = connection.java.getClientID if made is None else made.getMessageSelector
+            wait_for(lambda: has_ended(ask), what="the end")
+            connection._failure = None  # nobody has asked
+            return made or make(session, *arguments)
+
+        monkeypatch.setattr(JmsSession, "_consumer", cut_and_make)
+        with pytest.raises(ProviderError, match="cannot be received from"):
+            arrivals.add(REPLIES, "")
+        assert connection.failure is not None
+
+
 @AT_ARTEMIS
 def test_a_request_that_a_full_queue_does_not_take_in_time_is_never_sent(
     broker: Broker, world: World
@@ -111,7 +181,7 @@ def test_requests_wait_for_no_broker_that_is_away(broker: Broker, world: World) 
     client = world.client()
     broker.kill()
     result = client.request("Customer.Retrieve", customer(1))
-    assert result.status is ReturnCode.APPRESPONSETIMEOUT
+    assert (result.status, result.not_sent) == (ReturnCode.APPRESPONSETIMEOUT, True)
     assert "was not sent" in (result.message or "")
     broker.start()
     world.application()

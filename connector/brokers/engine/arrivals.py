@@ -11,7 +11,8 @@ from connector.brokers.engine.broker import BrokerConnection, BrokerReceiver, Br
 from connector.brokers.engine.claims import LentClaim
 from connector.brokers.engine.copies import copy_of
 from connector.brokers.engine.probe import refusal_of
-from connector.errors import ConnectorError, ProviderError, TransactionRolledBack
+from connector.brokers.engine.silence import BrokerSilent
+from connector.errors import ConnectorError, ProviderError, SubscriptionError, TransactionRolledBack
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Arrivals
@@ -56,6 +57,16 @@ class RemoteArrivals(Arrivals):
         self._single = 0
 
     def add(self, queue: Destination, selector: str = "", *, one: bool = False) -> int:
+        try:
+            return self._add(queue, selector, one=one)
+        except BrokerSilent:
+            raise
+        except ProviderError as error:
+            if self._connection.failure is not None:
+                raise
+            raise SubscriptionError(str(error)) from error
+
+    def _add(self, queue: Destination, selector: str, *, one: bool) -> int:
         if one:
             pulling = self._pulling = self._pulling or _Transaction(self._connection)
             receiver = pulling.session.receiver(queue, selector, self._limit)

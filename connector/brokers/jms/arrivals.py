@@ -20,7 +20,7 @@ class JmsArrivals(BrokerArrivals):
     Args:
         jpype: the module.
         jms: the package of JMS.
-        make: makes a consumer of a queue with a selector.
+        make: makes a consumer of a queue with a selector, whose messages go to a listener.
         read: reads a Java message.
         failure: returns why the connection has failed, or None.
     """
@@ -29,7 +29,7 @@ class JmsArrivals(BrokerArrivals):
         self,
         jpype: Any,
         jms: Any,
-        make: Callable[[Destination, str], Any],
+        make: Callable[[Destination, str, Any], Any],
         read: Callable[[Any], Received],
         failure: Callable[[], str | None],
     ) -> None:
@@ -46,10 +46,9 @@ class JmsArrivals(BrokerArrivals):
         self._wake = jpype.JClass("java.util.AbstractMap$SimpleEntry")(_WAKE, None)
 
     def add(self, queue: Destination, selector: str) -> int:
-        consumer = self._make(queue, selector)
         number = next(self._numbers)
-        self._consumers[number] = consumer
-        consumer.setMessageListener(queue_listener(self._jpype, self._listener, self._queue, number))
+        listener = queue_listener(self._jpype, self._listener, self._queue, number)
+        self._consumers[number] = self._make(queue, selector, listener)
         return number
 
     def remove(self, number: int) -> None:

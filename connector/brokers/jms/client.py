@@ -33,6 +33,7 @@ from connector.brokers.jms.reasons import (
     is_mistake,
     is_refusal,
     is_silence,
+    is_unanswered,
     reason_of,
 )
 from connector.brokers.jms.sends import SendingClient, Sends
@@ -171,7 +172,7 @@ class JmsConnection(BrokerConnection):
         self._closed = False
         self.temporaries = Temporaries(jms)
         self.reader = MessageReader(jpype, jms, self._tell)
-        self.sending = SendingClient()
+        self.sending = SendingClient(limit=_send_limit(java))
         self.asks = str(java.getClass().getName()).startswith(_ASKING)
         java.setExceptionListener(queue_listener(jpype, jms.ExceptionListener, self._exceptions))
         _open.add(self)
@@ -183,9 +184,21 @@ class JmsConnection(BrokerConnection):
         leave_at_end()
         arguments = self._exceptions.poll()
         if arguments is not None:
-            self._failure = self._reason_of(arguments[0])
-            _log.error("the connection to the broker has failed", extra={"reason": self._failure})
+            self._note_failure(arguments[0])
         return self._failure
+
+    def _note_failure(self, error: Any) -> None:
+        reason = self._reason_of(error)
+        if self._failure is None:
+            self._failure = reason
+            _log.error("the connection to the broker has failed", extra={"reason": reason})
+
+    def _look_for_failure(self) -> None:
+        """Notes that the connection has ended, if it has. The client library tells its listener later."""
+        try:
+            self.java.getClientID()
+        except self.jpype.JException as error:
+            self._note_failure(error)
 
     def _reason_of(self, error: Any) -> str:
         """Returns the reason of a failure, and notes whether the heap of Java was used up."""
@@ -353,6 +366,8 @@ class JmsConnection(BrokerConnection):
                 raise
             raise unknown(f"{what}: {error}") from None
         except self.jpype.JException as error:
+            if is_unanswered(error) and not self._closed:
+                self._look_for_failure()
             text = f"{what}: {self._reason_of(error)}"
             if isinstance(error, self.jms.InvalidSelectorException):
                 raise SelectorError(f"{what}: the selector is refused: {reason_of(error)}", 1) from None
@@ -363,6 +378,12 @@ class JmsConnection(BrokerConnection):
             if is_silence(error):
                 raise BrokerSilent(what, reason_of(error)) from None
             raise (refused if is_refusal(error) else ProviderError)(text) from None
+
+
+def _send_limit(java: Any) -> float | None:
+    """Returns the seconds after which a client library ends a send. Qpid JMS tells, others have no limit."""
+    milliseconds = getattr(java, "getSendTimeout", None)
+    return None if milliseconds is None else int(milliseconds()) / 1000
 
 
 _open: Final[weakref.WeakSet[JmsConnection]] = weakref.WeakSet()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from connector.brokers.engine.broker import MessageRefused
-from connector.brokers.engine.silence import ANSWER, BrokerSilent
+from connector.brokers.engine.silence import BrokerSilent, answer_to_send
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.reasons import is_refusal, is_unsupported, reason_of
 from connector.errors import ProviderError
@@ -40,9 +40,12 @@ class SendingClient:
 
     Args:
         answers: whether it tells a listener that the broker has taken a message, as JMS 2.0 wants it.
+        limit: seconds after which it ends a send itself, as of
+            :func:`~connector.brokers.engine.silence.answer_to_send`.
     """
 
     answers: bool = True
+    limit: float | None = None
 
 
 class Sends:
@@ -104,13 +107,17 @@ class Sends:
             ProviderError: a message has failed in another way.
         """
         failures: list[Any] = []
-        deadline = time.monotonic() + ANSWER
+        seconds = answer_to_send(self._client.limit)
+        deadline = time.monotonic() + seconds
         found = self._list()
         while self._sent:
             if not self._answers.drainTo(found):
                 answer = self._answers.poll(_LOOK_MS, self._milliseconds)
                 if answer is None:
-                    self._check(deadline)
+                    if (failure := self._failure()) is not None:
+                        raise ProviderError(failure)
+                    if time.monotonic() >= deadline:
+                        raise BrokerSilent("nobody knows whether a message was taken", seconds=seconds)
                     continue
                 found.add(answer)
             self._sent -= found.size()
@@ -120,10 +127,3 @@ class Sends:
             raise MessageRefused(f"the broker refuses a message: {reason_of(error)}")
         if failures:
             raise ProviderError(f"a message was not sent: {reason_of(failures[0])}")
-
-    def _check(self, deadline: float) -> None:
-        failure = self._failure()
-        if failure is not None:
-            raise ProviderError(failure)
-        if time.monotonic() >= deadline:
-            raise BrokerSilent("nobody knows whether a message was taken")

@@ -176,9 +176,12 @@ class JmsSession(BrokerSession):
     def arrivals(self, limit: int) -> JmsArrivals:
         connection = self._connection
 
-        def make(queue: Destination, selector: str) -> Any:
-            with connection.making, connection.errors(f"{queue} cannot be received from"):
-                return self._consumer(queue, selector)
+        def make(queue: Destination, selector: str, listener: Any) -> Any:
+            with connection.errors(f"{queue} cannot be received from"):
+                with connection.making:
+                    consumer = self._consumer(queue, selector)
+                consumer.setMessageListener(listener)
+                return consumer
 
         def read(java: Any) -> Received:
             received = connection.reader.read(java, limit)
