@@ -25,7 +25,7 @@ def work(way: str, directory: Path, batch: int) -> tuple[float, int]:
 
     from connector import EventsDataSource
     from connector.config.loading import load
-    from connector.spark.tables import Table
+    from connector.lake.tables import Table
 
     spark = (
         SparkSession.builder.master("local[2]")

@@ -25,7 +25,7 @@ FLOORS = (
     ("config", "events"),
     ("workbench",),
     ("service",),
-    ("cli", "http"),
+    ("cli", "http", "lake"),
     ("testing",),
 )
 """The folders of ``connector``, from the ground up. ``connector`` itself stands for files without a folder.
@@ -37,12 +37,12 @@ WINGS = ("brokers", "sinks", "spark", "stores")
 """Folders of plug-ins with their engines. A wing imports no other wing."""
 
 FOUND_BY_ENTRY_POINT = (
-    *("brokers.jms", "sinks.destination", "sinks.process", "sinks.webhook"),
+    *("brokers.jms", "lake", "sinks.destination", "sinks.process", "sinks.webhook"),
     *("stores.dropbox", "stores.memory", "stores.sql"),
 )
 """Folders that nobody imports."""
 
-JVM_USERS = ("connector.spark", "connector.service.source")
+JVM_USERS = ("connector.spark", "connector.lake")
 
 
 def _modules() -> dict[str, Path]:

@@ -24,13 +24,13 @@ from connector.errors import LotError, MalformedData
 from connector.events.event_history import EventHistory
 from connector.events.outcome import Outcome
 from connector.events.settling import CopyDestinations, SettlementRules
+from connector.lake.source.rows import SourceRows, refused
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.lot import Lot
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.messaging.state_store import ClientJournals, TaskJournal
 from connector.service.assembly import make_event_settings, make_provider
-from connector.service.source.rows import SourceRows, refused
 from connector.status import OutcomeKind, timestamp
 
 _EVERYTHING: Final = 1 << 31

@@ -18,13 +18,13 @@ from connector.events.convert import Converter
 from connector.events.outcome import Outcome
 from connector.events.task import kind_of_mistake, shorten
 from connector.events.task_settings import TaskSettings
+from connector.lake.tables import Table
 from connector.limits import stages
 from connector.messaging.access import AccessSpec
 from connector.messaging.message import Message
 from connector.messaging.provider import Provider
 from connector.operate.reasons import ReasonKind
 from connector.service.assembly import make_task_settings
-from connector.spark.tables import Table
 from connector.status import OutcomeKind
 from connector.tracebacks import error_text, message_of
 

@@ -12,7 +12,7 @@ from pyspark.sql import types as spark
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import CapabilityError, MalformedData, UnknownBusinessObject
-from connector.spark.tables import Table
+from connector.lake.tables import Table
 from tests.tables import rows
 
 UTC = datetime.UTC
