@@ -78,7 +78,7 @@ def _mistake(name: str, kind: Any) -> str:
     return "" if isinstance(kind, LoadKind) else "is no LoadKind"
 
 
-LOADS: Final = PlugIns[LoadKind]("connector.loads", "kind of loads", _mistake)
+LOADS: Final = PlugIns[LoadKind]("connector.loads", "loads", _mistake)
 """The loads of installed packages. The adapter uses those with the name ``lots``."""
 
 
