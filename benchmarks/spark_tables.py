@@ -25,7 +25,7 @@ def work(way: str, directory: Path, batch: int) -> tuple[float, int]:
 
     from connector import EventsDataSource
     from connector.config.loading import load
-    from connector.spark.tables import Table
+    from connector.lake.tables import SparkTable
 
     spark = (
         SparkSession.builder.master("local[2]")
@@ -36,7 +36,7 @@ def work(way: str, directory: Path, batch: int) -> tuple[float, int]:
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(EventsDataSource)
     file, table = directory / "adapter.yaml", str(directory / "table")
-    schema = Table(load(file).metaobjects.definitions, "Customer").schema
+    schema = SparkTable(load(file).metaobjects.definitions, "Customer").schema
     spark.range(10).count()
     began = time.perf_counter()
     files = str(directory / "files")

@@ -34,7 +34,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _LAZY: Final = {
     "Adapter": "connector.service.adapter",
-    "EventsDataSource": "connector.service.source.data_source",
+    "EventsDataSource": "connector.lake.source.data_source",
     "Reply": "connector.sinks.replying",
 }
 """Modules of the names that are loaded on first use, so that a command without them starts faster."""

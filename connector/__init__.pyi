@@ -6,8 +6,8 @@ from connector.errors import NotActive as NotActive
 from connector.errors import TemporaryFailure as TemporaryFailure
 from connector.errors import UnknownBusinessObject as UnknownBusinessObject
 from connector.errors import Unsubscribed as Unsubscribed
+from connector.lake.source.data_source import EventsDataSource as EventsDataSource
 from connector.service.adapter import Adapter as Adapter
-from connector.service.source.data_source import EventsDataSource as EventsDataSource
 from connector.sinks.replying import Reply as Reply
 
 __all__: list[str]

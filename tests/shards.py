@@ -26,9 +26,9 @@ from typing import Final
 from tests import measures
 
 ROOT: Final = measures.FILE.parents[1]
-TOGETHER: Final = ("tests/spark",)
+TOGETHER: Final = ("tests/lake", "tests/spark")
 """Folders whose tests share something that takes long to start."""
-WITHOUT_COVERAGE: Final = ("tests/crash", "tests/crash_states", "tests/crashing", "tests/spark")
+WITHOUT_COVERAGE: Final = ("tests/crash", "tests/crash_states", "tests/crashing", "tests/lake", "tests/spark")
 """Folders whose tests run the product in other processes only, or hand functions of this process to Spark."""
 SERVERS: Final = "tests/servers"
 

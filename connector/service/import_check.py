@@ -19,8 +19,8 @@ from connector.limits.call import call_limited
 from connector.messaging.provider import Provider
 from connector.messaging.provider_kind import Finding
 from connector.service.assembly import make_task_settings
+from connector.service.load_kind import loads_of
 from connector.sinks.functions import load_process
-from connector.sinks.load.settings import LoadEntry
 
 _SECONDS: Final = 60.0
 """For each piece. A first import of a large library may take half of that."""
@@ -40,10 +40,10 @@ def check_imports(
         seconds: the longest time for a piece.
     """
     directory = str(configuration.directory)
-    for entry in configuration.subscriptions:
-        if isinstance(entry, LoadEntry):
-            load = functools.partial(load_process, entry.load, directory)
-            yield from _try(f"load {entry.load}", load, seconds)
+    kind = loads_of(configuration)
+    for function in kind.functions(configuration) if kind is not None else ():
+        load = functools.partial(load_process, function, directory)
+        yield from _try(f"load {function}", load, seconds)
     if not configuration.spark.runs_here:
         return
     settings = make_task_settings(configuration, provider, _ABSENT)

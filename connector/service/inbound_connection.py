@@ -39,14 +39,13 @@ from connector.service.assembly import (
     needs_delays,
     spark_section,
 )
+from connector.service.load_kind import AdapterLoads, loads_of
 from connector.service.reload import ReloadRefused, check_inputs
 from connector.service.stopping import StopRequest
-from connector.sinks.load.settings import LotsEntry
 from connector.status import VERSION
 
 if TYPE_CHECKING:
     from connector.requests.spec import RequestClientSpec
-    from connector.service.loads import Loads
 
 _log = logging.getLogger("connector.adapter")
 _CHECKS: Final = 2
@@ -104,7 +103,7 @@ class InboundConnection:
         """End of the last recovery by the monotonic clock."""
         self.state: StateStore | None = None
         self.pipeline = make_pipeline()
-        self.loads: Loads | None = None
+        self.loads: AdapterLoads | None = None
         """None before the start, and without Spark."""
         self._configuration = configuration
         self._provider = provider
@@ -260,21 +259,19 @@ class InboundConnection:
             assert self._began is not None
             self._log_ready(seconds=time.monotonic() - self._began, tasks=self.pipeline.parallelism)
 
-    def _make_loads(self) -> Loads | None:
+    def _make_loads(self) -> AdapterLoads | None:
         """Returns the loads of the configuration. None without Spark.
 
         Raises:
             ConnectorError: a load cannot work.
         """
-        entries = self._configuration.subscriptions
-        if not any(isinstance(one, LotsEntry) for one in entries) or self.pipeline.session() is None:
+        kind = loads_of(self._configuration)
+        if kind is None or self.pipeline.session() is None:
             return None
-        from connector.service.loads import Loads  # PySpark's types, which most adapters never need
-
         control = self.working.control
-        return Loads(self._configuration, self._settings.instance, _Spark(self), control.waits)
+        return kind.make(self._configuration, self._settings.instance, _Spark(self), control.waits)
 
-    def _use_loads(self, loads: Loads | None) -> None:
+    def _use_loads(self, loads: AdapterLoads | None) -> None:
         """Ends the loads of an earlier configuration, and starts others."""
         if self.loads is not None:
             self.loads.stop(_LOADS_SECONDS)

@@ -13,7 +13,7 @@ from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 from connector.service.assembly import make_event_settings
-from connector.sinks.load.sink import load_queue
+from connector.service.load_kind import LOADS
 
 INPUT: Final = "input"
 
@@ -52,8 +52,8 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
 
 def role_of(destination: Destination, configuration: Configuration) -> str | None:
     """Returns the role of a destination, of :func:`roles` or ``load`` (a loader takes lots from there)."""
-    loads = load_queue(configuration.connector.application_name, "", "").name.partition(".load.")[0]
-    if destination.is_queue and destination.name.startswith(f"{loads}.load."):
+    application = configuration.connector.application_name
+    if any(kind.is_queue(destination, application) for _, kind in LOADS.usable()):
         return "load"
     return roles(configuration).get(destination)
 

@@ -156,6 +156,11 @@ class SinkEntry(CommonEntry, ABC):
         """The destination of this provider that messages are sent to. None = the sink sends to none."""
         return None
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether objects wait in a queue of the adapter's own until its own process loads many at a time."""
+        return False
+
 
 def _read_factor(value: object) -> float:
     expected = "a number from 1 up"

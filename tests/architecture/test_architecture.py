@@ -25,7 +25,7 @@ FLOORS = (
     ("config", "events"),
     ("workbench",),
     ("service",),
-    ("authoring", "cli", "http"),
+    ("authoring", "cli", "http", "lake"),
     ("testing",),
 )
 """The folders of ``connector``, from the ground up. ``connector`` itself stands for files without a folder.
@@ -36,7 +36,7 @@ Each folder may import from itself, from its floor and from the floors below.
 WINGS = ("brokers", "sinks", "spark", "stores")
 """Folders of plug-ins with their engines. A wing imports no other wing."""
 
-OFF_THE_WAY = ("authoring", "channels", "http.console")
+OFF_THE_WAY = ("authoring", "channels", "http.console", "lake")
 """Rooms without which all the rest works. ``test_rooms.py`` takes each of them away."""
 
 FOUND_BY_ENTRY_POINT = (
@@ -46,7 +46,7 @@ FOUND_BY_ENTRY_POINT = (
 )
 """Folders that nobody imports."""
 
-JVM_USERS = ("connector.spark", "connector.service.source")
+JVM_USERS = ("connector.spark", "connector.lake")
 
 
 def _modules() -> dict[str, Path]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connector.sinks.load.settings import DataframeEntry, LoadEntry
+from connector.lake.settings import DataframeEntry, LoadEntry
 from tests.config.mistakes import A, Mistake, O, P, R, case
 from tests.tables import rows
 

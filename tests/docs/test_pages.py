@@ -36,7 +36,7 @@ NOT_RUN = {
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
     ("docs/how-to/jms-broker.md", "needs-packages"): 1,
     ("docs/how-to/jms-broker.md", "needs-broker"): 3,  # tests/servers/test_example.py follows this page
-    # tests/spark/test_events_source.py runs queries
+    # tests/lake/test_events_source.py runs queries
     ("docs/how-to/read-events-with-spark.md", "needs-spark"): 1,
     ("docs/how-to/read-events-with-spark.md", "needs-a-cluster"): 1,  # the page says so
     ("docs/how-to/run-as-a-service.md", "needs-root"): 2,

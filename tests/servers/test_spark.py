@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from connector.spark.pipeline import SparkPipeline
+from tests.lake.events_query import run_here
 from tests.servers.conftest import AT_BROKER_J, in_turn
 from tests.spark.conftest import local, printed
-from tests.spark.events_query import run_here
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -45,7 +45,7 @@ def test_a_queue_of_a_broker_becomes_a_table(
 def test_a_load_that_is_killed_when_its_table_is_written_loses_and_doubles_nothing(
     broker: Broker, deploy: Deploy
 ) -> None:
-    """More places of kills: tests/spark/test_loads.py."""
+    """More places of kills: tests/lake/test_loads.py."""
     deployment, count = deploy(broker), 25
     table = {"format": "parquet", "path": "./lake"}
     deployment.subscribe({"object": "Customer", "name": "lake", "dataframe": table, "size": 10})

@@ -1,4 +1,4 @@
-"""A stop has an end, whatever it waits for: work in flight, loads, reads, and the call of a first signal."""
+"""A stop has an end, whatever it waits for: work in flight, reads, and the call of a first signal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +15,8 @@ import pytest
 from connector.cli import run
 from connector.config.loading import load
 from connector.errors import ProviderError
-from connector.service import loader as loader_of_service
-from connector.service import loads as loads_of_service
 from connector.service import shared_reads, stopping
 from connector.service.adapter import Adapter
-from connector.service.loader import Loader
-from connector.service.loads import Loads
 from connector.service.shared_reads import SharedReads
 from connector.service.stopping import StopRequest
 from tests.forked_command import PipedProcess
@@ -58,21 +53,6 @@ def test_work_is_aborted_again_and_again_until_it_has_ended(
     stop.cancel_timer()
     wait_for(lambda: not [one for one in threading.enumerate() if one.name == "connector-stop"])
     assert (aborts == []) is (timeout > 1), "work that ends in time is not aborted"
-
-
-def test_loads_that_hang_share_the_time_of_a_stop(
-    never: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They hang in the provider, and Java does not answer to the cancel."""
-    monkeypatch.setattr(loads_of_service, "_CANCEL_SECONDS", 0.1)
-    monkeypatch.setattr(loader_of_service, "LotLoad", lambda *_: SimpleNamespace(cancel=lambda: never.wait()))
-    load: Any = SimpleNamespace(subscription="lake")
-    provider: Any = SimpleNamespace(connect=lambda: never.wait())
-    loads = Loads.__new__(Loads)
-    loads._loaders = [Loader(load, provider, provider, lambda: False) for _ in range(8)]
-    for loader in loads._loaders:
-        loader.start()
-    beside(loads.stop, 0.1).result(60)
 
 
 def test_a_look_that_hangs_is_an_error_and_its_result_comes_later(

@@ -23,11 +23,11 @@ from connector.errors import (
     ProviderError,
     SettlementError,
 )
+from connector.lake import loader as loader_module
+from connector.lake.lot_load import Tried
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.settlement import Settlement
-from connector.service import loader as loader_of_service
-from connector.service.lot_load import Tried
 from tests.brokers.engine import lot_owner
 from tests.brokers.engine.lot_owner import (
     ARCHIVE,
@@ -428,9 +428,9 @@ def test_a_load_takes_the_next_lot_at_once_where_a_limit_has_ended_the_last_one(
         archive(lot)
         return Tried(settled=len(lot.claims))
 
-    monkeypatch.setattr(loader_of_service, "LotLoad", lambda *_: SimpleNamespace(run=run))
+    monkeypatch.setattr(loader_module, "LotLoad", lambda *_: SimpleNamespace(run=run))
     spark: Any = None
-    loader = loader_of_service.Loader(load, provider, spark, lambda: False)
+    loader = loader_module.Loader(load, provider, spark, lambda: False)
     loader.start()
     wait_for(lambda: len(sizes) == 3)
     loader.request_stop()

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.crash.harness import assert_settled_once, deployments, on
+from tests.lake.events_query import ROOT
+from tests.lake.events_query import run as run_alone
+from tests.lake.test_events_source import count, fill, names, place, task
 from tests.servers.spark.test_loads import await_parts, parquet_ids, sent
 from tests.spark.conftest import deployment
-from tests.spark.events_query import ROOT
-from tests.spark.events_query import run as run_alone
 from tests.spark.standalone import StandaloneCluster, executor_options
-from tests.spark.test_events_source import count, fill, names, place, task
 from tests.tables import Table
 
 __all__ = ["place"]

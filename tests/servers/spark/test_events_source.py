@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.events_query import start
-from tests.spark.test_events_source import Run, browse, count, fill, names, place, run, task
+from tests.lake.events_query import start
+from tests.lake.test_events_source import Run, browse, count, fill, names, place, run, task
 from tests.waiting import wait_for
 
 __all__ = ["place", "run"]

@@ -1,6 +1,6 @@
 """A load whose driver or Java is killed: every object is in its table, and there once.
 
-Each step of a load, with all kinds of tables: ``tests/spark/test_loads.py``. Executors and whole trees of
+Each step of a load, with all kinds of tables: ``tests/lake/test_loads.py``. Executors and whole trees of
 processes: ``test_cluster.py``.
 """
 

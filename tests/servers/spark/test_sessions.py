@@ -16,7 +16,7 @@ import pytest
 from connector.java import find_java
 from connector.spark.settings import spark_jars
 from tests.cli.in_process import call
-from tests.spark.events_query import ROOT
+from tests.lake.events_query import ROOT
 from tests.spark.standalone import executor_options, java_home_for_executors
 
 pytestmark = pytest.mark.process

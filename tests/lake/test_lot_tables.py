@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, text
 
 from connector.databases.settings import DatabaseSettings
 from connector.errors import DatabaseProblem
-from connector.spark.lot_tables import (
+from connector.lake.lot_tables import (
     DatabaseWriter,
     DeltaWriter,
     FilesWriter,

@@ -9,22 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from connector import faults
 from connector.businessobjects.definition import Definitions
 from connector.errors import ConnectorError, MalformedData, NotActive, ProviderError, SparkLost
 from connector.events.outcome import Outcome
 from connector.events.settling import CopyDestinations, SettlementRules
-from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination
-from connector.messaging.lot import Lot
-from connector.messaging.provider import Connection
-from connector.messaging.settlement import GroupSettlement, Settlement
-from connector.operate.reasons import ReasonKind
-from connector.sinks.load.sink import read_object
-from connector.sinks.retry_later import RetryLater, is_temporary
-from connector.spark.lot_tables import (
+from connector.lake.lot_tables import (
     FunctionWriter,
     LoadLot,
     LotWriter,
@@ -33,7 +25,16 @@ from connector.spark.lot_tables import (
     load_reason,
     make_frame,
 )
-from connector.spark.tables import Table
+from connector.lake.sink import read_object
+from connector.lake.tables import SparkTable
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
+from connector.messaging.lot import Lot
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import GroupSettlement, Settlement
+from connector.operate.reasons import ReasonKind
+from connector.service.load_kind import SparkSource
+from connector.sinks.retry_later import RetryLater, is_temporary
 from connector.status import OutcomeKind, timestamp
 from connector.tracebacks import error_text, log_failure
 
@@ -77,17 +78,6 @@ class Load:
     deployment: str
 
 
-class SparkSource(Protocol):
-    """Has the Spark of the adapter, which may be another one after a failure."""
-
-    @property
-    def alive(self) -> bool:
-        """Whether jobs can be run."""
-
-    def session(self) -> Any:
-        """Returns the SparkSession. Raises PipelineError if Spark does not run."""
-
-
 class LoadStopped(ConnectorError):
     """Raised if a load cannot go on until somebody has repaired its table. The text names the repair."""
 
@@ -123,7 +113,7 @@ class LotLoad:
         self._load = load
         self._spark = spark
         self._is_ended = is_ended
-        self._table = Table(load.definitions, load.object)
+        self._table = SparkTable(load.definitions, load.object)
         self._rules = SettlementRules(load.copies, remember=False, application=load.application)
         self._tags = (f"connector-{load.application}".replace(",", " "), f"connector-load-{id(self)}")
         self._checked = ""

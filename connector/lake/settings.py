@@ -8,13 +8,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from connector.businessobjects.columns import column_mistake
 from connector.businessobjects.definition import Schema
 from connector.declare.python_names import LookupProblem, check_process, missing_imports
 from connector.declare.section import Section
 from connector.declare.value_types import Text, choice, duration, integer, one_or_list
+from connector.lake.columns import column_mistake
+from connector.lake.sink import LoadSpec
 from connector.messaging.destination import Destination
-from connector.sinks.load.sink import LoadSpec
 from connector.sinks.subscription_model import EntryCheck, PreparedEntry, RetryLaterEntry
 from connector.text.names import nearest, twins
 
@@ -50,6 +50,10 @@ class LotsEntry(PreparedEntry):
     def sends_to(self) -> Destination | None:
         """None, because the queue is the adapter's own, one for each instance."""
         return None
+
+    @property
+    def is_loaded(self) -> bool:
+        return True
 
     def check(self, check: EntryCheck) -> None:
         """Reports keys of other prepared sinks, and an object that has no columns of its own."""

@@ -18,13 +18,13 @@ from connector.events.convert import Converter
 from connector.events.outcome import Outcome
 from connector.events.task import kind_of_mistake, shorten
 from connector.events.task_settings import TaskSettings
+from connector.lake.tables import SparkTable
 from connector.limits import stages
 from connector.messaging.access import AccessSpec
 from connector.messaging.message import Message
 from connector.messaging.provider import Provider
 from connector.operate.reasons import ReasonKind
 from connector.service.assembly import make_task_settings
-from connector.spark.tables import Table
 from connector.status import OutcomeKind
 from connector.tracebacks import error_text, message_of
 
@@ -51,7 +51,7 @@ def columns_of(configuration: Configuration, object_name: str) -> StructType:
     """
     if not object_name:
         return _RAW
-    return Table(configuration.metaobjects.definitions, object_name).schema
+    return SparkTable(configuration.metaobjects.definitions, object_name).schema
 
 
 class SourceRows:
@@ -67,7 +67,7 @@ class SourceRows:
         self.settings = settings
         self._deployment = deployment
         self._object = object_name
-        self._conversion: tuple[Converter, Table] | None = None
+        self._conversion: tuple[Converter, SparkTable] | None = None
 
     def __getstate__(self) -> tuple[TaskSettings, str, str]:
         return self.settings, self._deployment, self._object
@@ -99,7 +99,7 @@ class SourceRows:
             settings = self.settings
             self._conversion = (
                 Converter(settings, self._deployment),
-                Table(settings.definitions, self._object),
+                SparkTable(settings.definitions, self._object),
             )
         converter, table = self._conversion
         try:

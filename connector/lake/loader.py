@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from connector.errors import ConnectorError, LotError, PipelineError, ProviderError
+from connector.lake.lot_load import Load, LotLoad, Tried
 from connector.messaging.lot import Lot
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
-from connector.service.lot_load import Load, LotLoad, SparkSource, Tried
+from connector.service.load_kind import SparkSource
 from connector.tracebacks import error_text
 
 _log = logging.getLogger("connector.loads")

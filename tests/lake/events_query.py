@@ -47,7 +47,7 @@ def start(
     if fault:
         environment["CONNECTOR_FAULT"] = fault
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.events_query", json.dumps(task)],
+        [sys.executable, "-m", "tests.lake.events_query", json.dumps(task)],
         cwd=directory,
         env=environment,
         stdout=subprocess.PIPE,

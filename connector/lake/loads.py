@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 from connector.config.loading import Configuration
 from connector.declare.value_types import resolve
 from connector.errors import ProviderError
 from connector.events.settling import CopyDestinations
-from connector.messaging.provider import Connection
-from connector.service.assembly import make_provider
-from connector.service.loader import Loader
-from connector.service.lot_load import Load, SparkSource
-from connector.sinks.functions import load_process
-from connector.sinks.load.settings import DataframeEntry, LoadEntry, LotsEntry
-from connector.sinks.load.sink import load_queue
-from connector.spark.lot_tables import (
+from connector.lake.loader import Loader
+from connector.lake.lot_load import Load
+from connector.lake.lot_tables import (
     DatabaseWriter,
     DeltaWriter,
     FilesWriter,
     FunctionWriter,
     LotWriter,
 )
+from connector.lake.settings import DataframeEntry, LoadEntry, LotsEntry
+from connector.lake.sink import load_queue
+from connector.messaging.provider import Connection
+from connector.service.assembly import make_provider
+from connector.service.load_kind import AdapterLoads, SparkSource
+from connector.sinks.functions import load_process
 
 _log: Final = logging.getLogger("connector.loads")
 
@@ -32,8 +33,8 @@ _CANCEL_SECONDS: Final = 5.0
 """Seconds that cancelled loads may take to end."""
 
 
-class Loads:
-    """Loads the objects of all such subscriptions. For one thread.
+class Loads(AdapterLoads):
+    """Loads the objects of all such subscriptions.
 
     Args:
         configuration: of the deployment.
@@ -50,7 +51,7 @@ class Loads:
         configuration: Configuration,
         instance: str,
         spark: SparkSource,
-        paused: Callable[[], Any],
+        paused: Callable[[], Container[str]],
     ) -> None:
         ours = load_queue(configuration.connector.application_name, instance, "")
         self._prefix = ours.name.removesuffix("-")
@@ -66,11 +67,6 @@ class Loads:
         ]
 
     def start(self, connection: Connection) -> None:
-        """Begins to load, and warns of objects that an earlier subscription has left.
-
-        Args:
-            connection: of the adapter.
-        """
         for loader in self._loaders:
             loader.start()
         known = {loader.load.queue for loader in self._loaders}
@@ -88,27 +84,22 @@ class Loads:
                 )
 
     def hold(self) -> bool:
-        """Lets no lot begin until :meth:`resume`. Returns whether a lot is being loaded."""
         held = [loader.hold() for loader in self._loaders]  # all of them, also behind one that loads
         return any(held)
 
     def resume(self) -> None:
-        """Undoes :meth:`hold`."""
         for loader in self._loaders:
             loader.resume()
 
     def flush(self, *, only_due: bool) -> str:
-        """Loads everything that waits, or that is due. Returns why something is not loaded, or nothing."""
         found = [(one.load.subscription, one.flush(only_due=only_due)) for one in self._loaders]
         return "; ".join(f"{name}: {reason}" for name, reason in found if reason)
 
     def request_stop(self) -> None:
-        """Lets no further lot begin. For any thread."""
         for loader in self._loaders:
             loader.request_stop()
 
     def stop(self, seconds: float) -> None:
-        """Ends the loaders. Lots that are being loaded have ``seconds``. Then their loads are cancelled."""
         self.request_stop()
         self._wait(seconds)
         for loader in self._loaders:
@@ -122,7 +113,6 @@ class Loads:
             loader.wait(max(0.0, deadline - time.monotonic()))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns the loads that are not well. For any thread."""
         return [row for loader in self._loaders if (row := loader.row()) is not None]
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from connector.errors import UnknownDestination
+from connector.lake.source.data_source import EventsDataSource, SourceError, SourceOptions
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.service.source.data_source import EventsDataSource, SourceError, SourceOptions
 from connector.spark.pipeline import SparkPipeline
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.events.conftest import Bench
-from tests.spark.events_query import run_here
+from tests.lake.events_query import run_here
 from tests.tables import rows
 
 Run = Callable[..., dict[str, Any]]

@@ -24,18 +24,18 @@ from connector.errors import LotError, MalformedData
 from connector.events.event_history import EventHistory
 from connector.events.outcome import Outcome
 from connector.events.settling import CopyDestinations, SettlementRules
+from connector.lake.source.rows import SourceRows, refused
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.lot import Lot
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.messaging.state_store import ClientJournals, TaskJournal
 from connector.service.assembly import make_event_settings, make_provider
-from connector.service.source.rows import SourceRows, refused
 from connector.status import OutcomeKind, timestamp
 
 _EVERYTHING: Final = 1 << 31
 _LEAST: Final = 100
-"""Messages of a slice, at least. Reading them takes longer than starting a task."""
+"""Messages of a slice, at least. LotReading them takes longer than starting a task."""
 _SLICES: Final = 32
 _OWNER_SECONDS: Final = 5.0
 """A query that has ended holds its name for a moment, so the same query waits for it when it starts again."""
@@ -46,7 +46,7 @@ Offset = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LotReading:
     """What a query reads.
 
     Args:
@@ -147,7 +147,7 @@ class LotStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         most: messages of a lot, unless Spark asks for all.
     """
 
-    def __init__(self, reading: Reading, most: int) -> None:
+    def __init__(self, reading: LotReading, most: int) -> None:
         self._reading = reading
         self._most = most
         self._left: int | None = None
@@ -215,7 +215,7 @@ class _Lots:
         LotError: another process owns the name.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: LotReading) -> None:
         self._reading = reading
         configuration = load(reading.config)
         provider = make_provider(configuration)

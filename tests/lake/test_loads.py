@@ -16,15 +16,15 @@ from deltalake import DeltaTable
 from sqlalchemy import NullPool, create_engine, text
 
 from connector.config.loading import load
+from connector.lake.loads import _load
+from connector.lake.lot_load import LotLoad
+from connector.lake.settings import LotsEntry
+from connector.lake.sink import load_queue
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import GroupSettlement
 from connector.service.adapter import Adapter
 from connector.service.assembly import make_provider
-from connector.service.loads import _load
-from connector.service.lot_load import LotLoad
-from connector.sinks.load.settings import LotsEntry
-from connector.sinks.load.sink import load_queue
 from connector.spark.pipeline import SparkPipeline
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment

@@ -35,11 +35,11 @@ from pyspark.sql.types import StructType
 
 from connector.config.loading import Configuration, load
 from connector.errors import ConnectorError, DestinationError
+from connector.lake.source.lot_stream import LotReading, LotStream
+from connector.lake.source.rows import SourceRows, columns_of
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.selector import compile_selector
 from connector.service.assembly import make_provider
-from connector.service.source.lot_stream import LotStream, Reading
-from connector.service.source.rows import SourceRows, columns_of
 from connector.text.names import did_you_mean, shown
 
 if importlib.util.find_spec("pyarrow") is None:
@@ -161,7 +161,9 @@ class EventsDataSource(DataSource):  # type: ignore[misc]  # mypy does not read 
             raise SourceError(
                 'expected .option("name", NAME): the name of this query, which stays the same after a restart'
             )
-        reading = Reading(options.config, options.destination, options.name, options.object, options.selector)
+        reading = LotReading(
+            options.config, options.destination, options.name, options.object, options.selector
+        )
         return LotStream(reading, options.most)
 
 

@@ -43,6 +43,11 @@ def load_queue(application: str, instance: str, subscription: str) -> Destinatio
     return parse_destination(f"queue://{name}")
 
 
+def is_load_queue(queue: Destination, application: str) -> bool:
+    """Returns whether a queue is that of a load of an application, whatever its instance and subscription."""
+    return queue.is_queue and queue.name.startswith(f"connector.{_escape(application)}.load.")
+
+
 def _escape(text: str) -> str:
     return quote(text, safe="").replace(".", "%2E").replace("~", "%7E") or "-"
 

@@ -17,12 +17,12 @@ from typing import Any, Final
 from pyspark.sql import types as spark
 
 from connector.businessobjects.app_specific_info import tags
-from connector.businessobjects.columns import DATES, TAG, column_mistake
 from connector.businessobjects.dates import Unkeepable, read_time
 from connector.businessobjects.definition import Attribute, Definitions, Field, Schema
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import DECIMAL, TEXTS, describe
 from connector.errors import CapabilityError, MalformedData
+from connector.lake.columns import DATES, TAG, column_mistake
 from connector.text.decimals import size
 
 _MOST_DIGITS: Final = 38
@@ -32,7 +32,7 @@ _SCALE: Final = 18
 Convert = Callable[[Any], Any]
 
 
-class Table:
+class SparkTable:
     """How the objects of one definition become rows.
 
     Args:

@@ -250,7 +250,7 @@ class DatabaseWriter(LotWriter):
     """
 
     def __init__(self, settings: DatabaseSettings, table: str) -> None:
-        from connector.databases.lots import LotRows  # SQLAlchemy, which most adapters never need
+        from connector.lake.lot_rows import LotRows  # SQLAlchemy, which most adapters never need
 
         self._rows = LotRows(settings, table)
 

@@ -12,7 +12,7 @@ from pyspark.sql import types as spark
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import CapabilityError, MalformedData, UnknownBusinessObject
-from connector.spark.tables import Table
+from connector.lake.tables import SparkTable
 from tests.tables import rows
 
 UTC = datetime.UTC
@@ -32,12 +32,12 @@ def definitions(**objects: dict[str, dict[str, Any]]) -> Definitions:
 
 def converted(value: Any, **said: Any) -> Any:
     known = definitions(Order={"A": said})
-    (found,) = Table(known, "Order").row(BusinessObject(known, "Order", values={"A": value}))
+    (found,) = SparkTable(known, "Order").row(BusinessObject(known, "Order", values={"A": value}))
     return found
 
 
 def column(**said: Any) -> spark.DataType:
-    (field,) = Table(definitions(Order={"A": said}), "Order").schema.fields
+    (field,) = SparkTable(definitions(Order={"A": said}), "Order").schema.fields
     return field.dataType
 
 
@@ -53,7 +53,7 @@ def test_children_are_structs_and_lists_are_arrays() -> None:
         Customer={"Name": {"type": "String"}},
         Line={"Sku": {"type": "String"}, "Count": {"type": "Integer"}},
     )
-    table = Table(known, "Order")
+    table = SparkTable(known, "Order")
     assert table.schema.simpleString() == (
         "struct<OrderId:string,Customer:struct<Name:string>,"
         "Lines:array<struct<Sku:string,Count:int>>,Notes:array<string>>"
@@ -133,8 +133,8 @@ def test_what_cannot_be_columns_is_refused() -> None:
         Order={"Part": {"type": "Part"}}, Part={"Whole": {"type": "Order", "cardinality": "n"}}
     )
     with pytest.raises(CapabilityError, match="contains itself: Order > Part > Order"):
-        Table(endless, "Order")
+        SparkTable(endless, "Order")
     with pytest.raises(CapabilityError, match=r"Order.A: found spark=time, expected one of timestamp, "):
         column(type="Date", app_specific_info="spark=time")
     with pytest.raises(UnknownBusinessObject):
-        Table(endless, "Ordr")
+        SparkTable(endless, "Ordr")

@@ -6,9 +6,9 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from connector.service.source.data_source import EventsDataSource
-from connector.service.source.lot_stream import LotStream
-from tests.spark.test_events_source import browse, count, fill, make, names, task
+from connector.lake.source.data_source import EventsDataSource
+from connector.lake.source.lot_stream import LotStream
+from tests.lake.test_events_source import browse, count, fill, make, names, task
 from tests.stores.dropbox.steps import dying
 from tests.tables import rows
 
