@@ -43,7 +43,7 @@ FOUND = """
     java.py _java_of_home   brokers/engine/connection.py RemoteConnection._poller
     brokers/engine/connection.py RemoteConnection._begin_progress
     stores/engine/connection.py _check_in_progress   stores/engine/connection.py LocalConnection._takeable   stores/engine/connection.py LocalConnection.poller
-    spark/launcher.py Launcher._properties   spark/launcher.py _java_options   spark/tables.py Table.__init__
+    spark/launcher.py Launcher._properties   spark/launcher.py _java_options
     spark/shipping.py _add
 """
 """What refuses, and a case below shows that check finds it."""
