@@ -16,17 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, cast
 
 from connector.agent_trace import step
-from connector.errors import PipelineError, ProviderError
+from connector.errors import ClaimLost, PipelineError, ProviderError, SettlementError
 from connector.events.admission import Admission
 from connector.events.claiming import WaitingMessages
 from connector.events.event_durations import EventDurations
-from connector.events.event_history import EventHistory
-from connector.events.event_spans import EventSpans
+from connector.events.hooks.event_hooks import event_hooks
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.no_transactions import NoTransactions
 from connector.events.open_settlements import OpenSettlements
-from connector.events.outcome_rows import OutcomeRows
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
@@ -138,34 +136,28 @@ class Inbound:
             inputs = [one.destination for one in settings.inputs]
             is_paused = working.control.is_paused
             waiting = WaitingMessages(connection, settings.in_progress, inputs, is_paused)
-        stayed = waiting.look if waiting is not None else None
-        self._history = EventHistory(
-            state.history(settings.instance) if settings.keep_history else None,
-            settings.instance,
+        self._waiting = waiting
+        self._hooks = event_hooks(
             connection.client_id,
-            rules.copies,
-            comes_first=not transactions,
+            state,
+            task_settings,
+            settings,
+            working,
+            rules,
+            transactions=transactions,
         )
-        self._settler = Settler(
-            connection, rules, working.summary, working.lines, self._history, settings.trace, stayed
-        )
+        self._settler = Settler(connection, rules)
         self._recovery = Recovery(
             connection,
             state,
             rules,
-            working.summary,
             self._window,
             settings.in_progress,
             settings.policy,
             working.numbers,
-            settings.trace,
+            self._hooks,
             waiting,
-            self._history,
         )
-        self._spans = None if working.tracer is None else EventSpans(working.tracer)
-        self._rows = OutcomeRows(task_settings.databases, task_settings.application, connection.client_id)
-        self._returned: dict[int, set[str]] = {}
-        """By cycle, ids of messages whose events come again, and that may have rows in a database."""
         self._durations = EventDurations()
         self._schedule = Schedule(
             settings.order, settings.quantity, self._durations, lambda: self.jobs.tasks_stay
@@ -188,6 +180,7 @@ class Inbound:
             waiting,
             self._waits,
             self._open,
+            self._hooks,
         )
         self._journals.make()  # last: a client that fails before leaves nothing behind
 
@@ -371,11 +364,11 @@ class Inbound:
             raise ProviderError(
                 f"{result.error}; a task still runs, and its events are settled when the task ends"
             )
-        self._history.note(batch.cycle, result.notes)
+        for told in result.told:
+            for observe in self._hooks.told:
+                observe(batch.cycle, told)
         for items, seconds in result.durations:
             self._durations.note(items, seconds)
-        if self._spans is not None:
-            self._spans.note(batch.cycle, result.spans)
         if self._window is not None:
             published = [
                 number for number, one in result.outcomes.items() if one.kind == OutcomeKind.PUBLISHED
@@ -394,6 +387,8 @@ class Inbound:
 
     @step("settle")
     def _settle(self, commit: Commit) -> None:
+        for observe in self._hooks.settling:
+            observe(commit)
         self._settler.settle(commit)
 
     def _settle_open(self, *, at_once: bool = False) -> None:
@@ -444,7 +439,7 @@ class Inbound:
                 if self._settles_apart:
                     self._open.add(commit)
                 else:
-                    self._settle(commit)
+                    self._settle_now(commit)
                     self._end_commit(commit, report)
         self._settle_open()
         self._release_ids(has_returned=False)
@@ -452,6 +447,14 @@ class Inbound:
             report.fail(str(error), provider_failed=True)
         self._tell(report)
         return report
+
+    def _settle_now(self, commit: Commit) -> None:
+        try:
+            self._settle(commit)
+        except (ClaimLost, SettlementError) as error:
+            for observe in self._hooks.refused:
+                observe(commit, str(error))
+            raise
 
     def _close_commit(self, commit: Commit) -> CycleReport:
         """Closes a commit whose try in a thread of its own has ended."""
@@ -467,35 +470,33 @@ class Inbound:
         """Counts and forgets what a commit has settled, or what the broker has refused."""
         claims = commit.claims
         if isinstance(commit.error, TransactionRefused):
-            self._note_refusal(claims, commit.error, report)
+            self._note_refusal(commit, commit.error, report)
         else:
+            if commit.stays and self._waiting is not None:
+                self._waiting.look()
             report.add(self._settler.end(commit))
-            if self._spans is not None:
-                self._spans.export(claims.decided)
+            for observe in self._hooks.settled:
+                observe(commit)
+            for observe in self._hooks.not_published if commit.settled else ():
+                observe(commit)
             published = self._transactions.note_settled(claims)
             if self._window is not None:
                 self._window.add(filter(None, map(self._schedule.id_of, published)))
-        if commit.began is not None:
-            self._working.summary.activity.count_batch(time.monotonic() - commit.began, report.settled)
         closed = self._schedule.remove_settled(claims)
         self._transactions.forget(closed)
-        self._history.forget(closed)
-        for claim, _ in claims.returned:
-            self._keep_rows(claim)
         for claim, outcome in claims.decided:
-            if outcome.comes_again:
-                self._keep_rows(claim)
             if outcome.kind == OutcomeKind.LATER:
                 self._waits.add(claim, outcome)
-        for cycle in closed:
-            self._rows.remove(cycle, frozenset(self._returned.pop(cycle, ())))
+        for observe_end in self._hooks.ended:
+            observe_end(closed)
         self._release_ids(has_returned=bool(claims.returned))
 
-    def _note_refusal(self, ended: EndedClaims, error: TransactionRefused, report: CycleReport) -> None:
+    def _note_refusal(self, commit: Commit, error: TransactionRefused, report: CycleReport) -> None:
         """Notes that the broker has refused a transaction. That holds up no other."""
+        ended = commit.claims
         is_repeated = self._transactions.note_refusal(ended, error)
-        if self._spans is not None:
-            self._spans.forget(ended.claims)
+        for observe in self._hooks.refused:
+            observe(commit, str(error))
         number, reason = len(ended.claims), str(error)
         report.returned += number
         if not is_repeated:
@@ -509,10 +510,6 @@ class Inbound:
         if report.reason:
             fields = {"cycle": self._intake.cycle, "reason": report.reason}
             self._working.lines.error("a poll ended early", extra=fields)
-
-    def _keep_rows(self, claim: Claim) -> None:
-        if self._rows.has_databases:
-            self._returned.setdefault(claim.cycle, set()).add(claim.message_id)
 
     def _release_ids(self, *, has_returned: bool) -> None:
         """Lets other instances publish the copies of events that no longer run here."""
@@ -611,8 +608,8 @@ class Inbound:
         Returns whether all are removed.
         """
         if not (self._schedule.unsettled or self._intake.more_in() == 0):
-            self._rows.prune()
-            self._history.prune(self._settings.keep_history)
+            for observe in self._hooks.idle:
+                observe()
         pruned = self.connection.prune(self._settings.retentions)
         for destination, number in pruned.copies.items():
             _log.info(
@@ -634,7 +631,8 @@ class Inbound:
         self.stopping = True
         self.finish()
         self._end_threads()
-        self._rows.close()
+        for observe in self._hooks.close:
+            observe()
         if self._schedule.unsettled:
             self.abandon()
             return
@@ -647,7 +645,8 @@ class Inbound:
     def abandon(self) -> None:
         """Abandons the connection once no batch runs. The next connection recovers the claims."""
         self._end_threads()
-        self._rows.close()
+        for observe in self._hooks.close:
+            observe()
         self.connection.abandon()
 
     def _end_threads(self) -> None:

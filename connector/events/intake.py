@@ -10,8 +10,9 @@ import contextlib
 import logging
 from collections.abc import Collection, Iterator, Sequence
 
-from connector.agent_trace import EVENTS, step
+from connector.agent_trace import step
 from connector.events.claiming import WaitingMessages, claim_round_robin
+from connector.events.hooks.event_hook import EventHooks
 from connector.events.no_transactions import NoTransactions
 from connector.events.open_settlements import OpenSettlements
 from connector.events.rates import RateLimit
@@ -43,6 +44,7 @@ class Intake:
         waiting: messages whose process was not active. None without InProgressDestination.
         waits: of inputs whose next event comes again later.
         open_settlements: of earlier claims.
+        hooks: observe the claims.
 
     Raises:
         CapabilityError: the provider cannot poll an input.
@@ -60,7 +62,9 @@ class Intake:
         waiting: WaitingMessages | None,
         waits: EventWaits,
         open_settlements: OpenSettlements,
+        hooks: EventHooks,
     ) -> None:
+        self._hooks = hooks
         self.cycle = 0
         """Of the last poll."""
         self.trace = settings.trace
@@ -191,15 +195,8 @@ class Intake:
             report.fail(str(taken.failure), provider_failed=not isinstance(taken.failure, SettlementOpen))
         elif not taken.claims:
             self._connection.check()
-        if self.trace.level >= EVENTS:
-            for claim in taken.claims:
-                self.trace(
-                    EVENTS,
-                    "message detected",
-                    message_id=claim.message_id,
-                    destination=str(claim.destination),
-                    cycle=self.cycle,
-                )
+        for observe in self._hooks.claimed:
+            observe(taken.claims)
         return taken.claims
 
     def more_in(self) -> float | None:

@@ -20,9 +20,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from connector.errors import PipelineError, SparkLost
+from connector.events.hooks.history import NOTES, pack_notes
 from connector.events.order_groups import spread, work_items
 from connector.events.outcome import Outcome, retries_of
 from connector.events.rests import Calls, Rests
@@ -30,11 +31,9 @@ from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
 from connector.messaging.claim import Claim
-from connector.messaging.history import Note
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
 from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
-from connector.operate.span import Span
 from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
 
@@ -130,23 +129,21 @@ class Result:
             outcome.
         again: sequences that run again in another job. Events in ``attempts`` run alone. All other events
             without an outcome go back untouched.
-        spans: by sequence, of the events whose spans are exported.
         durations: for each task that has finished, its claims and their duration in seconds.
         is_untouched: whether no event was touched because workers had ended before.
         error: why no event can go on. None if events can go on.
         running: a task has not ended, so that the outcomes are not yet known.
-        notes: for the history, by sequence.
+        told: what each task has told the hooks of the driver, by their names.
     """
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     again: set[int] = field(default_factory=set)
-    spans: dict[int, Sequence[Span]] = field(default_factory=dict)
     durations: list[tuple[Sequence[WorkItem], float]] = field(default_factory=list)
     is_untouched: bool = False
     error: PipelineError | None = None
     running: bool = False
-    notes: dict[int, Note] = field(default_factory=dict)
+    told: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 class EventJobs:
@@ -275,9 +272,6 @@ class EventJobs:
     def _count(self, seconds: float, error: PipelineError | None, answers: list[TaskAnswer]) -> None:
         died = sum(answer.ended is not None for answer in answers) if error is None else not self._cancelled
         self._activity.count_job(seconds, max((answer.seconds for answer in answers), default=0.0), died)
-        for answer in answers:
-            if answer.activity:
-                self._activity.merge(answer.activity)
 
     def _answers(
         self, batch: Batch, parts: list[list[list[WorkItem]]], handles: list[JournalHandle]
@@ -324,8 +318,8 @@ class EventJobs:
                 continue
             items = [item for group in part for item in group]
             result.outcomes.update(answer.outcomes)
-            result.notes.update(answer.notes)
-            result.spans.update(answer.spans)
+            if answer.told:
+                result.told.append(answer.told)
             if answer.full:  # a new worker goes on
                 result.again.update(item[0] for item in items if item[0] not in answer.outcomes)
                 items = [item for item in items if item[0] in answer.outcomes]
@@ -374,7 +368,8 @@ class EventJobs:
         if answer.exceeded and answer.ended is not None:
             ended = answer.ended
         handle.read(journal)
-        result.notes.update(journal.notes)
+        if journal.notes:
+            result.told.append({NOTES: pack_notes(journal.notes)})
         for number, values in journal.done.items():
             if isinstance(values, list):
                 result.outcomes[number] = Outcome.from_list(values)

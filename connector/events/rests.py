@@ -56,8 +56,10 @@ def _rules(subscriptions: Iterable[Subscription]) -> dict[str, tuple[int, RetryL
     }
 
 
-class TaskRests:
-    """The failures of the subscriptions, as a task sees them. For one thread.
+class DeliveryGate:
+    """Decides in a task whether a subscription gets an event now, or the event comes again later.
+
+    A subscription that is paused gets none. Of one that rests, at most one event is tried. For one thread.
 
     Args:
         subscriptions: of the adapter.
@@ -66,16 +68,31 @@ class TaskRests:
     def __init__(self, subscriptions: Iterable[Subscription]) -> None:
         self._rules = _rules(subscriptions)
         self._told: dict[str, Failing] = {}
+        self._paused: Mapping[str, float] = {}
         self._calls: dict[str, Calls] = {}
+        self.is_open = True
+        """Whether every subscription gets its events. Then nobody has to ask."""
 
-    def begin(self, told: Mapping[str, Failing]) -> None:
-        """Begins an assignment."""
-        self._told, self._calls = dict(told), {}
+    def begin(self, told: Mapping[str, Failing], paused: Mapping[str, float]) -> None:
+        """Begins an assignment.
 
-    def wait(self, name: str) -> float | None:
-        """Returns the seconds until an event comes again without a call. None = the sink is to be called."""
-        if name not in self._rules or not (self._told or self._calls):
-            return None
+        Args:
+            told: the subscriptions that have failed, by name.
+            paused: the paused ones, by name, each with the seconds until its events come again.
+        """
+        self._told, self._calls, self._paused = dict(told), {}, paused
+        self.is_open = not (told or paused)
+
+    def wait(self, name: str, *, is_called: bool) -> float | None:
+        """Returns the seconds until an event comes again without a delivery. None = it is delivered now.
+
+        Args:
+            name: of the subscription.
+            is_called: whether its sink is called. Only such a subscription rests.
+        """
+        paused = self._paused.get(name)
+        if paused is not None or not is_called or name not in self._rules:
+            return paused
         rest_after, retry_later = self._rules[name]
         told = self._told.get(name)
         if self._failures(name) < rest_after:
@@ -100,6 +117,7 @@ class TaskRests:
             return
         calls = self._calls.get(name, Calls())
         if failure is not None:
+            self.is_open = False
             self._calls[name] = calls._replace(
                 number=calls.number + 1, failures=calls.failures + 1, reason=failure
             )

@@ -20,12 +20,11 @@ from typing import Final, cast
 from connector import faults
 from connector.events.no_transactions import NoTransactions
 from connector.events.order_groups import NONE, order_group_key
-from connector.events.outcome import Outcome
+from connector.events.outcome import Outcome, shorten
 from connector.events.pauses import InputPauses
 from connector.events.redeliveries import Place, Redeliveries, Redelivery
 from connector.events.schedule import EndedClaims
 from connector.events.settling import give_back_settlement
-from connector.events.task import shorten
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller

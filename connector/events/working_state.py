@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from connector.events.free_disk import FreeDisk
-from connector.events.grouped_log import GroupedLog
+from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.pauses import InputPauses
 from connector.events.rates import RateLimit
 from connector.events.rests import Rests

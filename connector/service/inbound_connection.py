@@ -16,7 +16,7 @@ from connector.agent_trace import DETAILS
 from connector.config.loading import Configuration
 from connector.errors import ConnectorError, DatabaseProblem, PipelineError, ProviderError
 from connector.events.free_disk import FreeDisk
-from connector.events.grouped_log import GroupedLog
+from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.inbound import Inbound
 from connector.events.job import CHECK, Workers
 from connector.events.pauses import InputPauses

@@ -149,9 +149,7 @@ class InProcessPipeline:
             outcomes,
             seconds,
             calls=task.calls,
-            notes=task.notes,
-            activity=task.take_activity(),
-            spans=task.spans,
+            told=task.take_told(),
         )
 
     def _close_task(self) -> None:
