@@ -53,7 +53,8 @@ class Admission:
         """
         wanted: list[Claim] = []
         stopped: set[object] = set()
-        now = self._waits.now()
+        waits = self._waits.until
+        now = self._waits.now() if waits else 0
         for claim in claims:
             identity = ids.get(claim.sequence)
             key = order_group_key(self._order, claim)
@@ -62,7 +63,7 @@ class Admission:
             elif identity in busy or key in stopped:
                 ended_claims.returned.append((claim, 0))
                 stopped |= set() if key is None else {key}
-            elif due := self._waits.due_of(claim, identity, now):
+            elif waits and (due := self._waits.due_of(claim, identity, now)):
                 ended_claims.decided.append((claim, Outcome(OutcomeKind.LATER, not_read=True, due=due)))
             elif claim.delivery_count >= self._max_attempts:
                 ended_claims.decided.append((claim, _begun_too_often(claim.delivery_count)))

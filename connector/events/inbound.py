@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, cast
 
-from connector.agent_trace import step
 from connector.errors import ClaimLost, PipelineError, ProviderError, SettlementError
 from connector.events.admission import Admission
+from connector.events.broker_intake import BrokerIntake
 from connector.events.claiming import WaitingMessages
 from connector.events.event_durations import EventDurations
 from connector.events.hooks.event_hooks import event_hooks
@@ -84,7 +84,10 @@ class Inbound:
         transactions: bool = False,
     ) -> None:
         self.connection = connection
-        self.trace = settings.trace
+        self._traced_settle = settings.trace.around("settle", self._settle)
+        self._traced_recover = settings.trace.around(
+            "recover", self._recover, lambda at_start: {"at_start": at_start}
+        )
         self.stopping = False
         """Set from any thread. Nothing more is claimed, and running batches finish."""
         self.pausing = False
@@ -171,16 +174,9 @@ class Inbound:
         self._waits = EventWaits(settings.order, rules.own, has_ids=self._window is not None)
         self._admission = Admission(settings.order, settings.max_attempts, self._waits)
         self._open = OpenSettlements(working.lines, settings.order)
-        self._intake = Intake(
-            connection,
-            settings,
-            working,
-            self._schedule,
-            self._transactions,
-            waiting,
-            self._waits,
-            self._open,
-            self._hooks,
+        common = connection, settings, working, self._schedule, waiting, self._waits, self._hooks
+        self._intake = (
+            BrokerIntake(*common, self._transactions, self._open) if transactions else Intake(*common)
         )
         self._journals.make()  # last: a client that fails before leaves nothing behind
 
@@ -385,7 +381,6 @@ class Inbound:
             ends_poll=result.error is not None or gave_back or self.stopping,
         )
 
-    @step("settle")
     def _settle(self, commit: Commit) -> None:
         for observe in self._hooks.settling:
             observe(commit)
@@ -399,7 +394,7 @@ class Inbound:
     def _settle_apart(self, commit: Commit) -> None:
         commit.error = None
         try:
-            self._settle(commit)
+            self._traced_settle(commit)
         except BaseException as error:
             commit.error = error
         self._ended.put(commit)
@@ -450,7 +445,7 @@ class Inbound:
 
     def _settle_now(self, commit: Commit) -> None:
         try:
-            self._settle(commit)
+            self._traced_settle(commit)
         except (ClaimLost, SettlementError) as error:
             for observe in self._hooks.refused:
                 observe(commit, str(error))
@@ -575,7 +570,6 @@ class Inbound:
 
     # -- recovery ----------------------------------------------------------------------------------
 
-    @step("recover", lambda self, *, at_start: {"at_start": at_start})
     def recover(self, *, at_start: bool) -> CycleReport:
         """Takes over from dead clients. At start, also runs the events to reprocess before any new input.
 
@@ -583,6 +577,9 @@ class Inbound:
             InDoubtAtStartup: InDoubtEvents is FailOnStartup and a message is in doubt.
             ProviderError: an event cannot be settled now.
         """
+        return self._traced_recover(at_start)
+
+    def _recover(self, at_start: bool) -> CycleReport:
         timeout = self._settings.stop_timeout + 5.0
         try:
             recovered: Recovered = self._recovery.run(at_start=at_start, timeout=timeout)

@@ -130,13 +130,14 @@ class InboundConnection:
         tracer: Tracer | None,
     ) -> WorkingState:
         configuration = self._configuration
+        inputs = configuration.connector.inputs
         return WorkingState(
             summary,
             numbers,
             InputPauses((configuration.connector.poll_frequency or 0) / 1000),
             lines,
             Rests(entry.subscription() for entry in configuration.subscriptions),
-            [RateLimit(one.rate) for one in configuration.connector.inputs],
+            [RateLimit(one.rate) for one in inputs] if any(one.rate for one in inputs) else (),
             FreeDisk(self._provider.disk(), configuration.min_free),
             control,
             tracer,

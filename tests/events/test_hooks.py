@@ -13,10 +13,11 @@ from connector.events.hooks.history import EventHistory, TaskNotes
 from connector.events.hooks.outcome_log import OutcomeLog
 from connector.events.hooks.spans import EventSpans, TaskSpans
 from connector.events.hooks.task_hook import TaskHook, TaskHooks
-from tests.events.conftest import Bench, customer, logged
+from tests.events.conftest import Bench, logged
 from tests.sinks.web_server import serving
 
-HOOKS = (EventHistory, OutcomeCounts, OutcomeLog, EventSpans, TaskNotes, TaskActivity, TaskSpans, TaskFailures)
+DRIVER = (EventHistory, OutcomeCounts, OutcomeLog, EventSpans)
+HOOKS = (*DRIVER, TaskNotes, TaskActivity, TaskSpans, TaskFailures)
 
 
 def let_fail(monkeypatch: pytest.MonkeyPatch, hook: type) -> None:
