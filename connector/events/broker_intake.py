@@ -9,21 +9,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 
-from connector.events.claiming import WaitingMessages
-from connector.events.hooks.event_hook import EventHooks
+from connector.events.connection_state import ConnectionState
 from connector.events.intake import Intake
 from connector.events.no_transactions import NoTransactions
 from connector.events.open_settlements import OpenSettlements
 from connector.events.report import CycleReport
-from connector.events.schedule import Schedule
-from connector.events.settings import EventSettings, Input
+from connector.events.settings import Input
 from connector.events.settling import untouched_settlement
-from connector.events.waits import EventWaits
-from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Connection
 from connector.messaging.settlement import SettlementOpen
 
 
@@ -31,29 +26,20 @@ class BrokerIntake(Intake):
     """The pollers of one connection to a broker.
 
     Args:
-        connection, settings, working, schedule, waiting, waits, hooks: as in :class:`.Intake`.
+        state: of the connection.
         transactions: of the broker, or none.
         open_settlements: of earlier claims.
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        settings: EventSettings,
-        working: WorkingState,
-        schedule: Schedule,
-        waiting: WaitingMessages | None,
-        waits: EventWaits,
-        hooks: EventHooks,
-        transactions: NoTransactions,
-        open_settlements: OpenSettlements,
+        self, state: ConnectionState, transactions: NoTransactions, open_settlements: OpenSettlements
     ) -> None:
         self._transactions = transactions
         self._open_settlements = open_settlements
         self._is_patient = False
         self._held: list[Sequence[Claim]] = []
         """Transactions with an event that another client still has."""
-        super().__init__(connection, settings, working, schedule, waiting, waits, hooks)
+        super().__init__(state)
 
     def poll(self, report: CycleReport, *, ahead: bool, patient: bool) -> Iterator[Sequence[Claim]]:
         self._is_patient = patient

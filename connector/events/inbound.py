@@ -11,26 +11,30 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, cast
 
-from connector.errors import ClaimLost, PipelineError, ProviderError, SettlementError
+from connector.errors import PipelineError, ProviderError
 from connector.events.admission import Admission
+from connector.events.broker_closing import BrokerClosing
 from connector.events.broker_intake import BrokerIntake
 from connector.events.claiming import WaitingMessages
-from connector.events.event_durations import EventDurations
+from connector.events.closing import Closing
+from connector.events.connection_state import ConnectionState
+from connector.events.duplicates import Duplicates
 from connector.events.hooks.event_hooks import event_hooks
 from connector.events.intake import Intake
-from connector.events.job import EventJobs, Pipeline, Result
+from connector.events.job import EventJobs, Result
 from connector.events.no_transactions import NoTransactions
 from connector.events.open_settlements import OpenSettlements
+from connector.events.pipeline import Pipeline
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
 from connector.events.schedule import Batch, EndedClaims, Schedule
 from connector.events.settings import EventSettings, Input
-from connector.events.settling import Commit, SettlementRules, Settler
+from connector.events.settling import Commit, SettlementRules
 from connector.events.task_settings import TaskSettings
 from connector.events.transactions import Transactions
 from connector.events.waits import EventWaits
@@ -38,7 +42,6 @@ from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection, TransactionalConnection
-from connector.messaging.settlement import SettlementOpen, TransactionRefused
 from connector.messaging.state_store import StateStore
 from connector.status import OutcomeKind
 
@@ -48,9 +51,6 @@ _MOST_THREADS: Final = 64
 _OPEN_SECONDS: Final = 10.0
 """Seconds for which the end waits for open settlements, at most."""
 _OPEN_PAUSE: Final = 0.2
-_MOST_COMMITS: Final = 1000
-"""Commits side by side. Each input of a broker has two transactions at most."""
-
 AfterBatch = Callable[[CycleReport], None]
 
 
@@ -84,7 +84,6 @@ class Inbound:
         transactions: bool = False,
     ) -> None:
         self.connection = connection
-        self._traced_settle = settings.trace.around("settle", self._settle)
         self._traced_recover = settings.trace.around(
             "recover", self._recover, lambda at_start: {"at_start": at_start}
         )
@@ -94,53 +93,25 @@ class Inbound:
         """Whether nothing more is claimed until the next connection."""
         self._settings = settings
         self._working = working
-        self._journals = state.journals(connection.client_id, settings.instance)
+        journals = state.journals(connection.client_id, settings.instance)
         if transactions:
             cast(TransactionalConnection, connection).announce(settings.in_progress)
-        self._settlers = ThreadPoolExecutor(_MOST_COMMITS, thread_name_prefix="settle")
-        self._transactions = (
-            Transactions(
-                connection,
-                state,
-                settings.instance,
-                working.pauses,
-                settings.order,
-                task_settings.own,
-            )
-            if transactions and settings.in_progress is None
-            else NoTransactions(self._journals)
-        )
         self._control = state.control()
         working.control.look(self._control, at_once=True)
         size = settings.duplicate_window
-        self._window = state.window(connection.client_id, size) if size else None
-        refusals = (
-            RefusalReplies(task_settings, connection.access().open())
-            if task_settings.answers_requests
-            else None
-        )
-        self._rules = rules = SettlementRules(
-            settings.copies,
-            remember=self._window is not None,
-            refusals=refusals,
-            application=settings.application,
-        )
+        window = state.window(connection.client_id, size) if size else None
+        rules = _rules(connection, task_settings, settings)
         self.jobs = EventJobs(
             pipeline,
             task_settings,
-            self._journals,
+            journals,
             settings.stop_timeout + 5.0,
             working.rests,
             working.control.waits,
             working.summary.activity,
         )
-        waiting = None
-        if settings.in_progress is not None:
-            inputs = [one.destination for one in settings.inputs]
-            is_paused = working.control.is_paused
-            waiting = WaitingMessages(connection, settings.in_progress, inputs, is_paused)
-        self._waiting = waiting
-        self._hooks = event_hooks(
+        waiting = _waiting(connection, settings, working)
+        self._hooks = hooks = event_hooks(
             connection.client_id,
             state,
             task_settings,
@@ -149,36 +120,40 @@ class Inbound:
             rules,
             transactions=transactions,
         )
-        self._settler = Settler(connection, rules)
         self._recovery = Recovery(
             connection,
             state,
             rules,
-            self._window,
+            window,
             settings.in_progress,
             settings.policy,
             working.numbers,
-            self._hooks,
+            hooks,
             waiting,
         )
-        self._durations = EventDurations()
-        self._schedule = Schedule(
-            settings.order, settings.quantity, self._durations, lambda: self.jobs.tasks_stay
-        )
+        self._schedule = schedule = Schedule(settings.order, settings.quantity, pipeline)
+        self._duplicates = None if window is None else Duplicates(window, schedule)
+        waits = EventWaits(settings.order, rules.own, has_ids=window is not None)
+        self._admission = Admission(settings.order, settings.max_attempts, waits)
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
-        self._settles_apart = transactions
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException] | Commit] = queue.SimpleQueue()
         self._signal = threading.Event()
-        self._has_reserved = False
         self._has_read_waits = False
-        self._waits = EventWaits(settings.order, rules.own, has_ids=self._window is not None)
-        self._admission = Admission(settings.order, settings.max_attempts, self._waits)
-        self._open = OpenSettlements(working.lines, settings.order)
-        common = connection, settings, working, self._schedule, waiting, self._waits, self._hooks
-        self._intake = (
-            BrokerIntake(*common, self._transactions, self._open) if transactions else Intake(*common)
+        whole = ConnectionState(
+            connection, settings, working, schedule, self._duplicates, waits, waiting, hooks
         )
-        self._journals.make()  # last: a client that fails before leaves nothing behind
+        if transactions:
+            of_broker = _transactions(connection, state, task_settings, settings, working)
+            found = of_broker or NoTransactions(journals)
+            open_settlements = OpenSettlements(working.lines, settings.order)
+            self._intake: Intake = BrokerIntake(whole, found, open_settlements)
+            self._closing: Closing = BrokerClosing(
+                whole, rules, journals, found, open_settlements, self._note_ended
+            )
+        else:
+            self._intake = Intake(whole)
+            self._closing = Closing(whole, rules, journals)
+        journals.make()  # last: a client that fails before leaves nothing behind
 
     @property
     def waiter(self) -> Waiter | None:
@@ -188,7 +163,7 @@ class Inbound:
     @property
     def is_running(self) -> bool:
         """Whether a batch runs, or has ended and is not settled yet."""
-        return bool(self._schedule.running or self._open.is_running)
+        return bool(self._schedule.running) or self._closing.is_running
 
     @property
     def has_events(self) -> bool:
@@ -242,7 +217,7 @@ class Inbound:
             report.fail(str(error), provider_failed=True)
             return report
         for claims in self._intake.poll(report, ahead=ahead, patient=patient):
-            report.add(self._take_in(claims))
+            self._take_in(claims, report)
         self._start()
         self._note_more(report)
         return report
@@ -271,23 +246,23 @@ class Inbound:
         report.more_in = None if self.stopping or self.pausing else self._intake.more_in()
         report.more = report.more_in == 0
 
-    def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
+    def _take_in(self, claims: Sequence[Claim], report: CycleReport) -> None:
         """Hands claims to the schedule. Claims that need no task are settled at once."""
         if not claims:
-            return CycleReport()
+            return
         ended_claims = EndedClaims()
         ids: dict[int, str] = {}
-        busy: set[str] = set()
-        if self._window is not None:
-            ids = {claim.sequence: claim.duplicate_key for claim in claims}
-            self._has_reserved = True
-            busy = self._window.reserve(list(ids.values()), self._schedule.ids)
-        new, ended_claims.decided = self._transactions.begin(claims)
-        wanted = self._admission.decide(new, ids, self._window, busy, ended_claims)
+        busy: Collection[str] = ()
+        window = None
+        if self._duplicates is not None:
+            ids, busy = self._duplicates.reserve(claims)
+            window = self._duplicates.window
+        new, ended_claims.decided = self._closing.begin(claims)
+        wanted = self._admission.decide(new, ids, window, busy, ended_claims)
         self._schedule.add(claims, ids, wanted)
-        report = self._close(ended_claims)
-        report.busy = len(ended_claims.returned)
-        return report
+        closed = self._close(ended_claims)
+        closed.busy = len(ended_claims.returned)
+        report.add(closed)
 
     # -- batches -----------------------------------------------------------------------------------
 
@@ -328,7 +303,7 @@ class Inbound:
             while self.is_running:
                 one = self._ended.get(timeout=0.0 if closings or commits else timeout)
                 if isinstance(one, Commit):
-                    self._end_try(one)
+                    self._closing.end_try(one)
                     commits.append(one)
                     continue
                 batch, result = one
@@ -336,14 +311,18 @@ class Inbound:
                     raise result
                 closings.append((self._end(batch, result), result, batch.began))
         self._start()  # before the commits, which take a while
-        reports = [self._close_commit(one) for one in commits]
+        reports = []
+        for commit in commits:
+            report = self._closing.close_commit(commit)
+            self._tell(report)
+            reports.append(report)
         for ended_claims, result, began in closings:
             reports.append(self._close(ended_claims, result.error, began=began))
         for report in reports:
             total.add(report)
             if after_batch is not None:
                 after_batch(report)
-        self._settle_open()
+        self._closing.settle_open()
         if reports:
             self._start()
             total.idle = not self.is_running
@@ -363,14 +342,12 @@ class Inbound:
         for told in result.told:
             for observe in self._hooks.told:
                 observe(batch.cycle, told)
-        for items, seconds in result.durations:
-            self._durations.note(items, seconds)
-        if self._window is not None:
-            published = [
-                number for number, one in result.outcomes.items() if one.kind == OutcomeKind.PUBLISHED
-            ]
-            ids = self._schedule.ids_of(batch.cycle)
-            self._window.add(ids[number] for number in published)
+        for inputs, seconds in result.durations:
+            self._schedule.note(inputs, seconds)
+        if self._duplicates is not None:
+            outcomes = result.outcomes.items()
+            published = [number for number, one in outcomes if one.kind == OutcomeKind.PUBLISHED]
+            self._duplicates.add(batch.cycle, published)
         gave_back = any(one.kind == OutcomeKind.GIVEN_BACK for one in result.outcomes.values())
         return self._schedule.take_ended(
             batch,
@@ -381,140 +358,34 @@ class Inbound:
             ends_poll=result.error is not None or gave_back or self.stopping,
         )
 
-    def _settle(self, commit: Commit) -> None:
-        for observe in self._hooks.settling:
-            observe(commit)
-        self._settler.settle(commit)
-
-    def _settle_open(self, *, at_once: bool = False) -> None:
-        """Settles in threads of their own, because a destination may be full. That delays nothing else."""
-        for commit in self._open.begin(at_once=at_once):
-            self._settlers.submit(self._settle_apart, commit)
-
-    def _settle_apart(self, commit: Commit) -> None:
-        commit.error = None
-        try:
-            self._traced_settle(commit)
-        except BaseException as error:
-            commit.error = error
+    def _note_ended(self, commit: Commit) -> None:
+        """Notes the end of a try to settle. For any thread."""
         self._ended.put(commit)
         self.wake()
-
-    def _end_try(self, commit: Commit) -> None:
-        """Notes that a try to settle in a thread of its own has ended.
-
-        Raises:
-            ProviderError: the claims could not be settled, as of :meth:`_close`.
-        """
-        if isinstance(commit.error, SettlementOpen):
-            self._open.keep(commit, str(commit.error))
-            return
-        self._open.remove(commit)
-        if commit.error is not None and not isinstance(commit.error, TransactionRefused):
-            raise commit.error
 
     def _close(
         self, ended_claims: EndedClaims, error: PipelineError | None = None, *, began: float | None = None
     ) -> CycleReport:
-        """Settles the claims that leave the schedule. At a broker the commits only begin here.
+        """Settles the claims that leave the schedule. See :meth:`.Closing.close`.
 
         Args:
             ended_claims: that leave.
             error: of their job.
             began: start of their batch in monotonic seconds. None = there was no batch.
-
-        Raises:
-            ProviderError: the claims could not be settled. This client still owns them, and recovery settles
-                them.
         """
         report = CycleReport()
-        for one in self._transactions.complete(ended_claims):
-            for part in one.by_input() if self._settles_apart else [one]:
-                commit = self._settler.plan(part, self._schedule.id_of, began)
-                if self._settles_apart:
-                    self._open.add(commit)
-                else:
-                    self._settle_now(commit)
-                    self._end_commit(commit, report)
-        self._settle_open()
-        self._release_ids(has_returned=False)
+        self._closing.close(ended_claims, report, began=began)
+        if self._duplicates is not None:
+            self._duplicates.release(has_returned=False)
         if error is not None:
             report.fail(str(error), provider_failed=True)
         self._tell(report)
         return report
 
-    def _settle_now(self, commit: Commit) -> None:
-        try:
-            self._traced_settle(commit)
-        except (ClaimLost, SettlementError) as error:
-            for observe in self._hooks.refused:
-                observe(commit, str(error))
-            raise
-
-    def _close_commit(self, commit: Commit) -> CycleReport:
-        """Closes a commit whose try in a thread of its own has ended."""
-        report = CycleReport()
-        if isinstance(commit.error, SettlementOpen):
-            report.fail(str(commit.error), provider_failed=False)
-        else:
-            self._end_commit(commit, report)
-        self._tell(report)
-        return report
-
-    def _end_commit(self, commit: Commit, report: CycleReport) -> None:
-        """Counts and forgets what a commit has settled, or what the broker has refused."""
-        claims = commit.claims
-        if isinstance(commit.error, TransactionRefused):
-            self._note_refusal(commit, commit.error, report)
-        else:
-            if commit.stays and self._waiting is not None:
-                self._waiting.look()
-            report.add(self._settler.end(commit))
-            for observe in self._hooks.settled:
-                observe(commit)
-            for observe in self._hooks.not_published if commit.settled else ():
-                observe(commit)
-            published = self._transactions.note_settled(claims)
-            if self._window is not None:
-                self._window.add(filter(None, map(self._schedule.id_of, published)))
-        closed = self._schedule.remove_settled(claims)
-        self._transactions.forget(closed)
-        for claim, outcome in claims.decided:
-            if outcome.kind == OutcomeKind.LATER:
-                self._waits.add(claim, outcome)
-        for observe_end in self._hooks.ended:
-            observe_end(closed)
-        self._release_ids(has_returned=bool(claims.returned))
-
-    def _note_refusal(self, commit: Commit, error: TransactionRefused, report: CycleReport) -> None:
-        """Notes that the broker has refused a transaction. That holds up no other."""
-        ended = commit.claims
-        is_repeated = self._transactions.note_refusal(ended, error)
-        for observe in self._hooks.refused:
-            observe(commit, str(error))
-        number, reason = len(ended.claims), str(error)
-        report.returned += number
-        if not is_repeated:
-            report.fail(reason, provider_failed=False)
-            return
-        report.rolled_back += number
-        fields = {"destination": str(ended.claims[0].destination), "number": number, "reason": reason}
-        _log.warning("a transaction was refused and is repeated", extra=fields)
-
     def _tell(self, report: CycleReport) -> None:
         if report.reason:
             fields = {"cycle": self._intake.cycle, "reason": report.reason}
             self._working.lines.error("a poll ended early", extra=fields)
-
-    def _release_ids(self, *, has_returned: bool) -> None:
-        """Lets other instances publish the copies of events that no longer run here."""
-        if self._window is None or not self._has_reserved:
-            return
-        if not self._schedule.unsettled:
-            self._window.release()
-            self._has_reserved = False
-        elif has_returned:
-            self._window.reserve((), self._schedule.ids)
 
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:
         """Runs all claims to their end. After a stop, claims that have not begun go back.
@@ -533,12 +404,12 @@ class Inbound:
                 break
             total.add(self.settle_ended(None, after_batch))
         deadline = time.monotonic() + min(self._settings.stop_timeout, _OPEN_SECONDS)
-        while self._open and time.monotonic() < deadline:
+        while self._closing.has_open and time.monotonic() < deadline:
             time.sleep(_OPEN_PAUSE)
-            self._settle_open(at_once=True)
-            while self._open.is_running:
+            self._closing.settle_open(at_once=True)
+            while self._closing.is_running:
                 total.add(self.settle_ended(None, after_batch))
-        if reason := self._open.first_reason or next(iter(self._recovery.open.values()), ""):
+        if reason := self._closing.first_reason or next(iter(self._recovery.open.values()), ""):
             total.fail(reason, provider_failed=False)
         return total
 
@@ -585,7 +456,7 @@ class Inbound:
             recovered: Recovered = self._recovery.run(at_start=at_start, timeout=timeout)
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
-        self._transactions.recover(timeout if at_start else 0.0)
+        self._closing.recover(timeout if at_start else 0.0)
         if not self._has_read_waits or recovered.returned:
             self._intake.read_waits()
             self._has_read_waits = True
@@ -593,7 +464,7 @@ class Inbound:
         if recovered.reprocess:
             self._intake.cycle = recovered.reprocess[0].cycle
             report.claimed += len(recovered.reprocess)
-            report.add(self._take_in(recovered.reprocess))
+            self._take_in(recovered.reprocess, report)
         if at_start or self.stopping:
             self._start()
             report.add(self.finish())
@@ -633,9 +504,9 @@ class Inbound:
         if self._schedule.unsettled:
             self.abandon()
             return
-        if self._window is not None:
-            self._window.release()
-        self._transactions.close()
+        if self._duplicates is not None:
+            self._duplicates.window.release()
+        self._closing.shut()
         self._intake.close()
         self.connection.close()
 
@@ -648,4 +519,37 @@ class Inbound:
 
     def _end_threads(self) -> None:
         self._threads.shutdown(wait=True)
-        self._settlers.shutdown(wait=False)  # a destination that is full would hold up the end
+        self._closing.end_threads()
+
+
+def _rules(connection: Connection, task_settings: TaskSettings, settings: EventSettings) -> SettlementRules:
+    refusals = None
+    if task_settings.answers_requests:
+        refusals = RefusalReplies(task_settings, connection.access().open())
+    remembers = settings.duplicate_window > 0
+    return SettlementRules(
+        settings.copies, remember=remembers, refusals=refusals, application=settings.application
+    )
+
+
+def _waiting(
+    connection: Connection, settings: EventSettings, working: WorkingState
+) -> WaitingMessages | None:
+    if settings.in_progress is None:
+        return None
+    inputs = [one.destination for one in settings.inputs]
+    return WaitingMessages(connection, settings.in_progress, inputs, working.control.is_paused)
+
+
+def _transactions(
+    connection: Connection,
+    state: StateStore,
+    task_settings: TaskSettings,
+    settings: EventSettings,
+    working: WorkingState,
+) -> Transactions | None:
+    if settings.in_progress is not None:
+        return None
+    return Transactions(
+        connection, state, settings.instance, working.pauses, settings.order, task_settings.own
+    )

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from connector.events.claiming import WaitingMessages, claim_round_robin
-from connector.events.hooks.event_hook import EventHooks
+from connector.events.claiming import claim_round_robin
+from connector.events.connection_state import ConnectionState
 from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
-from connector.events.schedule import Schedule
-from connector.events.settings import EventSettings, Input
-from connector.events.waits import EventWaits
-from connector.events.working_state import WorkingState
+from connector.events.settings import Input
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Connection
 from connector.messaging.settlement import SettlementOpen
 from connector.messaging.subscription import TopicSubscription
 
@@ -27,13 +23,7 @@ class Intake:
     """The pollers of one connection.
 
     Args:
-        connection: of the provider.
-        settings: of the adapter.
-        working: of the instance.
-        schedule: says which inputs may be polled.
-        waiting: messages whose process was not active. None without InProgressDestination.
-        waits: of inputs whose next event comes again later.
-        hooks: observe the claims.
+        state: of the connection.
 
     Raises:
         CapabilityError: the provider cannot poll an input.
@@ -41,25 +31,16 @@ class Intake:
         ProviderError: an input cannot be used.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        settings: EventSettings,
-        working: WorkingState,
-        schedule: Schedule,
-        waiting: WaitingMessages | None,
-        waits: EventWaits,
-        hooks: EventHooks,
-    ) -> None:
+    def __init__(self, state: ConnectionState) -> None:
         self.cycle = 0
         """Of the last poll."""
-        self._hooks = hooks
-        self._connection = connection
-        self._settings = settings
-        self._working = working
-        self._schedule = schedule
-        self._waiting = waiting
-        self._waits = waits
+        self._hooks = state.hooks
+        self._connection = state.connection
+        self._settings = settings = state.settings
+        self._working = state.working
+        self._schedule = state.schedule
+        self._waiting = state.waiting
+        self._waits = state.waits
         self._traced_claim = settings.trace.around("claim", self._claim)
         self._open: dict[int, Poller] = {}
         """By the position of the input. A paused input has none."""

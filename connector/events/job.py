@@ -20,103 +20,27 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from connector.errors import PipelineError, SparkLost
 from connector.events.hooks.history import NOTES, pack_notes
-from connector.events.order_groups import spread, work_items
 from connector.events.outcome import Outcome, retries_of
+from connector.events.pipeline import FUNCTION, Pipeline
 from connector.events.rests import Calls, Rests
 from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
 from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
 from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
 from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
 
-FUNCTION: Final = "connector.events.worker:run_assignment"
-CHECK: Final = "connector.events.worker:check_worker"
-
 _NAMES_SHOWN: Final = 3
 _CANCELLED_SECONDS: Final = 5.0
 """Seconds to wait for the end of cancelled tasks. Recovery settles the events of a task that stays."""
-
-
-class Pipeline(Protocol):
-    """Runs the tasks: Spark (:class:`connector.spark.pipeline.SparkPipeline`)."""
-
-    @property
-    def parallelism(self) -> int:
-        """Number of tasks that can run at the same time, at least 1."""
-
-    @property
-    def alive(self) -> bool:
-        """False if no job can run any more."""
-
-    @property
-    def obstacle(self) -> str:
-        """Why no event can be processed now. Empty = nothing is known to be wrong. For any thread."""
-
-    @property
-    def tasks_stay(self) -> bool:
-        """Whether tasks stay from one batch to the next. Otherwise each batch is a Spark job."""
-
-    def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
-    ) -> list[bytes]:
-        """Runs a job with one task for each payload. Several threads may run jobs at the same time.
-
-        Raises:
-            PipelineError: a task or the whole job failed.
-        """
-
-    def check(self) -> None:
-        """Raises the error of tasks that have failed while nothing ran. Returns at once.
-
-        Raises:
-            PipelineError: no event can be processed now.
-        """
-
-    def cancel(self) -> None:
-        """Makes the running jobs fail, or the start. For any thread. Returns at once."""
-
-
-class ProbeAnswer(Protocol):
-    """The answer of one executor to a probe."""
-
-    @property
-    def executor(self) -> str: ...
-
-    @property
-    def answer(self) -> bytes: ...
-
-    @property
-    def error(self) -> str:
-        """Why the executor cannot work. Empty if the executor works."""
-
-
-class Workers(Pipeline, Protocol):
-    """A pipeline that an adapter starts, probes and stops."""
-
-    @property
-    def ships(self) -> bool:
-        """Whether workers run the code that was shipped at the start."""
-
-    def start(self) -> None:
-        """Starts the pipeline.
-
-        Raises:
-            PipelineError: the pipeline cannot start.
-        """
-
-    def probe(self, function: str, task_settings: bytes) -> Sequence[ProbeAnswer]:
-        """Runs ``function`` with an empty payload once on every executor."""
-
-    def stop(self) -> None:
-        """Ends the pipeline with all its processes. Repeatable."""
 
 
 @dataclass(slots=True)
@@ -129,7 +53,7 @@ class Result:
             outcome.
         again: sequences that run again in another job. Events in ``attempts`` run alone. All other events
             without an outcome go back untouched.
-        durations: for each task that has finished, its claims and their duration in seconds.
+        durations: for each task that has finished, the inputs of its events, and their duration in seconds.
         is_untouched: whether no event was touched because workers had ended before.
         error: why no event can go on. None if events can go on.
         running: a task has not ended, so that the outcomes are not yet known.
@@ -139,7 +63,7 @@ class Result:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     again: set[int] = field(default_factory=set)
-    durations: list[tuple[Sequence[WorkItem], float]] = field(default_factory=list)
+    durations: list[tuple[Sequence[Destination], float]] = field(default_factory=list)
     is_untouched: bool = False
     error: PipelineError | None = None
     running: bool = False
@@ -324,7 +248,7 @@ class EventJobs:
                 result.again.update(item[0] for item in items if item[0] not in answer.outcomes)
                 items = [item for item in items if item[0] in answer.outcomes]
             if items:
-                result.durations.append((items, answer.seconds))
+                result.durations.append(([claims[item[0]].destination for item in items], answer.seconds))
         if not unknown:
             return result
         try:
@@ -447,3 +371,38 @@ def _description(batch: Batch) -> str:
         names[_NAMES_SHOWN:] = [f"{len(names) - _NAMES_SHOWN} more"]
     count = len(batch.claims)
     return f"poll {batch.cycle}, {count} event{'s' * (count != 1)} of {', '.join(names)}"
+
+
+def work_items(claims: Sequence[Claim], attempts: Mapping[int, int]) -> list[WorkItem]:
+    """Returns the work items of an order group.
+
+    Args:
+        claims: of one destination.
+        attempts: by sequence, begun deliveries that the claims do not count.
+    """
+    name = str(claims[0].destination)
+    if not attempts:
+        return [(claim.sequence, name, claim.reference, claim.delivery_count) for claim in claims]
+    return [
+        (
+            claim.sequence,
+            name,
+            claim.reference,
+            claim.delivery_count + attempts.get(claim.sequence, 0),
+        )
+        for claim in claims
+    ]
+
+
+def spread(order_groups: list[list[WorkItem]], partitions: int) -> list[list[list[WorkItem]]]:
+    """Spreads order groups over at most ``partitions`` tasks, about equally many events each."""
+    partitions = max(1, min(partitions, len(order_groups)))
+    if partitions == 1:
+        return [order_groups]
+    tasks: list[list[list[WorkItem]]] = [[] for _ in range(partitions)]
+    loads = [0] * partitions
+    for group in sorted(order_groups, key=len, reverse=True):
+        lightest = loads.index(min(loads))
+        tasks[lightest].append(group)
+        loads[lightest] += len(group)
+    return [task for task in tasks if task]

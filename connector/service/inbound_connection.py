@@ -18,8 +18,8 @@ from connector.errors import ConnectorError, DatabaseProblem, PipelineError, Pro
 from connector.events.free_disk import FreeDisk
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.inbound import Inbound
-from connector.events.job import CHECK, Workers
 from connector.events.pauses import InputPauses
+from connector.events.pipeline import CHECK, Workers
 from connector.events.probe import differences
 from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
