@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from connector.events.order_groups import NONE, order_group_key
+from connector.events.order_groups import NONE, order_key_of
 from connector.events.outcome import Outcome
 from connector.events.schedule import DUPLICATE, EndedClaims
 from connector.events.waits import EventWaits
@@ -28,8 +28,7 @@ class Admission:
     """
 
     def __init__(self, order: str, max_attempts: int, waits: EventWaits) -> None:
-        self._has_order = order != NONE
-        self._order = order
+        self._key = None if order == NONE else order_key_of(order)
         self._max_attempts = max_attempts
         self._waits = waits
 
@@ -58,7 +57,7 @@ class Admission:
         now = self._waits.now() if waits else 0
         for claim in claims:
             identity = ids.get(claim.sequence)
-            key = order_group_key(self._order, claim) if self._has_order else None
+            key = None if self._key is None else self._key(claim)
             if identity is not None and window is not None and identity in window:
                 ended_claims.decided.append((claim, DUPLICATE))
             elif identity in busy or key in stopped:

@@ -65,11 +65,12 @@ class BrokerClosing(Closing):
     def begin(self, claims: Sequence[Claim]) -> tuple[Sequence[Claim], list[tuple[Claim, Outcome]]]:
         return self._transactions.begin(claims)
 
-    def close(self, ended: EndedClaims, report: CycleReport, *, began: float | None = None) -> None:
+    def close(self, ended: EndedClaims, *, began: float | None = None) -> CycleReport:
         for one in self._transactions.complete(ended):
             for part in one.by_input():
                 self._open.add(self._settler.plan(part, self._schedule.id_of, began))
         self.settle_open()
+        return CycleReport()
 
     def settle_open(self, *, at_once: bool = False) -> None:
         for commit in self._open.begin(at_once=at_once):
@@ -99,14 +100,14 @@ class BrokerClosing(Closing):
             self._note_refusal(commit, commit.error, report)
             self._forget(commit.claims)
         else:
-            self._end(commit, report)
+            report = self._end(commit)
         return report
 
-    def _end(self, commit: Commit, report: CycleReport) -> None:
+    def _end(self, commit: Commit) -> CycleReport:
         published = self._transactions.note_settled(commit.claims)
         if self._duplicates is not None:
             self._duplicates.add_claims(published)
-        super()._end(commit, report)
+        return super()._end(commit)
 
     def _note_refusal(self, commit: Commit, error: TransactionRefused, report: CycleReport) -> None:
         """Notes that the broker has refused a transaction. That holds up no other."""

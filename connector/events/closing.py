@@ -49,20 +49,22 @@ class Closing:
         """
         return claims, []
 
-    def close(self, ended: EndedClaims, report: CycleReport, *, began: float | None = None) -> None:
+    def close(self, ended: EndedClaims, *, began: float | None = None) -> CycleReport:
         """Settles the claims that leave the schedule. At a broker the commits only begin here.
 
         Args:
             ended: that leave.
-            report: gets the numbers.
             began: start of their batch in monotonic seconds. None = there was no batch.
+
+        Returns:
+            what is settled now.
 
         Raises:
             ProviderError: the claims could not be settled. This client still owns them, and recovery settles
                 them.
         """
         if not (ended.decided or ended.returned):
-            return
+            return CycleReport()
         commit = self._settler.plan(ended, self._schedule.id_of, began)
         try:
             self._traced_settle(commit)
@@ -70,24 +72,25 @@ class Closing:
             for observe in self._hooks.refused:
                 observe(commit, str(error))
             raise
-        self._end(commit, report)
+        return self._end(commit)
 
     def _settle(self, commit: Commit) -> None:
         for observe in self._hooks.settling:
             observe(commit)
         self._settler.settle(commit)
 
-    def _end(self, commit: Commit, report: CycleReport) -> None:
+    def _end(self, commit: Commit) -> CycleReport:
         """Counts and forgets what a commit has settled."""
         if commit.stays and self._waiting is not None:
             self._waiting.look()
-        report.add(self._settler.end(commit))
+        report = self._settler.end(commit)
         for observe in self._hooks.settled:
             observe(commit)
         if commit.settled:
             for observe in self._hooks.not_published:
                 observe(commit)
         self._forget(commit.claims)
+        return report
 
     def _forget(self, claims: EndedClaims) -> None:
         closed = self._schedule.remove_settled(claims)

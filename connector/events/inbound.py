@@ -260,9 +260,10 @@ class Inbound:
         new, ended_claims.decided = self._closing.begin(claims)
         wanted = self._admission.decide(new, ids, window, busy, ended_claims)
         self._schedule.add(claims, ids, wanted)
-        closed = self._close(ended_claims)
-        closed.busy = len(ended_claims.returned)
-        report.add(closed)
+        if ended_claims.decided or ended_claims.returned or self._closing.has_open:
+            closed = self._close(ended_claims)
+            closed.busy = len(ended_claims.returned)
+            report.add(closed)
 
     # -- batches -----------------------------------------------------------------------------------
 
@@ -373,13 +374,13 @@ class Inbound:
             error: of their job.
             began: start of their batch in monotonic seconds. None = there was no batch.
         """
-        report = CycleReport()
-        self._closing.close(ended_claims, report, began=began)
+        report = self._closing.close(ended_claims, began=began)
         if self._duplicates is not None:
             self._duplicates.release(has_returned=False)
         if error is not None:
             report.fail(str(error), provider_failed=True)
-        self._tell(report)
+        if report.reason:
+            self._tell(report)
         return report
 
     def _tell(self, report: CycleReport) -> None:

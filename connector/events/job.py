@@ -26,7 +26,7 @@ from connector.errors import PipelineError, SparkLost
 from connector.events.hooks.history import NOTES, pack_notes
 from connector.events.outcome import Outcome, retries_of
 from connector.events.pipeline import FUNCTION, Pipeline
-from connector.events.rests import Calls, Rests
+from connector.events.rests import Calls, Failing, Rests
 from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
@@ -194,14 +194,20 @@ class EventJobs:
         return {item[0]: batch.ids[item[0]] for group in part for item in group if item[0] in batch.ids}
 
     def _count(self, seconds: float, error: PipelineError | None, answers: list[TaskAnswer]) -> None:
-        died = sum(answer.ended is not None for answer in answers) if error is None else not self._cancelled
-        self._activity.count_job(seconds, max((answer.seconds for answer in answers), default=0.0), died)
+        died, longest = int(error is not None and not self._cancelled), 0.0
+        for answer in answers:
+            longest = max(longest, answer.seconds)
+            died += error is None and answer.ended is not None
+        self._activity.count_job(seconds, longest, died)
 
     def _answers(
         self, batch: Batch, parts: list[list[list[WorkItem]]], handles: list[JournalHandle]
     ) -> tuple[PipelineError | None, list[TaskAnswer]]:
         error: PipelineError | None = None
-        told, paused = self._rests.tell(len(parts)), self._paused()
+        told: Sequence[Mapping[str, Failing]] = [NOTHING] * len(parts)
+        if self._rests.has_failures:
+            told = self._rests.tell(len(parts))
+        paused = self._paused()
         payloads = [
             pickle.dumps(
                 Assignment(handle, part, batch.cycle, failing, paused, self._ids(batch, part)), protocol=5
@@ -218,7 +224,9 @@ class EventJobs:
             error = failed
         finally:
             for failing, answer in zip_longest(told, answers, fillvalue=None):
-                self._rests.note(failing or {}, answer.calls if answer is not None else {})
+                calls = answer.calls if answer is not None else NOTHING
+                if failing or calls:
+                    self._rests.note(failing or NOTHING, calls)
         if self._cancelled:
             error = PipelineError("it was not done within stop_timeout")
         # Nobody has seen how the workers ended. With databases it may have been in transactions.
@@ -366,7 +374,7 @@ class EventJobs:
 
 def _description(batch: Batch) -> str:
     """Returns the text for Spark's UI: ``poll 17, 240 events of queue://orders, queue://notes``."""
-    names = list(dict.fromkeys(str(group[0].destination) for group in batch.order_groups))
+    names = list(map(str, dict.fromkeys([group[0].destination for group in batch.order_groups])))
     if len(names) > _NAMES_SHOWN:
         names[_NAMES_SHOWN:] = [f"{len(names) - _NAMES_SHOWN} more"]
     count = len(batch.claims)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from operator import attrgetter
 
 from connector.messaging.claim import Claim
@@ -27,6 +28,11 @@ def order_group_key(order: str, claim: Claim) -> Hashable:
         group = claim.group_id
         return None if group is None else (claim.destination, group)
     return None
+
+
+def order_key_of(order: str) -> Callable[[Claim], Hashable]:
+    """Returns :func:`order_group_key` for one order."""
+    return attrgetter("destination") if order == DESTINATION else partial(order_group_key, order)
 
 
 def group_key_of(order: str) -> Callable[[Claim], Hashable]:

@@ -27,7 +27,7 @@ from connector.events.hooks.task_hook import TaskHooks
 from connector.events.open_sinks import CalledSink, OpenSinks
 from connector.events.prepared_replies import ProcessReplies, ReplyContext
 from connector.events.publication import MatchedObject, Publication, TaskEvent
-from connector.events.rests import Calls, DeliveryGate, Failing
+from connector.events.rests import DeliveryGate, Failing
 from connector.events.task_settings import TaskSettings
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
@@ -82,7 +82,8 @@ class Publisher:
         self._answering = ProcessReplies(task_settings, converter, access)
         self._pid = os.getpid()
         self._batch = 0
-        self._gate = DeliveryGate(task_settings.subscriptions)
+        self.gate = DeliveryGate(task_settings.subscriptions)
+        """Decides which subscriptions get an event now."""
         self._ids: Mapping[int, str] = {}
         self._sinks = OpenSinks(task_settings, deployment, converter, timer)
         # Prepared sinks come first: if the provider refuses their message, no external sink was called in
@@ -102,12 +103,8 @@ class Publisher:
             ids: the duplicate keys by sequence. Empty if duplicates are not eliminated.
         """
         self._batch, self._ids = batch, ids
-        self._gate.begin(failing, paused)
-
-    @property
-    def calls(self) -> Mapping[str, Calls]:
-        """The calls of the subscriptions that have failed, in this assignment or before."""
-        return self._gate.calls
+        if failing or paused or not self.gate.is_open:
+            self.gate.begin(failing, paused)
 
     def close(self) -> None:
         """Closes the sinks. Repeatable."""
@@ -156,7 +153,7 @@ class Publisher:
                     subscription=name,
                 )
             called = self._sinks.called.get(name)
-            wait = None if self._gate.is_open else self._gate.wait(name, is_called=called is not None)
+            wait = None if self.gate.is_open else self.gate.wait(name, is_called=called is not None)
             if wait is not None:
                 result.later += ("",)  # nothing is logged
                 result.retries[label] = retries.get(label, 0)
@@ -182,7 +179,7 @@ class Publisher:
                 faults.point("begin")
             for observe in hooks.delivering:
                 observe(event, name, result)
-            self._deliver(called, subscription, one, reference, result, retries.get(label, 0))
+            self._deliver(called, subscription, one, label, reference, result, retries.get(label, 0))
             for observe in hooks.delivered:
                 observe(event, name, result)
             if result.inactive is not None:
@@ -214,6 +211,7 @@ class Publisher:
         called: CalledSink,
         subscription: Subscription,
         matched: MatchedObject,
+        label: str,
         reference: object,
         result: Publication,
         retries: int,
@@ -223,7 +221,7 @@ class Publisher:
         If somebody awaits an answer, prepares the reply before the sink counts as confirmed.
         """
         name, bo, event = subscription.name, matched.bo, matched.event
-        label, place = matched.label(name), matched.place
+        place = matched.place
         context: ReplyContext | Unanswered | None = None
         if subscription.reply:
             self._limit.begin()
@@ -272,7 +270,7 @@ class Publisher:
         rules = subscription.retry_later
         if rules is not None and not isinstance(failure, NotActive):
             is_named = failure is not None and rules.names(failure)
-            self._gate.note(name, error_text(failure) if is_named and failure is not None else None)
+            self.gate.note(name, error_text(failure) if is_named and failure is not None else None)
         if failure is None:
             result.delivered += (label,)
         elif isinstance(failure, Unsubscribed):

@@ -69,7 +69,8 @@ class DeliveryGate:
         self._rules = _rules(subscriptions)
         self._told: dict[str, Failing] = {}
         self._paused: Mapping[str, float] = {}
-        self._calls: dict[str, Calls] = {}
+        self.calls: dict[str, Calls] = {}
+        """The calls of the subscriptions that have failed, in this assignment or before."""
         self.is_open = True
         """Whether every subscription gets its events. Then nobody has to ask."""
 
@@ -80,7 +81,7 @@ class DeliveryGate:
             told: the subscriptions that have failed, by name.
             paused: the paused ones, by name, each with the seconds until its events come again.
         """
-        self._told, self._calls, self._paused = dict(told), {}, paused
+        self._told, self.calls, self._paused = dict(told), {}, paused
         self.is_open = not (told or paused)
 
     def wait(self, name: str, *, is_called: bool) -> float | None:
@@ -103,7 +104,7 @@ class DeliveryGate:
         return retry_later.first if told is None else told.wait
 
     def _failures(self, name: str) -> int:
-        calls, told = self._calls.get(name, Calls()), self._told.get(name)
+        calls, told = self.calls.get(name, Calls()), self._told.get(name)
         return calls.failures + (0 if calls.has_other or told is None else told.failures)
 
     def note(self, name: str, failure: str | None) -> None:
@@ -115,19 +116,14 @@ class DeliveryGate:
         """
         if name not in self._rules:
             return
-        calls = self._calls.get(name, Calls())
+        calls = self.calls.get(name, Calls())
         if failure is not None:
             self.is_open = False
-            self._calls[name] = calls._replace(
+            self.calls[name] = calls._replace(
                 number=calls.number + 1, failures=calls.failures + 1, reason=failure
             )
         elif calls.failures or name in self._told:
-            self._calls[name] = Calls(calls.number + 1, has_other=True)
-
-    @property
-    def calls(self) -> Mapping[str, Calls]:
-        """The calls of the subscriptions that have failed, in this assignment or before."""
-        return self._calls
+            self.calls[name] = Calls(calls.number + 1, has_other=True)
 
 
 @dataclass(slots=True)
@@ -166,6 +162,8 @@ class Rests:
         self._clock = clock
         self._lock = threading.Lock()
         self._rows: dict[str, _Row] = {}
+        self.has_failures = False
+        """Whether a subscription has failed. Otherwise a task has to be told nothing."""
         self._turn = 0
 
     def tell(self, tasks: int) -> Sequence[Mapping[str, Failing]]:
@@ -220,6 +218,7 @@ class Rests:
             _log.info("a subscription rests no more", extra={"subscription": name})
         if not row.failures:
             del self._rows[name]
+        self.has_failures = bool(self._rows)
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the resting subscriptions, each with the start of its rest and the last reason."""

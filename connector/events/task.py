@@ -141,7 +141,7 @@ class Task:
     @property
     def calls(self) -> Mapping[str, Calls]:
         """The calls of subscriptions that have failed, in the last :meth:`run`."""
-        return self._publisher.calls
+        return self._publisher.gate.calls
 
     def take_told(self) -> dict[str, Any]:
         """Returns what hooks tell the driver, by their names, for the answer. Forgets it."""
@@ -239,8 +239,9 @@ class Task:
                 event.traceparent = traceparent
                 event.requests = JoiningRequests(self._requests, traceparent)
             event.objects = matched = self._convert(event, message)
+            seconds = self._limit.used
             for observe_converted in self._hooks.converted:
-                observe_converted(event, self._limit.used)
+                observe_converted(event, seconds)
             first = matched[0].bo
             if not any(one.subscribers for one in matched):
                 reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
