@@ -138,6 +138,8 @@ class Inbound:
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException] | Commit] = queue.SimpleQueue()
         self._signal = threading.Event()
+        self._is_waiting = False
+        """Whether the thread of the adapter waits. Otherwise it looks for ended batches before it does."""
         self._has_read_waits = False
         whole = ConnectionState(
             connection, settings, working, schedule, self._duplicates, waits, waiting, hooks
@@ -285,7 +287,8 @@ class Inbound:
             self._ended.put((batch, self.jobs.run(batch)))
         except BaseException as error:
             self._ended.put((batch, error))
-        self.wake()
+        if self._is_waiting:
+            self.wake()
 
     def settle_ended(self, timeout: float | None = 0.0, after_batch: AfterBatch | None = None) -> CycleReport:
         """Settles each batch whose job has ended, and starts the next batches.
@@ -427,13 +430,17 @@ class Inbound:
             whether a message has come.
         """
         waiter = self.waiter if listens else None
-        if not self._ended.empty():
+        self._is_waiting = True  # first, so that a batch that ends now is seen, or ends the wait
+        try:
+            if not self._ended.empty():
+                return False
+            if waiter is not None:
+                return waiter.wait(seconds)
+            self._signal.wait(seconds)
+            self._signal.clear()
             return False
-        if waiter is not None:
-            return waiter.wait(seconds)
-        self._signal.wait(seconds)
-        self._signal.clear()
-        return False
+        finally:
+            self._is_waiting = False
 
     def wake(self) -> None:
         """Ends the current wait, or the next wait. For any thread."""

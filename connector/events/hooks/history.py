@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from connector import faults
-from connector.businessobjects.keys import key_names, key_text, keys_of
+from connector.businessobjects.keys import LONGEST_KEY, key_names, key_text, keys_of
 from connector.errors import ProviderError
 from connector.events.hooks.event_hook import EventHook, Single
 from connector.events.hooks.task_hook import TaskHook
@@ -253,7 +253,8 @@ class TaskNotes(TaskHook):
                 name = self._only_key[bo.type] = names[0] if len(names) == 1 else None
             if name is not None:
                 value = bo[name]
-                return None if value is None else key_text(value)
+                is_key = value is None or (type(value) is str and len(value) <= LONGEST_KEY)
+                return value if is_key else key_text(value)
         keys = (key for one in objects for key in keys_of(one.bo))
         return list(islice(keys, _MOST_KEYS)) or None
 
