@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -32,7 +32,6 @@ class BrokerClosing(Closing):
         state, rules, journals: as in :class:`.Closing`.
         transactions: of the broker, or none.
         open_settlements: of earlier claims.
-        tell: gets each commit whose try has ended, in any thread.
     """
 
     def __init__(
@@ -42,12 +41,10 @@ class BrokerClosing(Closing):
         journals: ClientJournals,
         transactions: NoTransactions,
         open_settlements: OpenSettlements,
-        tell: Callable[[Commit], None],
     ) -> None:
         super().__init__(state, rules, journals)
         self._transactions = transactions
         self._open = open_settlements
-        self._tell = tell
         self._threads = ThreadPoolExecutor(_MOST_COMMITS, thread_name_prefix="settle")
 
     @property
@@ -82,7 +79,7 @@ class BrokerClosing(Closing):
             self._traced_settle(commit)
         except BaseException as error:
             commit.error = error
-        self._tell(commit)
+        self.tell(commit)
 
     def end_try(self, commit: Commit) -> None:
         if isinstance(commit.error, SettlementOpen):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from connector.errors import ClaimLost, SettlementError
 from connector.events.connection_state import ConnectionState
@@ -38,6 +38,8 @@ class Closing:
         self._waits = state.waits
         self._waiting = state.waiting
         self._journals = journals
+        self.tell: Callable[[Commit], None] = _ignore
+        """Gets each commit whose try in a thread of its own has ended, in that thread."""
         self._settler = Settler(state.connection, rules)
         self._traced_settle = state.settings.trace.around("settle", self._settle)
 
@@ -147,3 +149,6 @@ class Closing:
     def shut(self) -> None:
         """Removes the journals of this client."""
         self._journals.forget()
+
+
+def _ignore(commit: Commit) -> None: ...

@@ -13,36 +13,22 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, cast
+from typing import Final
 
 from connector.errors import PipelineError, ProviderError
 from connector.events.admission import Admission
-from connector.events.broker_closing import BrokerClosing
-from connector.events.broker_intake import BrokerIntake
-from connector.events.claiming import WaitingMessages
 from connector.events.closing import Closing
 from connector.events.connection_state import ConnectionState
-from connector.events.duplicates import Duplicates
-from connector.events.hooks.event_hooks import event_hooks
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Result
-from connector.events.no_transactions import NoTransactions
-from connector.events.open_settlements import OpenSettlements
-from connector.events.pipeline import Pipeline
-from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
-from connector.events.schedule import Batch, EndedClaims, Schedule
-from connector.events.settings import EventSettings, Input
-from connector.events.settling import Commit, SettlementRules
-from connector.events.task_settings import TaskSettings
-from connector.events.transactions import Transactions
-from connector.events.waits import EventWaits
-from connector.events.working_state import WorkingState
+from connector.events.schedule import Batch, EndedClaims
+from connector.events.settings import Input
+from connector.events.settling import Commit
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
-from connector.messaging.provider import Connection, TransactionalConnection
-from connector.messaging.state_store import StateStore
+from connector.messaging.state_store import ControlRecord
 from connector.status import OutcomeKind
 
 _log = logging.getLogger("connector.events")
@@ -58,104 +44,49 @@ class Inbound:
     """Polls, batches and recovery over one connection.
 
     Args:
-        connection: of the provider. This object closes the connection.
-        state: of the application.
-        task_settings: with the access of that connection.
-        pipeline: runs the tasks.
-        settings: of the adapter.
-        working: what the instance remembers over all connections.
-        transactions: whether the claims of one poll of one input are a transaction of a broker.
-
-    Raises:
-        ProviderError: a destination or the state store cannot be used.
-        CapabilityError: the provider cannot poll an input, or another instance uses another state.
-        SubscriptionError: a subscription of an input is in use otherwise.
+        state: of the connection, which this object closes.
+        jobs: run the batches.
+        intake: polls the inputs.
+        closing: settles what has ended.
+        recovery: takes over from dead clients.
+        control: the record of what operators have told the application.
     """
 
     def __init__(
         self,
-        connection: Connection,
-        state: StateStore,
-        task_settings: TaskSettings,
-        pipeline: Pipeline,
-        settings: EventSettings,
-        working: WorkingState,
-        *,
-        transactions: bool = False,
+        state: ConnectionState,
+        jobs: EventJobs,
+        intake: Intake,
+        closing: Closing,
+        recovery: Recovery,
+        control: ControlRecord,
     ) -> None:
-        self.connection = connection
-        self._traced_recover = settings.trace.around(
-            "recover", self._recover, lambda at_start: {"at_start": at_start}
-        )
+        self.connection = state.connection
+        self.jobs = jobs
         self.stopping = False
         """Set from any thread. Nothing more is claimed, and running batches finish."""
         self.pausing = False
         """Whether nothing more is claimed until the next connection."""
-        self._settings = settings
-        self._working = working
-        journals = state.journals(connection.client_id, settings.instance)
-        if transactions:
-            cast(TransactionalConnection, connection).announce(settings.in_progress)
-        self._control = state.control()
-        working.control.look(self._control, at_once=True)
-        size = settings.duplicate_window
-        window = state.window(connection.client_id, size) if size else None
-        rules = _rules(connection, task_settings, settings)
-        self.jobs = EventJobs(
-            pipeline,
-            task_settings,
-            journals,
-            settings.stop_timeout + 5.0,
-            working.rests,
-            working.control.waits,
-            working.summary.activity,
+        self._settings = settings = state.settings
+        self._working = state.working
+        self._schedule = state.schedule
+        self._duplicates = state.duplicates
+        self._hooks = state.hooks
+        self._intake = intake
+        self._closing = closing
+        self._recovery = recovery
+        self._control = control
+        self._admission = Admission(settings.order, settings.max_attempts, state.waits)
+        self._traced_recover = settings.trace.around(
+            "recover", self._recover, lambda at_start: {"at_start": at_start}
         )
-        waiting = _waiting(connection, settings, working)
-        self._hooks = hooks = event_hooks(
-            connection.client_id,
-            state,
-            task_settings,
-            settings,
-            working,
-            rules,
-            transactions=transactions,
-        )
-        self._recovery = Recovery(
-            connection,
-            state,
-            rules,
-            window,
-            settings.in_progress,
-            settings.policy,
-            working.numbers,
-            hooks,
-            waiting,
-        )
-        self._schedule = schedule = Schedule(settings.order, settings.quantity, pipeline)
-        self._duplicates = None if window is None else Duplicates(window, schedule)
-        waits = EventWaits(settings.order, rules.own, has_ids=window is not None)
-        self._admission = Admission(settings.order, settings.max_attempts, waits)
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException] | Commit] = queue.SimpleQueue()
         self._signal = threading.Event()
         self._is_waiting = False
         """Whether the thread of the adapter waits. Otherwise it looks for ended batches before it does."""
         self._has_read_waits = False
-        whole = ConnectionState(
-            connection, settings, working, schedule, self._duplicates, waits, waiting, hooks
-        )
-        if transactions:
-            of_broker = _transactions(connection, state, task_settings, settings, working)
-            found = of_broker or NoTransactions(journals)
-            open_settlements = OpenSettlements(working.lines, settings.order)
-            self._intake: Intake = BrokerIntake(whole, found, open_settlements)
-            self._closing: Closing = BrokerClosing(
-                whole, rules, journals, found, open_settlements, self._note_ended
-            )
-        else:
-            self._intake = Intake(whole)
-            self._closing = Closing(whole, rules, journals)
-        journals.make()  # last: a client that fails before leaves nothing behind
+        closing.tell = self._note_ended
 
     @property
     def waiter(self) -> Waiter | None:
@@ -528,36 +459,3 @@ class Inbound:
     def _end_threads(self) -> None:
         self._threads.shutdown(wait=True)
         self._closing.end_threads()
-
-
-def _rules(connection: Connection, task_settings: TaskSettings, settings: EventSettings) -> SettlementRules:
-    refusals = None
-    if task_settings.answers_requests:
-        refusals = RefusalReplies(task_settings, connection.access().open())
-    remembers = settings.duplicate_window > 0
-    return SettlementRules(
-        settings.copies, remember=remembers, refusals=refusals, application=settings.application
-    )
-
-
-def _waiting(
-    connection: Connection, settings: EventSettings, working: WorkingState
-) -> WaitingMessages | None:
-    if settings.in_progress is None:
-        return None
-    inputs = [one.destination for one in settings.inputs]
-    return WaitingMessages(connection, settings.in_progress, inputs, working.control.is_paused)
-
-
-def _transactions(
-    connection: Connection,
-    state: StateStore,
-    task_settings: TaskSettings,
-    settings: EventSettings,
-    working: WorkingState,
-) -> Transactions | None:
-    if settings.in_progress is not None:
-        return None
-    return Transactions(
-        connection, state, settings.instance, working.pauses, settings.order, task_settings.own
-    )

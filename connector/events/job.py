@@ -17,7 +17,7 @@ import contextlib
 import itertools
 import pickle
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Final
@@ -26,14 +26,14 @@ from connector.errors import PipelineError, SparkLost
 from connector.events.hooks.history import NOTES, pack_notes
 from connector.events.outcome import Outcome, retries_of
 from connector.events.pipeline import FUNCTION, Pipeline
-from connector.events.rests import Calls, Failing, Rests
+from connector.events.rests import Calls, Failing
 from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
+from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
-from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
 from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
@@ -78,9 +78,7 @@ class EventJobs:
         task_settings: of the adapter.
         journals: of this client.
         timeout: seconds to wait for a task that still writes its journal after its job has failed.
-        rests: of the subscriptions.
-        paused: returns the paused subscriptions, each with the seconds until its events come again.
-        activity: counts the jobs.
+        working: what the instance remembers: resting and paused subscriptions, and its activity.
     """
 
     def __init__(
@@ -89,18 +87,16 @@ class EventJobs:
         task_settings: TaskSettings,
         journals: ClientJournals,
         timeout: float,
-        rests: Rests,
-        paused: Callable[[], Mapping[str, float]],
-        activity: Activity,
+        working: WorkingState,
     ) -> None:
-        self._activity = activity
+        self._activity = working.summary.activity
         self._pipeline = pipeline
         self._task_settings = task_settings
         self.plan_bytes: Final = pickle.dumps(task_settings, protocol=5)
         self._journals = journals
         self._journal_timeout = timeout
-        self._rests = rests
-        self._paused = paused
+        self._rests = working.rests
+        self._control = working.control
         self._cancelled = False
         self._numbers = itertools.count()
         self._running: dict[int, list[JournalHandle]] = {}
@@ -207,7 +203,7 @@ class EventJobs:
         told: Sequence[Mapping[str, Failing]] = [NOTHING] * len(parts)
         if self._rests.has_failures:
             told = self._rests.tell(len(parts))
-        paused = self._paused()
+        paused = self._control.waits()
         payloads = [
             pickle.dumps(
                 Assignment(handle, part, batch.cycle, failing, paused, self._ids(batch, part)), protocol=5

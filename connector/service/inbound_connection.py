@@ -15,6 +15,7 @@ from connector import faults
 from connector.agent_trace import DETAILS
 from connector.config.loading import Configuration
 from connector.errors import ConnectorError, DatabaseProblem, PipelineError, ProviderError
+from connector.events.assembly import make_inbound
 from connector.events.free_disk import FreeDisk
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.inbound import Inbound
@@ -340,7 +341,7 @@ class InboundConnection:
         try:
             if self._provider.capabilities.transactions and needs_delays(self._configuration):
                 cast(TransactionalConnection, connection).check_delays()
-            self.inbound = Inbound(
+            self.inbound = make_inbound(
                 connection,
                 self.state,
                 self._task_settings(connection),
