@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch, spread
-from connector.events.job import FUNCTION
-from connector.events.order_groups import work_items
+from connector.events.job import work_items
+from connector.events.pipeline import FUNCTION
 from connector.events.task_settings import Assignment
 from connector.events.worker import run_assignment, stop_runners
 from connector.messaging.destination import parse_destination

@@ -65,29 +65,27 @@ class Trace:
         finally:
             self(STEPS, "step ends", step=name, seconds=round(time.monotonic() - began, 6), **fields)
 
+    def around(
+        self,
+        name: str,
+        work: Callable[_Arguments, _Returned],
+        fields: Callable[_Arguments, Mapping[str, object]] = lambda *_, **__: {},
+    ) -> Callable[_Arguments, _Returned]:
+        """Returns a step of a whole batch whose entry and exit are traced. Below level 4, returns ``work``.
 
-def step(
-    name: str, fields: Callable[..., Mapping[str, object]] = lambda *_, **__: {}
-) -> Callable[[Callable[_Arguments, _Returned]], Callable[_Arguments, _Returned]]:
-    """Decorates a method that is a step of a whole batch. From level 4 up entry and exit are traced.
+        Args:
+            name: of the step.
+            work: the step.
+            fields: of the lines, from the arguments of ``work``.
+        """
+        if self.level < STEPS:
+            return work
 
-    Args:
-        name: of the step.
-        fields: of the lines, from the arguments of the method. The object of the method has the trace as
-            ``trace``.
-    """
-
-    def decorate(method: Callable[_Arguments, _Returned]) -> Callable[_Arguments, _Returned]:
-        @functools.wraps(method)
+        @functools.wraps(work)
         def traced(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Returned:
-            trace: Trace = args[0].trace  # type: ignore[attr-defined]  # of the object with the method
-            if trace.level < STEPS:
-                return method(*args, **kwargs)
-            return trace.step(name, fields(*args, **kwargs), lambda: method(*args, **kwargs))
+            return self.step(name, fields(*args, **kwargs), lambda: work(*args, **kwargs))
 
         return traced
-
-    return decorate
 
 
 OFF: Final = Trace()

@@ -105,6 +105,11 @@ class Definition:
     app_specific_info: str = ""
     attributes: dict[str, Attribute] = field(default_factory=dict)
     verbs: dict[str, Verb] = field(default_factory=dict)
+    dynamic_metaobject: str | None = field(init=False, repr=False, compare=False)
+    """The attribute that holds the dynamic meta-object. None = the object has no such attribute."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dynamic_metaobject", next(iter(self.metaobject_attributes), None))
 
     @property
     def metaobject_attributes(self) -> tuple[str, ...]:
@@ -114,11 +119,6 @@ class Definition:
         attribute. The label is free.
         """
         return _metaobject_attributes(self.app_specific_info)
-
-    @property
-    def dynamic_metaobject(self) -> str | None:
-        """The attribute that holds the dynamic meta-object. None = the object has no such attribute."""
-        return next(iter(self.metaobject_attributes), None)
 
 
 @lru_cache(maxsize=4096)  # called for every message

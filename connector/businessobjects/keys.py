@@ -6,7 +6,7 @@ from typing import Final
 
 from connector.businessobjects.instance import BusinessObject
 
-_LONGEST: Final = 200
+LONGEST_KEY: Final = 200
 """Characters of a key."""
 
 
@@ -23,4 +23,4 @@ def key_names(bo: BusinessObject) -> tuple[str, ...]:
 def key_text(value: object) -> str:
     """Returns the text of one key, at most 200 characters."""
     text = value if type(value) is str else str(value)
-    return text if len(text) <= _LONGEST else text[:_LONGEST]
+    return text if len(text) <= LONGEST_KEY else text[:LONGEST_KEY]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from connector.events.order_groups import order_group_key
+from connector.events.order_groups import NONE, order_key_of
 from connector.events.outcome import Outcome
 from connector.events.schedule import DUPLICATE, EndedClaims
 from connector.events.waits import EventWaits
@@ -28,7 +28,7 @@ class Admission:
     """
 
     def __init__(self, order: str, max_attempts: int, waits: EventWaits) -> None:
-        self._order = order
+        self._key = None if order == NONE else order_key_of(order)
         self._max_attempts = max_attempts
         self._waits = waits
 
@@ -53,16 +53,17 @@ class Admission:
         """
         wanted: list[Claim] = []
         stopped: set[object] = set()
-        now = self._waits.now()
+        waits = self._waits.until
+        now = self._waits.now() if waits else 0
         for claim in claims:
             identity = ids.get(claim.sequence)
-            key = order_group_key(self._order, claim)
+            key = None if self._key is None else self._key(claim)
             if identity is not None and window is not None and identity in window:
                 ended_claims.decided.append((claim, DUPLICATE))
             elif identity in busy or key in stopped:
                 ended_claims.returned.append((claim, 0))
                 stopped |= set() if key is None else {key}
-            elif due := self._waits.due_of(claim, identity, now):
+            elif waits and (due := self._waits.due_of(claim, identity, now)):
                 ended_claims.decided.append((claim, Outcome(OutcomeKind.LATER, not_read=True, due=due)))
             elif claim.delivery_count >= self._max_attempts:
                 ended_claims.decided.append((claim, _begun_too_often(claim.delivery_count)))

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Final
 
 from connector.errors import ProviderError
-from connector.events.rates import UNLIMITED, RateLimit
+from connector.events.rates import RateLimit
 from connector.events.settling import untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -143,11 +143,13 @@ def claim_round_robin(
             claims.append(claim)
             first += 1
         for position, poller in enumerate(pollers):
-            rate = rates[position] if rates else UNLIMITED
-            numbers = range(first + position, first + count * quantity, count)[: rate.allowed()]
+            numbers = range(first + position, first + count * quantity, count)
+            if rates:
+                numbers = numbers[: rates[position].allowed()]
             while numbers and (found := poller.claim(cycle, numbers)):
                 claims += found
-                rate.note(len(found))
+                if rates:
+                    rates[position].note(len(found))
                 numbers = numbers[len(found) :]  # a short list does not mean an empty destination
             if not numbers or poller.is_full:
                 taken.full.add(poller.destination)

@@ -81,7 +81,7 @@ class Converter:
             raise MalformedData("an object message is never deserialised; send text or bytes")
         found_format = message_format(message, self._task_settings.format_property)
         try:
-            choice = self.choice(message, input_destination)
+            choice = self._choice(message, input_destination, found_format)
         except ConfigurationError as error:  # fails this event only, because other events have other handlers
             raise MalformedData(error.problems[0].mistake) from None
         handler, hint = choice.handler, choice.hint
@@ -167,6 +167,9 @@ class Converter:
             ConfigurationError: a rule names a data handler that does not exist.
         """
         found_format = message_format(message, self._task_settings.format_property)
+        return self._choice(message, input_destination, found_format)
+
+    def _choice(self, message: Message, input_destination: str, found_format: str | None) -> Choice:
         key = (found_format, input_destination)
         choice = self._chosen.get(key)
         if choice is None:

@@ -66,10 +66,15 @@ def shortage_of(path: str | None, least: MinFree) -> str:
         usage = None if path is None else shutil.disk_usage(path)
     except OSError:
         usage = None  # nothing is there yet, or the provider says what is wrong
-    if usage is None or usage.free >= (wanted := least.of(usage.total)):
+    if usage is None or usage.free >= (wanted := least_free(least, usage.total)):
         return ""
-    free, least_free = (_tenth(usage.free, math.floor), _tenth(wanted, math.ceil))  # never two equal numbers
-    return f"{free} are free on the disk of {path}, less than min_free ({least_free})"
+    free, must_be = (_tenth(usage.free, math.floor), _tenth(wanted, math.ceil))  # never two equal numbers
+    return f"{free} are free on the disk of {path}, less than min_free ({must_be})"
+
+
+def least_free(least: MinFree, total: int) -> int:
+    """Returns the bytes that have to be free on a disk of ``total`` bytes."""
+    return max(least.size, int(total * least.percent / 100))
 
 
 def is_read_only(path: str | None) -> bool:

@@ -11,37 +11,24 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, cast
+from typing import Final
 
-from connector.agent_trace import step
 from connector.errors import PipelineError, ProviderError
 from connector.events.admission import Admission
-from connector.events.claiming import WaitingMessages
-from connector.events.event_durations import EventDurations
-from connector.events.event_history import EventHistory
-from connector.events.event_spans import EventSpans
+from connector.events.closing import Closing
+from connector.events.connection_state import ConnectionState
 from connector.events.intake import Intake
-from connector.events.job import EventJobs, Pipeline, Result
-from connector.events.no_transactions import NoTransactions
-from connector.events.open_settlements import OpenSettlements
-from connector.events.outcome_rows import OutcomeRows
-from connector.events.prepared_replies import RefusalReplies
+from connector.events.job import EventJobs, Result
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
-from connector.events.schedule import Batch, EndedClaims, Schedule
-from connector.events.settings import EventSettings, Input
-from connector.events.settling import Commit, SettlementRules, Settler
-from connector.events.task_settings import TaskSettings
-from connector.events.transactions import Transactions
-from connector.events.waits import EventWaits
-from connector.events.working_state import WorkingState
+from connector.events.schedule import Batch, EndedClaims
+from connector.events.settings import Input
+from connector.events.settling import Commit
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
-from connector.messaging.provider import Connection, TransactionalConnection
-from connector.messaging.settlement import SettlementOpen, TransactionRefused
-from connector.messaging.state_store import StateStore
+from connector.messaging.state_store import ControlRecord
 from connector.status import OutcomeKind
 
 _log = logging.getLogger("connector.events")
@@ -50,9 +37,6 @@ _MOST_THREADS: Final = 64
 _OPEN_SECONDS: Final = 10.0
 """Seconds for which the end waits for open settlements, at most."""
 _OPEN_PAUSE: Final = 0.2
-_MOST_COMMITS: Final = 1000
-"""Commits side by side. Each input of a broker has two transactions at most."""
-
 AfterBatch = Callable[[CycleReport], None]
 
 
@@ -60,136 +44,49 @@ class Inbound:
     """Polls, batches and recovery over one connection.
 
     Args:
-        connection: of the provider. This object closes the connection.
-        state: of the application.
-        task_settings: with the access of that connection.
-        pipeline: runs the tasks.
-        settings: of the adapter.
-        working: what the instance remembers over all connections.
-        transactions: whether the claims of one poll of one input are a transaction of a broker.
-
-    Raises:
-        ProviderError: a destination or the state store cannot be used.
-        CapabilityError: the provider cannot poll an input, or another instance uses another state.
-        SubscriptionError: a subscription of an input is in use otherwise.
+        state: of the connection, which this object closes.
+        jobs: run the batches.
+        intake: polls the inputs.
+        closing: settles what has ended.
+        recovery: takes over from dead clients.
+        control: the record of what operators have told the application.
     """
 
     def __init__(
         self,
-        connection: Connection,
-        state: StateStore,
-        task_settings: TaskSettings,
-        pipeline: Pipeline,
-        settings: EventSettings,
-        working: WorkingState,
-        *,
-        transactions: bool = False,
+        state: ConnectionState,
+        jobs: EventJobs,
+        intake: Intake,
+        closing: Closing,
+        recovery: Recovery,
+        control: ControlRecord,
     ) -> None:
-        self.connection = connection
-        self.trace = settings.trace
+        self.connection = state.connection
+        self.jobs = jobs
         self.stopping = False
         """Set from any thread. Nothing more is claimed, and running batches finish."""
         self.pausing = False
         """Whether nothing more is claimed until the next connection."""
-        self._settings = settings
-        self._working = working
-        self._journals = state.journals(connection.client_id, settings.instance)
-        if transactions:
-            cast(TransactionalConnection, connection).announce(settings.in_progress)
-        self._settlers = ThreadPoolExecutor(_MOST_COMMITS, thread_name_prefix="settle")
-        self._transactions = (
-            Transactions(
-                connection,
-                state,
-                settings.instance,
-                working.pauses,
-                settings.order,
-                task_settings.own,
-            )
-            if transactions and settings.in_progress is None
-            else NoTransactions(self._journals)
-        )
-        self._control = state.control()
-        working.control.look(self._control, at_once=True)
-        size = settings.duplicate_window
-        self._window = state.window(connection.client_id, size) if size else None
-        refusals = (
-            RefusalReplies(task_settings, connection.access().open())
-            if task_settings.answers_requests
-            else None
-        )
-        self._rules = rules = SettlementRules(
-            settings.copies,
-            remember=self._window is not None,
-            refusals=refusals,
-            application=settings.application,
-        )
-        self.jobs = EventJobs(
-            pipeline,
-            task_settings,
-            self._journals,
-            settings.stop_timeout + 5.0,
-            working.rests,
-            working.control.waits,
-            working.summary.activity,
-        )
-        waiting = None
-        if settings.in_progress is not None:
-            inputs = [one.destination for one in settings.inputs]
-            is_paused = working.control.is_paused
-            waiting = WaitingMessages(connection, settings.in_progress, inputs, is_paused)
-        stayed = waiting.look if waiting is not None else None
-        self._history = EventHistory(
-            state.history(settings.instance) if settings.keep_history else None,
-            settings.instance,
-            connection.client_id,
-            rules.copies,
-            comes_first=not transactions,
-        )
-        self._settler = Settler(
-            connection, rules, working.summary, working.lines, self._history, settings.trace, stayed
-        )
-        self._recovery = Recovery(
-            connection,
-            state,
-            rules,
-            working.summary,
-            self._window,
-            settings.in_progress,
-            settings.policy,
-            working.numbers,
-            settings.trace,
-            waiting,
-            self._history,
-        )
-        self._spans = None if working.tracer is None else EventSpans(working.tracer)
-        self._rows = OutcomeRows(task_settings.databases, task_settings.application, connection.client_id)
-        self._returned: dict[int, set[str]] = {}
-        """By cycle, ids of messages whose events come again, and that may have rows in a database."""
-        self._durations = EventDurations()
-        self._schedule = Schedule(
-            settings.order, settings.quantity, self._durations, lambda: self.jobs.tasks_stay
+        self._settings = settings = state.settings
+        self._working = state.working
+        self._schedule = state.schedule
+        self._duplicates = state.duplicates
+        self._hooks = state.hooks
+        self._intake = intake
+        self._closing = closing
+        self._recovery = recovery
+        self._control = control
+        self._admission = Admission(settings.order, settings.max_attempts, state.waits)
+        self._traced_recover = settings.trace.around(
+            "recover", self._recover, lambda at_start: {"at_start": at_start}
         )
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
-        self._settles_apart = transactions
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException] | Commit] = queue.SimpleQueue()
         self._signal = threading.Event()
-        self._has_reserved = False
+        self._is_waiting = False
+        """Whether the thread of the adapter waits. Otherwise it looks for ended batches before it does."""
         self._has_read_waits = False
-        self._waits = EventWaits(settings.order, rules.own, has_ids=self._window is not None)
-        self._admission = Admission(settings.order, settings.max_attempts, self._waits)
-        self._open = OpenSettlements(working.lines, settings.order)
-        self._intake = Intake(
-            connection,
-            settings,
-            working,
-            self._schedule,
-            self._transactions,
-            waiting,
-            self._waits,
-            self._open,
-        )
-        self._journals.make()  # last: a client that fails before leaves nothing behind
+        closing.tell = self._note_ended
 
     @property
     def waiter(self) -> Waiter | None:
@@ -199,7 +96,7 @@ class Inbound:
     @property
     def is_running(self) -> bool:
         """Whether a batch runs, or has ended and is not settled yet."""
-        return bool(self._schedule.running or self._open.is_running)
+        return bool(self._schedule.running) or self._closing.is_running
 
     @property
     def has_events(self) -> bool:
@@ -253,7 +150,7 @@ class Inbound:
             report.fail(str(error), provider_failed=True)
             return report
         for claims in self._intake.poll(report, ahead=ahead, patient=patient):
-            report.add(self._take_in(claims))
+            self._take_in(claims, report)
         self._start()
         self._note_more(report)
         return report
@@ -282,23 +179,24 @@ class Inbound:
         report.more_in = None if self.stopping or self.pausing else self._intake.more_in()
         report.more = report.more_in == 0
 
-    def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
+    def _take_in(self, claims: Sequence[Claim], report: CycleReport) -> None:
         """Hands claims to the schedule. Claims that need no task are settled at once."""
         if not claims:
-            return CycleReport()
+            return
         ended_claims = EndedClaims()
         ids: dict[int, str] = {}
-        busy: set[str] = set()
-        if self._window is not None:
-            ids = {claim.sequence: claim.duplicate_key for claim in claims}
-            self._has_reserved = True
-            busy = self._window.reserve(list(ids.values()), self._schedule.ids)
-        new, ended_claims.decided = self._transactions.begin(claims)
-        wanted = self._admission.decide(new, ids, self._window, busy, ended_claims)
+        busy: Collection[str] = ()
+        window = None
+        if self._duplicates is not None:
+            ids, busy = self._duplicates.reserve(claims)
+            window = self._duplicates.window
+        new, ended_claims.decided = self._closing.begin(claims)
+        wanted = self._admission.decide(new, ids, window, busy, ended_claims)
         self._schedule.add(claims, ids, wanted)
-        report = self._close(ended_claims)
-        report.busy = len(ended_claims.returned)
-        return report
+        if ended_claims.decided or ended_claims.returned or self._closing.has_open:
+            closed = self._close(ended_claims)
+            closed.busy = len(ended_claims.returned)
+            report.add(closed)
 
     # -- batches -----------------------------------------------------------------------------------
 
@@ -320,7 +218,8 @@ class Inbound:
             self._ended.put((batch, self.jobs.run(batch)))
         except BaseException as error:
             self._ended.put((batch, error))
-        self.wake()
+        if self._is_waiting:
+            self.wake()
 
     def settle_ended(self, timeout: float | None = 0.0, after_batch: AfterBatch | None = None) -> CycleReport:
         """Settles each batch whose job has ended, and starts the next batches.
@@ -339,7 +238,7 @@ class Inbound:
             while self.is_running:
                 one = self._ended.get(timeout=0.0 if closings or commits else timeout)
                 if isinstance(one, Commit):
-                    if self._end_try(one):
+                    if self._closing.end_try(one):
                         commits.append(one)
                     continue
                 batch, result = one
@@ -347,14 +246,18 @@ class Inbound:
                     raise result
                 closings.append((self._end(batch, result), result, batch.began))
         self._start()  # before the commits, which take a while
-        reports = [self._close_commit(one) for one in commits]
+        reports = []
+        for commit in commits:
+            report = self._closing.close_commit(commit)
+            self._tell(report)
+            reports.append(report)
         for ended_claims, result, began in closings:
             reports.append(self._close(ended_claims, result.error, began=began))
         for report in reports:
             total.add(report)
             if after_batch is not None:
                 after_batch(report)
-        self._settle_open()
+        self._closing.settle_open()
         if reports:
             self._start()
             total.idle = not self.is_running
@@ -371,17 +274,15 @@ class Inbound:
             raise ProviderError(
                 f"{result.error}; a task still runs, and its events are settled when the task ends"
             )
-        self._history.note(batch.cycle, result.notes)
-        for items, seconds in result.durations:
-            self._durations.note(items, seconds)
-        if self._spans is not None:
-            self._spans.note(batch.cycle, result.spans)
-        if self._window is not None:
-            published = [
-                number for number, one in result.outcomes.items() if one.kind == OutcomeKind.PUBLISHED
-            ]
-            ids = self._schedule.ids_of(batch.cycle)
-            self._window.add(ids[number] for number in published)
+        for told in result.told:
+            for observe in self._hooks.told:
+                observe(batch.cycle, told)
+        for inputs, seconds in result.durations:
+            self._schedule.note(inputs, seconds)
+        if self._duplicates is not None:
+            outcomes = result.outcomes.items()
+            published = [number for number, one in outcomes if one.kind == OutcomeKind.PUBLISHED]
+            self._duplicates.add(batch.cycle, published)
         gave_back = any(one.kind == OutcomeKind.GIVEN_BACK for one in result.outcomes.values())
         return self._schedule.take_ended(
             batch,
@@ -392,156 +293,34 @@ class Inbound:
             ends_poll=result.error is not None or gave_back or self.stopping,
         )
 
-    @step("settle")
-    def _settle(self, commit: Commit) -> None:
-        self._settler.settle(commit)
-
-    def _settle_open(self, *, at_once: bool = False) -> None:
-        """Settles in threads of their own, because a destination may be full. That delays nothing else."""
-        for commit in self._open.begin(at_once=at_once):
-            self._settlers.submit(self._settle_apart, commit)
-
-    def _settle_apart(self, commit: Commit) -> None:
-        commit.error = None
-        try:
-            self._settle(commit)
-        except BaseException as error:
-            commit.error = error
+    def _note_ended(self, commit: Commit) -> None:
+        """Notes the end of a try to settle. For any thread."""
         self._ended.put(commit)
         self.wake()
-
-    def _end_try(self, commit: Commit) -> bool:
-        """Notes that a try to settle in a thread of its own has ended.
-
-        Returns False if another try has begun, because events have failed whose messages the broker refuses.
-
-        Raises:
-            ProviderError: the claims could not be settled, as of :meth:`_close`.
-        """
-        error = commit.error
-        if isinstance(error, SettlementOpen):
-            published = _published(commit.claims)
-            if self._settler.fail(commit, error.refused, self._schedule.id_of):
-                self._forget_published(published, commit.claims)
-                self._open.repeat(commit)
-                self._settle_open()
-                return False
-            self._open.keep(commit, str(error))
-            return True
-        self._open.remove(commit)
-        if error is not None and not isinstance(error, TransactionRefused):
-            raise error
-        return True
 
     def _close(
         self, ended_claims: EndedClaims, error: PipelineError | None = None, *, began: float | None = None
     ) -> CycleReport:
-        """Settles the claims that leave the schedule. At a broker the commits only begin here.
+        """Settles the claims that leave the schedule. See :meth:`.Closing.close`.
 
         Args:
             ended_claims: that leave.
             error: of their job.
             began: start of their batch in monotonic seconds. None = there was no batch.
-
-        Raises:
-            ProviderError: the claims could not be settled. This client still owns them, and recovery settles
-                them.
         """
-        report = CycleReport()
-        for one in self._transactions.complete(ended_claims):
-            for part in one.by_input() if self._settles_apart else [one]:
-                commit = self._settler.plan(part, self._schedule.id_of, began)
-                if self._settles_apart:
-                    self._open.add(commit)
-                else:
-                    self._settle(commit)
-                    self._end_commit(commit, report)
-        self._settle_open()
-        self._release_ids(has_returned=False)
+        report = self._closing.close(ended_claims, began=began)
+        if self._duplicates is not None:
+            self._duplicates.release(has_returned=False)
         if error is not None:
             report.fail(str(error), provider_failed=True)
-        self._tell(report)
+        if report.reason:
+            self._tell(report)
         return report
-
-    def _close_commit(self, commit: Commit) -> CycleReport:
-        """Closes a commit whose try in a thread of its own has ended."""
-        report = CycleReport()
-        if isinstance(commit.error, SettlementOpen):
-            report.fail(str(commit.error), provider_failed=False)
-        else:
-            self._end_commit(commit, report)
-        self._tell(report)
-        return report
-
-    def _end_commit(self, commit: Commit, report: CycleReport) -> None:
-        """Counts and forgets what a commit has settled, or what the broker has refused."""
-        claims = commit.claims
-        if isinstance(commit.error, TransactionRefused):
-            self._note_refusal(claims, commit.error, report)
-        else:
-            report.add(self._settler.end(commit))
-            if self._spans is not None:
-                self._spans.export(claims.decided)
-            published = self._transactions.note_settled(claims)
-            if self._window is not None:
-                self._window.add(filter(None, map(self._schedule.id_of, published)))
-        if commit.began is not None:
-            self._working.summary.activity.count_batch(time.monotonic() - commit.began, report.settled)
-        closed = self._schedule.remove_settled(claims)
-        self._transactions.forget(closed)
-        self._history.forget(closed)
-        for claim, _ in claims.returned:
-            self._keep_rows(claim)
-        for claim, outcome in claims.decided:
-            if outcome.comes_again:
-                self._keep_rows(claim)
-            if outcome.kind == OutcomeKind.LATER:
-                self._waits.add(claim, outcome)
-        for cycle in closed:
-            self._rows.remove(cycle, frozenset(self._returned.pop(cycle, ())))
-        self._release_ids(has_returned=bool(claims.returned))
-
-    def _note_refusal(self, ended: EndedClaims, error: TransactionRefused, report: CycleReport) -> None:
-        """Notes that the broker has refused a transaction. That holds up no other."""
-        published = _published(ended)
-        is_repeated = self._transactions.note_refusal(ended, error)
-        self._forget_published(published, ended)
-        if self._spans is not None:
-            self._spans.forget(ended.claims)
-        number, reason = len(ended.claims), str(error)
-        report.returned += number
-        if not is_repeated:
-            report.fail(reason, provider_failed=False)
-            return
-        report.rolled_back += number
-        fields = {"destination": str(ended.claims[0].destination), "number": number, "reason": reason}
-        _log.warning("a transaction was refused and is repeated", extra=fields)
-
-    def _forget_published(self, claims: Sequence[Claim], ended: EndedClaims) -> None:
-        """Lets the events among these claims come again that have failed in the end."""
-        if self._window is not None:
-            kept = {id(claim) for claim in _published(ended)}
-            failed = [claim for claim in claims if id(claim) not in kept]
-            self._window.remove(filter(None, map(self._schedule.id_of, failed)))
 
     def _tell(self, report: CycleReport) -> None:
         if report.reason:
             fields = {"cycle": self._intake.cycle, "reason": report.reason}
             self._working.lines.error("a poll ended early", extra=fields)
-
-    def _keep_rows(self, claim: Claim) -> None:
-        if self._rows.has_databases:
-            self._returned.setdefault(claim.cycle, set()).add(claim.message_id)
-
-    def _release_ids(self, *, has_returned: bool) -> None:
-        """Lets other instances publish the copies of events that no longer run here."""
-        if self._window is None or not self._has_reserved:
-            return
-        if not self._schedule.unsettled:
-            self._window.release()
-            self._has_reserved = False
-        elif has_returned:
-            self._window.reserve((), self._schedule.ids)
 
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:
         """Runs all claims to their end. After a stop, claims that have not begun go back.
@@ -560,12 +339,12 @@ class Inbound:
                 break
             total.add(self.settle_ended(None, after_batch))
         deadline = time.monotonic() + min(self._settings.stop_timeout, _OPEN_SECONDS)
-        while self._open and time.monotonic() < deadline:
+        while self._closing.has_open and time.monotonic() < deadline:
             time.sleep(_OPEN_PAUSE)
-            self._settle_open(at_once=True)
-            while self._open.is_running:
+            self._closing.settle_open(at_once=True)
+            while self._closing.is_running:
                 total.add(self.settle_ended(None, after_batch))
-        if reason := self._open.first_reason or next(iter(self._recovery.open.values()), ""):
+        if reason := self._closing.first_reason or next(iter(self._recovery.open.values()), ""):
             total.fail(reason, provider_failed=False)
         return total
 
@@ -582,13 +361,17 @@ class Inbound:
             whether a message has come.
         """
         waiter = self.waiter if listens else None
-        if not self._ended.empty():
+        self._is_waiting = True  # first, so that a batch that ends now is seen, or ends the wait
+        try:
+            if not self._ended.empty():
+                return False
+            if waiter is not None:
+                return waiter.wait(seconds)
+            self._signal.wait(seconds)
+            self._signal.clear()
             return False
-        if waiter is not None:
-            return waiter.wait(seconds)
-        self._signal.wait(seconds)
-        self._signal.clear()
-        return False
+        finally:
+            self._is_waiting = False
 
     def wake(self) -> None:
         """Ends the current wait, or the next wait. For any thread."""
@@ -597,7 +380,6 @@ class Inbound:
 
     # -- recovery ----------------------------------------------------------------------------------
 
-    @step("recover", lambda self, *, at_start: {"at_start": at_start})
     def recover(self, *, at_start: bool) -> CycleReport:
         """Takes over from dead clients. At start, also runs the events to reprocess before any new input.
 
@@ -605,12 +387,15 @@ class Inbound:
             InDoubtAtStartup: InDoubtEvents is FailOnStartup and a message is in doubt.
             ProviderError: an event cannot be settled now.
         """
+        return self._traced_recover(at_start)
+
+    def _recover(self, at_start: bool) -> CycleReport:
         timeout = self._settings.stop_timeout + 5.0
         try:
             recovered: Recovered = self._recovery.run(at_start=at_start, timeout=timeout)
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
-        self._transactions.recover(timeout if at_start else 0.0)
+        self._closing.recover(timeout if at_start else 0.0)
         if not self._has_read_waits or recovered.returned:
             self._intake.read_waits()
             self._has_read_waits = True
@@ -618,7 +403,7 @@ class Inbound:
         if recovered.reprocess:
             self._intake.cycle = recovered.reprocess[0].cycle
             report.claimed += len(recovered.reprocess)
-            report.add(self._take_in(recovered.reprocess))
+            self._take_in(recovered.reprocess, report)
         if at_start or self.stopping:
             self._start()
             report.add(self.finish())
@@ -630,8 +415,8 @@ class Inbound:
         Returns whether all are removed.
         """
         if not (self._schedule.unsettled or self._intake.more_in() == 0):
-            self._rows.prune()
-            self._history.prune(self._settings.keep_history)
+            for observe in self._hooks.idle:
+                observe()
         pruned = self.connection.prune(self._settings.retentions)
         for destination, number in pruned.copies.items():
             _log.info(
@@ -653,26 +438,24 @@ class Inbound:
         self.stopping = True
         self.finish()
         self._end_threads()
-        self._rows.close()
+        for observe in self._hooks.close:
+            observe()
         if self._schedule.unsettled:
             self.abandon()
             return
-        if self._window is not None:
-            self._window.release()
-        self._transactions.close()
+        if self._duplicates is not None:
+            self._duplicates.window.release()
+        self._closing.shut()
         self._intake.close()
         self.connection.close()
 
     def abandon(self) -> None:
         """Abandons the connection once no batch runs. The next connection recovers the claims."""
         self._end_threads()
-        self._rows.close()
+        for observe in self._hooks.close:
+            observe()
         self.connection.abandon()
 
     def _end_threads(self) -> None:
         self._threads.shutdown(wait=True)
-        self._settlers.shutdown(wait=False)  # a destination that is full would hold up the end
-
-
-def _published(ended: EndedClaims) -> list[Claim]:
-    return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]
+        self._closing.end_threads()

@@ -17,107 +17,30 @@ import contextlib
 import itertools
 import pickle
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Final, Protocol
+from typing import Any, Final
 
 from connector.errors import PipelineError, SparkLost
-from connector.events.order_groups import spread, work_items
+from connector.events.hooks.history import NOTES, pack_notes
 from connector.events.outcome import Outcome, retries_of
-from connector.events.rests import Calls, Rests
+from connector.events.pipeline import FUNCTION, Pipeline
+from connector.events.rests import Calls, Failing
 from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
+from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
-from connector.messaging.history import Note
+from connector.messaging.destination import Destination
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
-from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
-from connector.operate.span import Span
 from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
-
-FUNCTION: Final = "connector.events.worker:run_assignment"
-CHECK: Final = "connector.events.worker:check_worker"
 
 _NAMES_SHOWN: Final = 3
 _CANCELLED_SECONDS: Final = 5.0
 """Seconds to wait for the end of cancelled tasks. Recovery settles the events of a task that stays."""
-
-
-class Pipeline(Protocol):
-    """Runs the tasks: Spark (:class:`connector.spark.pipeline.SparkPipeline`)."""
-
-    @property
-    def parallelism(self) -> int:
-        """Number of tasks that can run at the same time, at least 1."""
-
-    @property
-    def alive(self) -> bool:
-        """False if no job can run any more."""
-
-    @property
-    def obstacle(self) -> str:
-        """Why no event can be processed now. Empty = nothing is known to be wrong. For any thread."""
-
-    @property
-    def tasks_stay(self) -> bool:
-        """Whether tasks stay from one batch to the next. Otherwise each batch is a Spark job."""
-
-    def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
-    ) -> list[bytes]:
-        """Runs a job with one task for each payload. Several threads may run jobs at the same time.
-
-        Raises:
-            PipelineError: a task or the whole job failed.
-        """
-
-    def check(self) -> None:
-        """Raises the error of tasks that have failed while nothing ran. Returns at once.
-
-        Raises:
-            PipelineError: no event can be processed now.
-        """
-
-    def cancel(self) -> None:
-        """Makes the running jobs fail, or the start. For any thread. Returns at once."""
-
-
-class ProbeAnswer(Protocol):
-    """The answer of one executor to a probe."""
-
-    @property
-    def executor(self) -> str: ...
-
-    @property
-    def answer(self) -> bytes: ...
-
-    @property
-    def error(self) -> str:
-        """Why the executor cannot work. Empty if the executor works."""
-
-
-class Workers(Pipeline, Protocol):
-    """A pipeline that an adapter starts, probes and stops."""
-
-    @property
-    def ships(self) -> bool:
-        """Whether workers run the code that was shipped at the start."""
-
-    def start(self) -> None:
-        """Starts the pipeline.
-
-        Raises:
-            PipelineError: the pipeline cannot start.
-        """
-
-    def probe(self, function: str, task_settings: bytes) -> Sequence[ProbeAnswer]:
-        """Runs ``function`` with an empty payload once on every executor."""
-
-    def stop(self) -> None:
-        """Ends the pipeline with all its processes. Repeatable."""
 
 
 @dataclass(slots=True)
@@ -130,23 +53,21 @@ class Result:
             outcome.
         again: sequences that run again in another job. Events in ``attempts`` run alone. All other events
             without an outcome go back untouched.
-        spans: by sequence, of the events whose spans are exported.
-        durations: for each task that has finished, its claims and their duration in seconds.
+        durations: for each task that has finished, the inputs of its events, and their duration in seconds.
         is_untouched: whether no event was touched because workers had ended before.
         error: why no event can go on. None if events can go on.
         running: a task has not ended, so that the outcomes are not yet known.
-        notes: for the history, by sequence.
+        told: what each task has told the hooks of the driver, by their names.
     """
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     again: set[int] = field(default_factory=set)
-    spans: dict[int, Sequence[Span]] = field(default_factory=dict)
-    durations: list[tuple[Sequence[WorkItem], float]] = field(default_factory=list)
+    durations: list[tuple[Sequence[Destination], float]] = field(default_factory=list)
     is_untouched: bool = False
     error: PipelineError | None = None
     running: bool = False
-    notes: dict[int, Note] = field(default_factory=dict)
+    told: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 class EventJobs:
@@ -157,9 +78,7 @@ class EventJobs:
         task_settings: of the adapter.
         journals: of this client.
         timeout: seconds to wait for a task that still writes its journal after its job has failed.
-        rests: of the subscriptions.
-        paused: returns the paused subscriptions, each with the seconds until its events come again.
-        activity: counts the jobs.
+        working: what the instance remembers: resting and paused subscriptions, and its activity.
     """
 
     def __init__(
@@ -168,18 +87,16 @@ class EventJobs:
         task_settings: TaskSettings,
         journals: ClientJournals,
         timeout: float,
-        rests: Rests,
-        paused: Callable[[], Mapping[str, float]],
-        activity: Activity,
+        working: WorkingState,
     ) -> None:
-        self._activity = activity
+        self._activity = working.summary.activity
         self._pipeline = pipeline
         self._task_settings = task_settings
         self.plan_bytes: Final = pickle.dumps(task_settings, protocol=5)
         self._journals = journals
         self._journal_timeout = timeout
-        self._rests = rests
-        self._paused = paused
+        self._rests = working.rests
+        self._control = working.control
         self._cancelled = False
         self._numbers = itertools.count()
         self._running: dict[int, list[JournalHandle]] = {}
@@ -273,17 +190,20 @@ class EventJobs:
         return {item[0]: batch.ids[item[0]] for group in part for item in group if item[0] in batch.ids}
 
     def _count(self, seconds: float, error: PipelineError | None, answers: list[TaskAnswer]) -> None:
-        died = sum(answer.ended is not None for answer in answers) if error is None else not self._cancelled
-        self._activity.count_job(seconds, max((answer.seconds for answer in answers), default=0.0), died)
+        died, longest = int(error is not None and not self._cancelled), 0.0
         for answer in answers:
-            if answer.activity:
-                self._activity.merge(answer.activity)
+            longest = max(longest, answer.seconds)
+            died += error is None and answer.ended is not None
+        self._activity.count_job(seconds, longest, died)
 
     def _answers(
         self, batch: Batch, parts: list[list[list[WorkItem]]], handles: list[JournalHandle]
     ) -> tuple[PipelineError | None, list[TaskAnswer]]:
         error: PipelineError | None = None
-        told, paused = self._rests.tell(len(parts)), self._paused()
+        told: Sequence[Mapping[str, Failing]] = [NOTHING] * len(parts)
+        if self._rests.has_failures:
+            told = self._rests.tell(len(parts))
+        paused = self._control.waits()
         payloads = [
             pickle.dumps(
                 Assignment(handle, part, batch.cycle, failing, paused, self._ids(batch, part)), protocol=5
@@ -300,7 +220,9 @@ class EventJobs:
             error = failed
         finally:
             for failing, answer in zip_longest(told, answers, fillvalue=None):
-                self._rests.note(failing or {}, answer.calls if answer is not None else {})
+                calls = answer.calls if answer is not None else NOTHING
+                if failing or calls:
+                    self._rests.note(failing or NOTHING, calls)
         if self._cancelled:
             error = PipelineError("it was not done within stop_timeout")
         # Nobody has seen how the workers ended. With databases it may have been in transactions.
@@ -324,13 +246,13 @@ class EventJobs:
                 continue
             items = [item for group in part for item in group]
             result.outcomes.update(answer.outcomes)
-            result.notes.update(answer.notes)
-            result.spans.update(answer.spans)
+            if answer.told:
+                result.told.append(answer.told)
             if answer.full:  # a new worker goes on
                 result.again.update(item[0] for item in items if item[0] not in answer.outcomes)
                 items = [item for item in items if item[0] in answer.outcomes]
             if items:
-                result.durations.append((items, answer.seconds))
+                result.durations.append(([claims[item[0]].destination for item in items], answer.seconds))
         if not unknown:
             return result
         try:
@@ -374,7 +296,8 @@ class EventJobs:
         if answer.exceeded and answer.ended is not None:
             ended = answer.ended
         handle.read(journal)
-        result.notes.update(journal.notes)
+        if journal.notes:
+            result.told.append({NOTES: pack_notes(journal.notes)})
         for number, values in journal.done.items():
             if isinstance(values, list):
                 result.outcomes[number] = Outcome.from_list(values)
@@ -447,8 +370,43 @@ class EventJobs:
 
 def _description(batch: Batch) -> str:
     """Returns the text for Spark's UI: ``poll 17, 240 events of queue://orders, queue://notes``."""
-    names = list(dict.fromkeys(str(group[0].destination) for group in batch.order_groups))
+    names = list(map(str, dict.fromkeys([group[0].destination for group in batch.order_groups])))
     if len(names) > _NAMES_SHOWN:
         names[_NAMES_SHOWN:] = [f"{len(names) - _NAMES_SHOWN} more"]
     count = len(batch.claims)
     return f"poll {batch.cycle}, {count} event{'s' * (count != 1)} of {', '.join(names)}"
+
+
+def work_items(claims: Sequence[Claim], attempts: Mapping[int, int]) -> list[WorkItem]:
+    """Returns the work items of an order group.
+
+    Args:
+        claims: of one destination.
+        attempts: by sequence, begun deliveries that the claims do not count.
+    """
+    name = str(claims[0].destination)
+    if not attempts:
+        return [(claim.sequence, name, claim.reference, claim.delivery_count) for claim in claims]
+    return [
+        (
+            claim.sequence,
+            name,
+            claim.reference,
+            claim.delivery_count + attempts.get(claim.sequence, 0),
+        )
+        for claim in claims
+    ]
+
+
+def spread(order_groups: list[list[WorkItem]], partitions: int) -> list[list[list[WorkItem]]]:
+    """Spreads order groups over at most ``partitions`` tasks, about equally many events each."""
+    partitions = max(1, min(partitions, len(order_groups)))
+    if partitions == 1:
+        return [order_groups]
+    tasks: list[list[list[WorkItem]]] = [[] for _ in range(partitions)]
+    loads = [0] * partitions
+    for group in sorted(order_groups, key=len, reverse=True):
+        lightest = loads.index(min(loads))
+        tasks[lightest].append(group)
+        loads[lightest] += len(group)
+    return [task for task in tasks if task]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from connector.events.grouped_log import GroupedLog
+from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.order_groups import NONE
 from connector.events.settling import Commit
 from connector.messaging.destination import Destination

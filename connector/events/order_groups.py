@@ -1,10 +1,11 @@
-"""Order: decides which events are published one after the other, and spreads order groups over tasks."""
+"""Order: decides which events are published one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable
+from functools import partial
+from operator import attrgetter
 
-from connector.events.task_settings import WorkItem
 from connector.messaging.claim import Claim
 
 DESTINATION = "destination"
@@ -12,7 +13,7 @@ GROUP = "group"
 NONE = "none"
 
 
-def order_group_key(order: str, claim: Claim) -> object:
+def order_group_key(order: str, claim: Claim) -> Hashable:
     """Returns the key of the order group of an event, or None for events without an order.
 
     Events with equal keys are published one after the other.
@@ -29,36 +30,21 @@ def order_group_key(order: str, claim: Claim) -> object:
     return None
 
 
-def work_items(claims: Sequence[Claim], attempts: Mapping[int, int]) -> list[WorkItem]:
-    """Returns the work items of an order group.
+def order_key_of(order: str) -> Callable[[Claim], Hashable]:
+    """Returns :func:`order_group_key` for one order."""
+    return attrgetter("destination") if order == DESTINATION else partial(order_group_key, order)
 
-    Args:
-        claims: of one destination.
-        attempts: by sequence, begun deliveries that the claims do not count.
+
+def group_key_of(order: str) -> Callable[[Claim], Hashable]:
+    """Returns a function from a claim to the key of its order group.
+
+    Every claim has such a key. That of a group without order begins with None.
     """
-    name = str(claims[0].destination)
-    if not attempts:
-        return [(claim.sequence, name, claim.reference, claim.delivery_count) for claim in claims]
-    return [
-        (
-            claim.sequence,
-            name,
-            claim.reference,
-            claim.delivery_count + attempts.get(claim.sequence, 0),
-        )
-        for claim in claims
-    ]
+    if order == DESTINATION:
+        return attrgetter("destination")
 
+    def key(claim: Claim) -> Hashable:
+        group = claim.group_id if order == GROUP else None
+        return (None, claim.destination) if group is None else (claim.destination, group)
 
-def spread(order_groups: list[list[WorkItem]], partitions: int) -> list[list[list[WorkItem]]]:
-    """Spreads order groups over at most ``partitions`` tasks, about equally many events each."""
-    partitions = max(1, min(partitions, len(order_groups)))
-    if partitions == 1:
-        return [order_groups]
-    tasks: list[list[list[WorkItem]]] = [[] for _ in range(partitions)]
-    loads = [0] * partitions
-    for group in sorted(order_groups, key=len, reverse=True):
-        lightest = loads.index(min(loads))
-        tasks[lightest].append(group)
-        loads[lightest] += len(group)
-    return [task for task in tasks if task]
+    return key

@@ -101,6 +101,27 @@ class Outcome(NamedTuple):
             raise ValueError(f"{values!r} is no outcome") from None
 
 
+MAX_REASON: Final = 8192
+"""Bytes of a reason that are kept with the message."""
+_LONGEST_PLACE: Final = 1000
+_PLACE: Final = re.compile(rb" \([^()\n]+:\d+\)\Z")
+
+
+def shorten(text: str) -> str:
+    """Returns at most :data:`MAX_REASON` bytes of a text, cut between characters.
+
+    Lone surrogates are escaped.
+
+    A place in user code, `` (FILE:LINE)``, stays at the end.
+    """
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) <= MAX_REASON:
+        return data.decode()
+    found = _PLACE.search(data, len(data) - _LONGEST_PLACE)
+    end = b"..." + (found.group() if found is not None else b"")
+    return data[: MAX_REASON - len(end)].decode("utf-8", "ignore") + end.decode("utf-8", "ignore")
+
+
 _DELIVERED: Final = Outcome._fields.index("delivered")
 _MAX_ATTEMPTS: Final = 1 << 30
 """Most attempts that a property may claim, so that JMSXDeliveryCount stays an int of 32 bits."""

@@ -6,9 +6,8 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from connector import faults
 from connector.agent_trace import CONVERSION, DETAILS, HANDOVER
@@ -24,12 +23,12 @@ from connector.errors import (
 )
 from connector.events.conversion_limit import ConversionLimit
 from connector.events.convert import Converter
-from connector.events.grouped_log import GroupedLog
+from connector.events.hooks.task_hook import TaskHooks
 from connector.events.open_sinks import CalledSink, OpenSinks
 from connector.events.prepared_replies import ProcessReplies, ReplyContext
-from connector.events.rests import TaskRests
+from connector.events.publication import MatchedObject, Publication, TaskEvent
+from connector.events.rests import DeliveryGate, Failing
 from connector.events.task_settings import TaskSettings
-from connector.events.task_spans import TaskSpans
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.messaging.access import MessageAccess
@@ -37,154 +36,15 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import TaskJournal
-from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
 from connector.sinks.calling import Deliver
-from connector.sinks.contract import (
-    AnySink,
-    CallTimer,
-    Event,
-)
+from connector.sinks.contract import AnySink, CallTimer, Event
 from connector.sinks.replying import Unanswered
 from connector.sinks.subscriptions import Broker, Subscription
-from connector.status import OutcomeKind
 from connector.tracebacks import error_text, log_failure
 
 _log: Final = logging.getLogger("connector.events")
 NO_RETRIES: Final[Mapping[str, int]] = MappingProxyType({})
-
-
-class MatchedObject(NamedTuple):
-    """An object of a message, with the subscriptions that want the object.
-
-    Args:
-        bo: the object.
-        event: the event of the object.
-        subscribers: in the order of their calls.
-        record: the number of the object in a body that was split, from 1. 0 = the body was not split.
-    """
-
-    bo: BusinessObject
-    event: Event
-    subscribers: Sequence[Subscription]
-    record: int = 0
-
-    def label(self, subscription: str) -> str:
-        """Returns the name by which ``connector_delivered`` names a subscription that has confirmed."""
-        return f"{subscription}#{self.record}" if self.record else subscription
-
-    @property
-    def place(self) -> str:
-        """The start of a reason: ``record 3: ``, or empty."""
-        return f"record {self.record}: " if self.record else ""
-
-    @property
-    def unwanted(self) -> str:
-        return f"{self.place}no subscription wants {self.bo.type}.{self.bo.verb}"
-
-
-@dataclass(slots=True)
-class Publication:
-    """The answers of the subscribers.
-
-    Args:
-        delivered: subscriptions that have confirmed, in this stay in the queue or an earlier stay.
-        prepared: messages to send when the event is published.
-        replies: replies of sinks that have confirmed. They are sent with any outcome of the event.
-        refusals: replies that say why a sink has failed. They are sent if the event has failed.
-        failures: error texts by subscription.
-        later: error texts of the subscriptions that have failed for a while. Empty for one that rests or is
-            paused.
-        retries: the tries of each of these deliveries, this one included.
-        wait: seconds until the next try of all of them.
-        reason_kind, subscription, place: of the first failure, as :class:`.Outcome` has them.
-        unsubscribed: subscriptions that do not want the object after all.
-        unwanted: records of the message that no subscription wants.
-        unanswered: why requests get no reply.
-        inactive: why the event has to come again: a process is not active, or a provider cannot take a
-            message. Otherwise None.
-        provider_failed: whether the provider is the reason of ``inactive``.
-        begun: whether an external delivery was begun.
-        transacted: whether a transactional sink was called.
-        must_repeat: the reply of a sink cannot be made now, so that the sink has to be called again.
-    """
-
-    delivered: tuple[str, ...] = ()
-    prepared: tuple[Prepared, ...] = ()
-    replies: tuple[Prepared, ...] = ()
-    refusals: tuple[Prepared, ...] = ()
-    failures: tuple[str, ...] = ()
-    later: tuple[str, ...] = ()
-    retries: dict[str, int] = field(default_factory=dict)
-    wait: float = 0.0
-    reason_kind: str = ""
-    subscription: str = ""
-    place: str = ""
-    unsubscribed: tuple[str, ...] = ()
-    unwanted: tuple[str, ...] = ()
-    unanswered: tuple[str, ...] = ()
-    inactive: str | None = None
-    provider_failed: bool = False
-    begun: bool = False
-    transacted: bool = False
-    must_repeat: bool = False
-
-    def fail(self, reason: str, kind: ReasonKind, subscription: str, where: str = "") -> None:
-        """Adds a failure.
-
-        Args:
-            reason: with ``where`` at its end.
-            kind: of the reason.
-            subscription: that has failed.
-            where: `` (FILE:LINE)``, or empty.
-        """
-        if not self.failures:
-            self._blame(kind, subscription, where)
-        self.failures += (reason,)
-
-    def postpone(self, reason: str, kind: ReasonKind, subscription: str) -> None:
-        """Adds a failure of a delivery that is tried again later."""
-        if not (self.failures or self.reason_kind):
-            self._blame(kind, subscription, "")
-        self.later += (reason,)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether all subscriptions have confirmed, and nothing is sent or told."""
-        return bool(self.delivered) and not (
-            self.failures
-            or self.later
-            or self.prepared
-            or self.replies
-            or self.unwanted
-            or self.unanswered
-            or self.inactive is not None
-        )
-
-    def outcome_since(self, before: Publication) -> OutcomeKind:
-        """Returns the outcome of the one delivery that was made since ``before``, a copy of this object."""
-        if self.inactive is not None:
-            return OutcomeKind.GIVEN_BACK
-        if len(self.failures) > len(before.failures):
-            return OutcomeKind.FAILED
-        if len(self.later) > len(before.later):
-            return OutcomeKind.LATER
-        has_refused = len(self.unsubscribed) > len(before.unsubscribed)
-        return OutcomeKind.UNSUBSCRIBED if has_refused else OutcomeKind.PUBLISHED
-
-    def _blame(self, kind: ReasonKind, subscription: str, where: str) -> None:
-        self.reason_kind, self.subscription, self.place = kind, subscription, where[2:-1]
-
-
-class _Before(NamedTuple):
-    """What was known before a delivery whose span is exported."""
-
-    time: int
-    answers: Publication
-
-    @classmethod
-    def of(cls, result: Publication) -> _Before:
-        return cls(time.time_ns(), replace(result))
 
 
 class Publisher:
@@ -197,9 +57,7 @@ class Publisher:
         access: prepares messages.
         timer: ends this worker when an external sink takes too long.
         limit: of everything before the first delivery of an event, and of replies.
-        lines: the log of failures.
-        activity: of the task.
-        spans: measures deliveries. None = there is no tracing.
+        hooks: observe the deliveries.
 
     Raises:
         ConnectorError: a sink cannot be opened.
@@ -213,33 +71,40 @@ class Publisher:
         access: MessageAccess,
         timer: CallTimer,
         limit: ConversionLimit,
-        lines: GroupedLog,
-        activity: Activity,
-        spans: TaskSpans | None = None,
+        hooks: TaskHooks,
     ) -> None:
-        self._deliveries = activity.deliveries
-        self._spans = spans
+        self._hooks = hooks
         self._task_settings = task_settings
         self._limit = limit
-        self._lines = lines
         self._deployment = deployment
         self.trace = task_settings.trace
         self._access = access
         self._answering = ProcessReplies(task_settings, converter, access)
         self._pid = os.getpid()
-        self.batch = 0
-        """Number of the batch of the next events."""
-        self.rests = TaskRests(task_settings.subscriptions)
-        """The subscriptions that have failed in a row."""
-        self.paused: Mapping[str, float] = {}
-        """The paused subscriptions, each with the seconds until its events come again."""
-        self.ids: Mapping[int, str] = {}
-        """The duplicate keys of the next events by sequence. Empty if duplicates are not eliminated."""
+        self._batch = 0
+        self.gate = DeliveryGate(task_settings.subscriptions)
+        """Decides which subscriptions get an event now."""
+        self._ids: Mapping[int, str] = {}
         self._sinks = OpenSinks(task_settings, deployment, converter, timer)
         # Prepared sinks come first: if the provider refuses their message, no external sink was called in
         # vain. Transactional sinks come last: an external sink that fails in the end is not called twice
         # for their sake.
         self._broker = Broker(sorted(task_settings.subscriptions, key=self._sinks.order_of_delivery))
+
+    def begin(
+        self, batch: int, failing: Mapping[str, Failing], paused: Mapping[str, float], ids: Mapping[int, str]
+    ) -> None:
+        """Begins an assignment.
+
+        Args:
+            batch: its number.
+            failing: the subscriptions that have failed.
+            paused: the paused subscriptions, each with the seconds until its events come again.
+            ids: the duplicate keys by sequence. Empty if duplicates are not eliminated.
+        """
+        self._batch, self._ids = batch, ids
+        if failing or paused or not self.gate.is_open:
+            self.gate.begin(failing, paused)
 
     def close(self) -> None:
         """Closes the sinks. Repeatable."""
@@ -250,10 +115,9 @@ class Publisher:
 
     def publish(
         self,
-        objects: Sequence[MatchedObject],
+        event: TaskEvent,
         confirmed: Sequence[str],
         journal: TaskJournal,
-        sequence: int,
         reference: object,
         retries: Mapping[str, int] = NO_RETRIES,
     ) -> Publication:
@@ -265,8 +129,7 @@ class Publisher:
         Raises:
             OSError: the journal cannot be written.
         """
-        result = Publication()
-        has_spans = self._spans is not None and self._spans.is_sampled
+        result, objects, hooks = Publication(), event.objects, self._hooks
         calls = [(one, subscription) for one in objects for subscription in one.subscribers]
         if len(objects) > 1:  # otherwise subscribers are in this order
             calls.sort(key=lambda call: self._sinks.order_of_delivery(call[1]))
@@ -276,7 +139,7 @@ class Publisher:
             result.delivered = tuple([label for label in confirmed if label in labels])
         already = frozenset(result.delivered)
         for one, subscription in calls:
-            name, event = subscription.name, one.event
+            name = subscription.name
             label = one.label(name)
             if label in already:
                 continue
@@ -284,52 +147,45 @@ class Publisher:
                 self.trace(
                     HANDOVER,
                     "business object passed to a sink",
-                    message_id=event.id,
+                    message_id=one.event.id,
                     object=one.bo.type,
                     verb=one.bo.verb,
                     subscription=name,
                 )
             called = self._sinks.called.get(name)
-            wait = self.paused.get(name)
-            if wait is None and called is not None:
-                wait = self.rests.wait(name)
+            wait = None if self.gate.is_open else self.gate.wait(name, is_called=called is not None)
             if wait is not None:
                 result.later += ("",)  # nothing is logged
                 result.retries[label] = retries.get(label, 0)
                 result.wait = max(result.wait, wait)
                 continue
             if called is None:
-                before = _Before.of(result) if has_spans else None
+                for observe in hooks.delivering:
+                    observe(event, name, result)
                 self._prepare(one, f"{reference}|{label}", name, result)
-                if before is not None:
-                    self._add_span(name, before, result)
+                for observe in hooks.delivered:
+                    observe(event, name, result)
                 if result.provider_failed:
                     break
                 continue
             if not (result.begun or result.transacted) and result.prepared and not self._write(name, result):
                 break
             if called.transactions is not None:
-                called.transactions.begin(self._key(one, sequence, reference), journal.check)
+                called.transactions.begin(self._key(one, event.sequence, reference), journal.check)
                 result.transacted = True
             elif not result.begun:
-                journal.begin(sequence)
+                journal.begin(event.sequence)
                 result.begun = True
                 faults.point("begin")
-            before = _Before.of(result) if has_spans else None
-            self._deliver(called, subscription, one, reference, result, retries.get(label, 0))
-            if before is not None:
-                self._add_span(name, before, result)
+            for observe in hooks.delivering:
+                observe(event, name, result)
+            self._deliver(called, subscription, one, label, reference, result, retries.get(label, 0))
+            for observe in hooks.delivered:
+                observe(event, name, result)
             if result.inactive is not None:
                 break
             faults.point("deliver")
         return result
-
-    def _add_span(self, subscription: str, before: _Before, result: Publication) -> None:
-        assert self._spans is not None
-        outcome = result.outcome_since(before.answers)
-        error = "" if outcome in (OutcomeKind.PUBLISHED, OutcomeKind.UNSUBSCRIBED) else outcome.value
-        told = {"connector.subscription": subscription, "connector.outcome": outcome.value}
-        self._spans.add(f"deliver {subscription}", before.time, dict(told), error)
 
     def _key(self, matched: MatchedObject, sequence: int, reference: object) -> EventKey:
         """Returns the key of the rows of an event.
@@ -342,19 +198,20 @@ class Publisher:
         """
         event = matched.event
         message = event.message
-        identity = self.ids.get(sequence) or self._access.identity(reference, message)
+        identity = self._ids.get(sequence) or self._access.identity(reference, message)
         properties = message.properties
         if "connector_outcome" in properties and "connector_time" in properties:
             identity = f"{identity}|{properties['connector_time']}"
         if matched.record:
             identity = f"{identity}#{matched.record}"
-        return EventKey(digest(identity), event.id, self._task_settings.client_id, self.batch)
+        return EventKey(digest(identity), event.id, self._task_settings.client_id, self._batch)
 
     def _deliver(
         self,
         called: CalledSink,
         subscription: Subscription,
         matched: MatchedObject,
+        label: str,
         reference: object,
         result: Publication,
         retries: int,
@@ -364,7 +221,7 @@ class Publisher:
         If somebody awaits an answer, prepares the reply before the sink counts as confirmed.
         """
         name, bo, event = subscription.name, matched.bo, matched.event
-        label, place = matched.label(name), matched.place
+        place = matched.place
         context: ReplyContext | Unanswered | None = None
         if subscription.reply:
             self._limit.begin()
@@ -378,7 +235,8 @@ class Publisher:
                 return
         began = time.perf_counter()
         returned, raised = self._call(called.deliver, bo, _event_for(name, event, retries))
-        self._deliveries.add(name, time.perf_counter() - began)
+        for observe in self._hooks.called:
+            observe(name, time.perf_counter() - began)
         if called.transactions is not None and called.transactions.taken_over is not None:
             raise called.transactions.taken_over
         failure = raised
@@ -412,7 +270,7 @@ class Publisher:
         rules = subscription.retry_later
         if rules is not None and not isinstance(failure, NotActive):
             is_named = failure is not None and rules.names(failure)
-            self.rests.note(name, error_text(failure) if is_named and failure is not None else None)
+            self.gate.note(name, error_text(failure) if is_named and failure is not None else None)
         if failure is None:
             result.delivered += (label,)
         elif isinstance(failure, Unsubscribed):
@@ -463,7 +321,7 @@ class Publisher:
         else:
             return ""  # an error without a place in a file of the user
         return log_failure(
-            self._lines,
+            self._hooks,
             text,
             error,
             target,

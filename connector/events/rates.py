@@ -46,6 +46,3 @@ class RateLimit:
         self._left = min(self._most, self._left + (now - self._seen) * rate)
         self._seen = now
         return self._left
-
-
-UNLIMITED: Final = RateLimit(None)

@@ -16,13 +16,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from connector.agent_trace import EVENTS, OFF, Trace
 from connector.errors import ClaimLost, ConnectorError
 from connector.events.claiming import WaitingMessages
-from connector.events.event_history import UNTOUCHED, EventHistory
-from connector.events.outcome import Outcome, event_fields
+from connector.events.hooks.event_hook import EventHooks
+from connector.events.outcome import Outcome
 from connector.events.settling import SettlementRules, begun_settlement, blame, untouched_settlement
-from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Leftover
@@ -72,6 +70,7 @@ class Recovered:
 
 _NOBODY: Final = CycleJournal()
 _IN_DOUBT: Final = Outcome(OutcomeKind.IN_DOUBT)
+_UNTOUCHED: Final = Outcome(OutcomeKind.GIVEN_BACK)
 _Decision = tuple[Settlement, Outcome | None]
 """How a claim is settled, with the journalled outcome of a done event."""
 
@@ -83,14 +82,12 @@ class Recovery:
         connection: of this adapter.
         state: of the application.
         settling: the settlement rules.
-        summary: counts settled events.
         window: of duplicates. None if duplicates are not eliminated.
         in_progress: InProgressDestination, or None.
         policy: InDoubtEvents.
         numbers: of polls. Each recovery that adopts claims takes a number as their cycle.
-        trace: of AgentTraceLevel.
+        hooks: observe what is settled.
         waiting: messages whose process was not active, which are not in doubt.
-        history: of the events. None = nothing is written.
     """
 
     def __init__(
@@ -98,21 +95,17 @@ class Recovery:
         connection: Connection,
         state: StateStore,
         settling: SettlementRules,
-        summary: Summary,
         window: PublishedIds | None,
         in_progress: Destination | None,
         policy: InDoubtPolicy,
         numbers: Iterator[int],
-        trace: Trace = OFF,
+        hooks: EventHooks,
         waiting: WaitingMessages | None = None,
-        history: EventHistory | None = None,
     ) -> None:
-        self._trace = trace
-        self._history = history
+        self._hooks = hooks
         self._connection = connection
         self._state = state
         self._rules = settling
-        self._summary = summary
         self._window = window
         self._in_progress = in_progress
         self._policy = policy
@@ -187,13 +180,14 @@ class Recovery:
         decisions, doubtful = self._decide(leftover, cycles)
         outcomes = {id(settlement.claim): outcome for settlement, outcome in decisions}
         identities = {id(settlement.claim): settlement.claim.message_id for settlement, _ in decisions}
-        if self._history is not None and leftover.client_id not in self._told:
+        if self._hooks.recovering and leftover.client_id not in self._told:
             told = [
-                (one.claim, outcome or UNTOUCHED, identities[id(one.claim)]) for one, outcome in decisions
+                (one.claim, outcome or _UNTOUCHED, identities[id(one.claim)]) for one, outcome in decisions
             ]
             told += [(claim, _IN_DOUBT, claim.message_id) for claim in doubtful]
             notes = {cycle: journal.notes for cycle, journal in cycles.items()}
-            self._history.append_recovered(leftover.client_id, told, notes)
+            for observe in self._hooks.recovering:
+                observe(leftover.client_id, told, notes)
         decisions, gone, is_open = self._settle(decisions)
         for claim in gone:
             if claim.in_progress:
@@ -201,26 +195,26 @@ class Recovery:
             else:
                 begun = max(1, cycles.get(claim.cycle, _NOBODY).begun.get(claim.sequence, 0))
                 decisions += self._settle([(begun_settlement(claim, begun), None)])[0]
-        told = [(one, _IN_DOUBT if one.in_progress else UNTOUCHED, one.message_id) for one in gone]
+        told = [(one, _IN_DOUBT if one.in_progress else _UNTOUCHED, one.message_id) for one in gone]
         for settlement, outcome in decisions:
             if outcome is not None and outcome is not outcomes.get(id(settlement.claim)):
                 told.append((settlement.claim, outcome, identities[id(settlement.claim)]))
-        if told and self._history is not None:  # the rows above tell of a commit that was refused
-            self._history.append_recovered(leftover.client_id, told, {})
+        if told:  # what was observed above is a commit that was refused
+            for observe in self._hooks.recovering:
+                observe(leftover.client_id, told, {})
         for claim in doubtful:
             if not self._decide_in_doubt(claim, result, leaves=True):
                 is_open = True
-        settled = 0
+        ended: list[tuple[Claim, Outcome, str, bool]] = []
         for settlement, outcome in decisions:
             if outcome is None or outcome.comes_again:
                 result.returned += 1
                 continue
-            settled += 1
-            claim, identity = settlement.claim, identities[id(settlement.claim)]
-            discarded = settlement.copy_to is None
-            self._summary.count_outcome(str(claim.destination), identity, outcome, discarded=discarded)
-            if self._trace.level >= EVENTS:
-                self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
+            claim, is_discarded = settlement.claim, settlement.copy_to is None
+            ended.append((claim, outcome, identities[id(claim)], is_discarded))
+        settled = len(ended)
+        for observe_settled in self._hooks.recovered:
+            observe_settled(ended)
         result.settled += settled
         if self._window is not None:
             self._window.add(one.published for one, _ in decisions if one.published is not None)
@@ -233,7 +227,8 @@ class Recovery:
             self._window.release(leftover.client_id)
         journals.forget()
         leftover.forget()
-        self._summary.activity.takeovers += 1
+        for observe_end in self._hooks.taken_over:
+            observe_end(leftover.client_id)
         if leftover.claims:
             _log.warning(
                 "took over from a dead client",
@@ -384,9 +379,9 @@ class Recovery:
         if not result.in_doubt:
             return
         count = len(result.in_doubt)
-        for claim in result.in_doubt:
-            where = str(claim.destination)
-            self._summary.count_outcome(where, claim.message_id, _IN_DOUBT, discarded=False)
+        doubtful = [(claim, _IN_DOUBT, claim.message_id, False) for claim in result.in_doubt]
+        for observe in self._hooks.in_doubt:
+            observe(doubtful)
         some = ", ".join(claim.message_id for claim in result.in_doubt[:5])
         queue = self._in_progress
         text = (

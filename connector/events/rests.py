@@ -56,8 +56,10 @@ def _rules(subscriptions: Iterable[Subscription]) -> dict[str, tuple[int, RetryL
     }
 
 
-class TaskRests:
-    """The failures of the subscriptions, as a task sees them. For one thread.
+class DeliveryGate:
+    """Decides in a task whether a subscription gets an event now, or the event comes again later.
+
+    A subscription that is paused gets none. Of one that rests, at most one event is tried. For one thread.
 
     Args:
         subscriptions: of the adapter.
@@ -66,16 +68,32 @@ class TaskRests:
     def __init__(self, subscriptions: Iterable[Subscription]) -> None:
         self._rules = _rules(subscriptions)
         self._told: dict[str, Failing] = {}
-        self._calls: dict[str, Calls] = {}
+        self._paused: Mapping[str, float] = {}
+        self.calls: dict[str, Calls] = {}
+        """The calls of the subscriptions that have failed, in this assignment or before."""
+        self.is_open = True
+        """Whether every subscription gets its events. Then nobody has to ask."""
 
-    def begin(self, told: Mapping[str, Failing]) -> None:
-        """Begins an assignment."""
-        self._told, self._calls = dict(told), {}
+    def begin(self, told: Mapping[str, Failing], paused: Mapping[str, float]) -> None:
+        """Begins an assignment.
 
-    def wait(self, name: str) -> float | None:
-        """Returns the seconds until an event comes again without a call. None = the sink is to be called."""
-        if name not in self._rules or not (self._told or self._calls):
-            return None
+        Args:
+            told: the subscriptions that have failed, by name.
+            paused: the paused ones, by name, each with the seconds until its events come again.
+        """
+        self._told, self.calls, self._paused = dict(told), {}, paused
+        self.is_open = not (told or paused)
+
+    def wait(self, name: str, *, is_called: bool) -> float | None:
+        """Returns the seconds until an event comes again without a delivery. None = it is delivered now.
+
+        Args:
+            name: of the subscription.
+            is_called: whether its sink is called. Only such a subscription rests.
+        """
+        paused = self._paused.get(name)
+        if paused is not None or not is_called or name not in self._rules:
+            return paused
         rest_after, retry_later = self._rules[name]
         told = self._told.get(name)
         if self._failures(name) < rest_after:
@@ -86,7 +104,7 @@ class TaskRests:
         return retry_later.first if told is None else told.wait
 
     def _failures(self, name: str) -> int:
-        calls, told = self._calls.get(name, Calls()), self._told.get(name)
+        calls, told = self.calls.get(name, Calls()), self._told.get(name)
         return calls.failures + (0 if calls.has_other or told is None else told.failures)
 
     def note(self, name: str, failure: str | None) -> None:
@@ -98,18 +116,14 @@ class TaskRests:
         """
         if name not in self._rules:
             return
-        calls = self._calls.get(name, Calls())
+        calls = self.calls.get(name, Calls())
         if failure is not None:
-            self._calls[name] = calls._replace(
+            self.is_open = False
+            self.calls[name] = calls._replace(
                 number=calls.number + 1, failures=calls.failures + 1, reason=failure
             )
         elif calls.failures or name in self._told:
-            self._calls[name] = Calls(calls.number + 1, has_other=True)
-
-    @property
-    def calls(self) -> Mapping[str, Calls]:
-        """The calls of the subscriptions that have failed, in this assignment or before."""
-        return self._calls
+            self.calls[name] = Calls(calls.number + 1, has_other=True)
 
 
 @dataclass(slots=True)
@@ -148,6 +162,8 @@ class Rests:
         self._clock = clock
         self._lock = threading.Lock()
         self._rows: dict[str, _Row] = {}
+        self.has_failures = False
+        """Whether a subscription has failed. Otherwise a task has to be told nothing."""
         self._turn = 0
 
     def tell(self, tasks: int) -> Sequence[Mapping[str, Failing]]:
@@ -202,6 +218,7 @@ class Rests:
             _log.info("a subscription rests no more", extra={"subscription": name})
         if not row.failures:
             del self._rows[name]
+        self.has_failures = bool(self._rows)
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the resting subscriptions, each with the start of its rest and the last reason."""

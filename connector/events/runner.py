@@ -120,9 +120,7 @@ class _RunnerTask:
                 seconds,
                 full=full,
                 calls=self._task.calls,
-                notes=self._task.notes,
-                activity=self._task.take_activity(),
-                spans=self._task.spans,
+                told=self._task.take_told(),
             )
             return (b"F\n" if full else b"O\n") + answer
         except FileExistsError:

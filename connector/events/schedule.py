@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final
+from itertools import chain, islice
+from typing import Final, Protocol
 
-from connector.events.event_durations import EventDurations
-from connector.events.order_groups import NONE, order_group_key
+from connector.events.order_groups import NONE, group_key_of
 from connector.events.outcome import Outcome
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -36,6 +35,9 @@ MOST_SECONDS_OF_JOB: Final = 1.0
 """The same limits where each batch is a Spark job, which is dear, and while no other destination waits."""
 _SLICE_SECONDS: Final = 1.0
 """Seconds of work of a task in a batch of a slow destination."""
+_UNKNOWN_SECONDS: Final = 1.0
+_WEIGHT: Final = 0.3
+"""Share of the last task in the mean duration of events."""
 _FIRST_EVENTS: Final = 20
 """Events of a destination in a batch while their duration is not known."""
 _TASK_SECONDS: Final = 0.002
@@ -74,7 +76,7 @@ class Batch:
     claims: list[Claim] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.claims = [claim for order_group in self.order_groups for claim in order_group]
+        self.claims = [*chain.from_iterable(self.order_groups)]
 
 
 @dataclass(slots=True)
@@ -116,23 +118,30 @@ class _Cycle:
     has_begun: bool = False
 
 
+class TasksKind(Protocol):
+    """Says what a batch costs."""
+
+    @property
+    def tasks_stay(self) -> bool:
+        """Whether the tasks stay from one batch to the next. Otherwise each batch is a Spark job."""
+
+
 class Schedule:
     """The claims of one connection, from the poll until they are settled. For one thread.
 
     Args:
         order: ``destination``, ``group`` or ``none``.
         quantity: PollQuantity.
-        durations: of the destinations.
-        tasks_stay: whether the tasks stay from one batch to the next. Otherwise each batch is a Spark job.
+        pipeline: runs the tasks.
     """
 
-    def __init__(
-        self, order: str, quantity: int, durations: EventDurations, tasks_stay: Callable[[], bool]
-    ) -> None:
+    def __init__(self, order: str, quantity: int, pipeline: TasksKind) -> None:
         self._order = order
+        self._key = group_key_of(order)
         self._quantity = quantity
-        self._durations = durations
-        self._tasks_stay = tasks_stay
+        self._pipeline = pipeline
+        self._seconds: dict[Destination, float] = {}
+        """The duration of an event by destination, learned from earlier events."""
         self._order_groups: dict[Hashable, deque[Claim]] = {}
         self._busy: set[Hashable] = set()
         self._copies: dict[str, list[Claim]] = {}  # by id: the claim that runs first, then the waiting copies
@@ -151,6 +160,13 @@ class Schedule:
     def ids(self) -> list[str]:
         """The duplicate keys of all claims that run or wait."""
         return list(self._copies)
+
+    def note(self, destinations: Sequence[Destination], seconds: float) -> None:
+        """Notes that a task has processed events of these destinations, one for each, in ``seconds``."""
+        each = seconds / len(destinations)
+        for one in set(destinations):
+            before = self._seconds.get(one, each)
+            self._seconds[one] = before + (each - before) * _WEIGHT
 
     def ids_of(self, cycle: int) -> Mapping[int, str]:
         """Returns the duplicate keys of a cycle by sequence."""
@@ -175,7 +191,7 @@ class Schedule:
         unsettled = self._unsettled[destination]
         if not unsettled or self._waiting[destination] < self._most_events_in_batch(destination):
             return True
-        is_worth_it = self._order == NONE or (has_more and self._durations.is_known(destination))
+        is_worth_it = self._order == NONE or (has_more and (destination in self._seconds))
         return unsettled <= self._quantity and is_worth_it
 
     def _most_events_in_batch(self, destination: Destination) -> int:
@@ -183,11 +199,12 @@ class Schedule:
         most_seconds, most_events = MOST_SECONDS, self._most_events()
         if most_events > MOST_EVENTS:
             most_seconds = MOST_SECONDS_OF_JOB
-        return int(min(most_events, most_seconds / max(self._durations.seconds(destination), 1e-6)))
+        seconds = self._seconds.get(destination, _UNKNOWN_SECONDS)
+        return int(min(most_events, most_seconds / max(seconds, 1e-6)))
 
     def _most_events(self) -> int:
         """Returns the number of events of a batch. A Spark job may have more while nothing else waits."""
-        if self._tasks_stay():
+        if self._pipeline.tasks_stay:
             return MOST_EVENTS
         waiting = islice((number for number in self._waiting.values() if number > 0), 2)
         return MOST_EVENTS if len(list(waiting)) > 1 else MOST_EVENTS_OF_JOB
@@ -216,7 +233,8 @@ class Schedule:
         known.next_sequence = max(known.next_sequence, claims[-1].sequence + 1)
         known.unsettled += len(claims)
         known.ids.update(ids)
-        self._unsettled.update([claim.destination for claim in claims])
+        for claim in claims:
+            self._unsettled[claim.destination] += 1
         for claim in wanted:
             key = ids.get(claim.sequence)
             if key is not None:
@@ -232,7 +250,9 @@ class Schedule:
         Args:
             cores: tasks that can run at the same time.
         """
-        free = max(1, cores - sum(batch.tasks for batch in self.running))
+        if not self._order_groups:
+            return None
+        free = max(1, cores - sum([batch.tasks for batch in self.running]) if self.running else cores)
         found: list[Hashable] = []
         cycle, work, events, slow = 0, 0.0, 0, None
         in_order = in_all = most = self._most_events()
@@ -249,8 +269,8 @@ class Schedule:
                     return self._begin(cycle, [(key, [order_group.popleft()])], 1)
             elif first.cycle != cycle or first.sequence in self._cycles[cycle].attempts:
                 continue
-            seconds = self._durations.seconds(first.destination)
-            if unknown and not self._durations.is_known(first.destination):
+            seconds = self._seconds.get(first.destination, _UNKNOWN_SECONDS)
+            if unknown and first.destination not in self._seconds:
                 seconds = 0.0
             is_slow = self._waiting[first.destination] * seconds > MOST_SECONDS
             if not found and is_slow:
@@ -272,13 +292,16 @@ class Schedule:
             (key, self._take(key, cycle, in_order if unknown or _is_ordered(key) else in_all))
             for key in found
         ]
-        each = _TASK_SECONDS if self._tasks_stay() else _TASK_SECONDS_OF_JOB
+        each = _TASK_SECONDS if self._pipeline.tasks_stay else _TASK_SECONDS_OF_JOB
         return self._begin(cycle, order_groups, max(1, min(free, int(work / each))))
 
     def _unknown(self) -> int:
         """Returns the number of order groups that may begin and have a destination that is not known."""
-        firsts = (group[0] for key, group in self._order_groups.items() if key not in self._busy)
-        return sum(not self._durations.is_known(first.destination) for first in firsts)
+        unknown = 0
+        for key, group in self._order_groups.items():
+            if key not in self._busy and group[0].destination not in self._seconds:
+                unknown += 1
+        return unknown
 
     def _slice(self, destination: Destination) -> int:
         """Returns the number of events of a slow destination for one task of a batch.
@@ -286,9 +309,10 @@ class Schedule:
         Such a batch ends within about a second, so that newer events get their turn. An unknown destination
         is tried with a few events.
         """
-        if not self._durations.is_known(destination):
+        seconds = self._seconds.get(destination)
+        if seconds is None:
             return _FIRST_EVENTS
-        return min(self._most_events(), max(1, int(_SLICE_SECONDS / self._durations.seconds(destination))))
+        return min(self._most_events(), max(1, int(_SLICE_SECONDS / seconds)))
 
     def _take(self, key: Hashable, cycle: int, limit: int) -> list[Claim]:
         """Removes and returns the claims of an order group and cycle, up to one that runs alone."""
@@ -314,8 +338,8 @@ class Schedule:
             rest = self._order_groups.pop(key)
             if rest:
                 self._order_groups[key] = rest  # behind the others
-            for destination, number in Counter(claim.destination for claim in claims).items():
-                self._waiting[destination] -= number
+            for claim in claims:
+                self._waiting[claim.destination] -= 1
             if _is_ordered(key):
                 ordered.append(claims)
                 keys.add(key)
@@ -372,12 +396,15 @@ class Schedule:
             else:
                 stopped.add(self._key(claim))
                 self._return(claim, ended_claims)
-        self._repeat(repeated, stopped, ended_claims, is_untouched=is_untouched)
+        if repeated:
+            self._repeat(repeated, stopped, ended_claims, is_untouched=is_untouched)
         if ends_poll:
             self._cancel_all(ended_claims)
-        for key in [key for key in stopped if _is_ordered(key)]:
-            self._cancel_group(key, ended_claims)
-        self._release_copies(ended_claims, stopped)
+        for key in stopped:
+            if _is_ordered(key):
+                self._cancel_group(key, ended_claims)
+        if self._copies:
+            self._release_copies(ended_claims, stopped)
         return ended_claims
 
     def cancel(self) -> EndedClaims:
@@ -391,11 +418,13 @@ class Schedule:
         """Removes settled claims, and returns the cycles that have no more claims."""
         ended: list[int] = []
         claims = ended_claims.claims
-        for destination, number in Counter([claim.destination for claim in claims]).items():
-            self._unsettled[destination] -= number
+        numbers: Counter[int] = Counter()
+        for claim in claims:
+            self._unsettled[claim.destination] -= 1
+            numbers[claim.cycle] += 1
         if self._untouched:
             self._untouched.difference_update([(claim.cycle, claim.sequence) for claim in claims])
-        for cycle, number in Counter([claim.cycle for claim in claims]).items():
+        for cycle, number in numbers.items():
             known = self._cycles[cycle]
             known.unsettled -= number
             if not known.unsettled:
@@ -408,11 +437,6 @@ class Schedule:
         return ended
 
     # -- inside ------------------------------------------------------------------------------------
-
-    def _key(self, claim: Claim) -> Hashable:
-        """Returns the order group of a claim. The key of a group without order begins with None."""
-        key = order_group_key(self._order, claim)
-        return (None, claim.destination) if key is None else key
 
     def _wait(self, claim: Claim) -> None:
         key = self._key(claim)

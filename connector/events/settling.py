@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from connector.agent_trace import EVENTS, Trace
-from connector.errors import ClaimLost, SettlementError
-from connector.events.event_history import EventHistory
-from connector.events.grouped_log import GroupedLog
-from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
+from connector.events.outcome import (
+    Outcome,
+    event_fields,
+    history,
+    join_names,
+    shorten,
+    unpack_prepared,
+)
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.report import CycleReport
 from connector.events.schedule import EndedClaims
-from connector.events.summary import MAX_EVENTS, Summary
-from connector.events.task import shorten
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
-from connector.operate.history import COPY_KEYS
 from connector.operate.own_history import OwnHistory
 from connector.status import OutcomeKind, timestamp
 
@@ -201,35 +201,16 @@ class Commit:
 
 
 class Settler:
-    """Settles events in one commit, counts them, and logs their outcomes.
+    """Settles events in one commit.
 
     Args:
         connection: of the provider.
         rules: turn outcomes into settlements.
-        summary: counts.
-        lines: the log of events that were not published.
-        history: of the events.
-        trace: of AgentTraceLevel.
-        stayed: called when messages stay in the in-progress destination to wait there.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        rules: SettlementRules,
-        summary: Summary,
-        lines: GroupedLog,
-        history: EventHistory,
-        trace: Trace,
-        stayed: Callable[[], None] | None,
-    ) -> None:
+    def __init__(self, connection: Connection, rules: SettlementRules) -> None:
         self._connection = connection
-        self._history = history
         self._rules = rules
-        self._summary = summary
-        self._lines = lines
-        self._trace = trace
-        self._stayed = stayed
 
     def plan(
         self, ended: EndedClaims, id_of: Callable[[Claim], str | None], began: float | None = None
@@ -322,36 +303,18 @@ class Settler:
         while commit.in_doubt:
             self._connection.leave_unowned(commit.in_doubt[0])  # for an operator, and the next start
             del commit.in_doubt[0]
-        if self._history.comes_first:
-            self._append(commit)
-        try:
-            self._connection.settle(commit.settlements)
-        except (ClaimLost, SettlementError) as error:
-            if self._history.comes_first:
-                self._history.take_back([claim for claim, _ in commit.claims.decided], str(error))
-            raise
+        self._connection.settle(commit.settlements)
 
     def end(self, commit: Commit) -> CycleReport:
-        """Counts the events of a commit, and logs their outcomes."""
-        if not self._history.comes_first:
-            self._append(commit)
-        if self._stayed is not None and commit.stays:
-            self._stayed()
+        """Returns what the commit has settled, once it has happened."""
         commit.report.returned = len(commit.claims.returned)
         for claim, outcome, identity in commit.singles:
             if outcome.rolls_back:
                 self._note_return(claim, outcome, identity, commit.report)
-        alike = commit.alike
-        commit.report.settled = len(commit.settled) + sum(len(group.claims) for group, _, _ in alike)
-        for claim, outcome, identity, discarded in commit.settled:
-            self._report_settled(claim, outcome, identity, discarded=discarded)
-        for group, outcome, ids in alike:
-            self._report_settled_group(group, outcome, ids)
+        commit.report.settled = len(commit.settled)
+        for group, _, _ in commit.alike:
+            commit.report.settled += len(group.claims)
         return commit.report
-
-    def _append(self, commit: Commit) -> None:
-        told = [(outcome, group.claims, ids) for group, outcome, ids in commit.alike]
-        self._history.append(told, commit.singles)
 
     @staticmethod
     def _note_return(claim: Claim, outcome: Outcome, identity: str, report: CycleReport) -> None:
@@ -362,39 +325,6 @@ class Settler:
             _log.warning("an event is rolled back", extra=fields)
         else:
             report.fail(outcome.reason or "", provider_failed=outcome.provider_failed)
-
-    def _report_settled(self, claim: Claim, outcome: Outcome, identity: str, *, discarded: bool) -> None:
-        place = claim.cycle, claim.sequence
-        self._summary.count_outcome(
-            str(claim.destination), identity, outcome, discarded=discarded, taken=place
-        )
-        if outcome.kind == OutcomeKind.LATER:
-            if outcome.reason:  # not of an event that only waits for an earlier one
-                due = {"due": outcome.due, "retries": outcome.retries}
-                fields = event_fields(claim.cycle, claim, identity, outcome)
-                self._lines.warning("an event comes again later", extra={**fields, **due})
-        elif outcome.kind not in (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE):
-            fields = event_fields(claim.cycle, claim, identity, outcome)
-            if discarded:
-                fields["copy"] = f"none: there is no {COPY_KEYS[outcome.kind]}"
-            self._lines.warning("an event was not published", extra=fields)
-        if self._trace.level >= EVENTS:
-            self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
-
-    def _report_settled_group(self, group: GroupSettlement, outcome: Outcome, identities: list[str]) -> None:
-        claims = group.claims
-        first = claims[0]
-        newest = [
-            ((claim.cycle, claim.sequence), identity)
-            for claim, identity in zip(claims[-MAX_EVENTS:], identities[-MAX_EVENTS:], strict=True)
-        ]
-        discarded = group.copy_to is None
-        self._summary.count_outcomes(
-            str(first.destination), newest, len(claims), outcome, discarded=discarded
-        )
-        if self._trace.level >= EVENTS:
-            for claim, identity in zip(claims, identities, strict=True):
-                self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
 
 
 _REASON_FIELDS: Final = attrgetter("reason", "reason_kind", "object", "verb", "subscription", "place")

@@ -7,14 +7,12 @@ an outcome and never raises.
 from __future__ import annotations
 
 import heapq
-import logging
-import re
 import time
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count, islice
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import orjson
 
@@ -25,39 +23,24 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import BodyTooLarge, MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.convert import Converter
-from connector.events.grouped_log import GroupedLog
-from connector.events.notes import Notes
-from connector.events.outcome import Outcome, history, pack_prepared, retries_of
-from connector.events.publish import MatchedObject, Publication, Publisher
+from connector.events.hooks.task_hooks import task_hooks
+from connector.events.outcome import Outcome, history, pack_prepared, retries_of, shorten
+from connector.events.publication import MatchedObject, TaskEvent, not_read, outcome_of, unsubscribed
+from connector.events.publish import Publisher
 from connector.events.rests import Calls, Failing
 from connector.events.task_settings import NOTHING, TaskSettings, WorkItem
-from connector.events.task_spans import TaskSpans
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
-from connector.messaging.history import Note
 from connector.messaging.message import Message
-from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import JournalHandle, TaskJournal
-from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
-from connector.operate.span import NO_SPANS, Span
 from connector.operate.trace_context import TRACEPARENT, valid_traceparent
-from connector.requests.contract import Requests
 from connector.requests.traced import JoiningRequests
 from connector.sinks.contract import CallTimer, Event
 from connector.sinks.lazy_requests import LazyRequests
 from connector.sinks.replying import Unanswered
-from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
 from connector.tracebacks import error_text, log_failure, message_of
-
-_log: Final = logging.getLogger("connector.events")
-
-MAX_REASON = 8192
-"""Bytes of a reason that are kept with the message."""
-
-_LONGEST_PLACE: Final = 1000
-_PLACE: Final = re.compile(rb" \([^()\n]+:\d+\)\Z")
 
 _LEAVE_SECONDS = 1.0
 """Seconds at the end for requests in flight that no business process waits for."""
@@ -107,32 +90,17 @@ class Task:
         self._access = task_settings.access.open()
         self._converter = Converter(task_settings, deployment)
         self._limit = ConversionLimit(control, task_settings.convert_timeout)
-        self._activity = Activity()
-        self._lines = GroupedLog(_log, tell=self._activity.tracebacks.add)
-        sample = task_settings.sample
-        self._spans = None if sample is None else TaskSpans(sample)
+        self._hooks = task_hooks(task_settings)
         self._publisher = Publisher(
-            task_settings,
-            deployment,
-            self._converter,
-            self._access,
-            control,
-            self._limit,
-            self._lines,
-            self._activity,
-            self._spans,
+            task_settings, deployment, self._converter, self._access, control, self._limit, self._hooks
         )
         self._trace = task_settings.trace
         self._control = control
         spec = task_settings.requests
         self.events = 0
         """Number of events that this task has taken."""
-        count = self._activity.add_request
+        count = self._hooks.count_request
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment, count)
-        self._notes = Notes(keys=task_settings.history_keys) if task_settings.has_history else None
-        self._note: Note | None = None
-        self.notes: dict[int, Note] = {}
-        """The notes for the history of the last :meth:`run`, by sequence."""
 
     def run(
         self,
@@ -154,36 +122,30 @@ class Task:
             ProviderError: the prepared messages cannot be made durable.
         """
         journal = handle.open()
-        self._publisher.batch = batch
-        self._publisher.rests.begin(failing)
-        self._publisher.paused = paused
-        self._publisher.ids = ids
-        self.notes = {}
+        self._publisher.begin(batch, failing, paused, ids)
         outcomes: dict[bytes, list[int]] = {}
-        if self._spans is not None:
-            self._spans.by_event = {}
         try:
-            self._run(order_groups, journal, outcomes)
-        finally:
             try:
-                self._access.sync()  # also after an error: the events done before are settled all the same
+                self._run(order_groups, journal, outcomes)
             finally:
-                journal.close()
+                try:
+                    self._access.sync()  # also after an error: the events done before are settled
+                finally:
+                    journal.close()
+        except BaseException:
+            for observe in self._hooks.abandoned:
+                observe()
+            raise
         return outcomes
 
     @property
     def calls(self) -> Mapping[str, Calls]:
         """The calls of subscriptions that have failed, in the last :meth:`run`."""
-        return self._publisher.rests.calls
+        return self._publisher.gate.calls
 
-    def take_activity(self) -> dict[str, dict[str, Any]]:
-        """Returns the durations and tracebacks since the last call, for the answer."""
-        return self._activity.take()
-
-    @property
-    def spans(self) -> Mapping[int, Sequence[Span]]:
-        """The spans of the events of the last :meth:`run`, by their numbers."""
-        return NO_SPANS if self._spans is None else self._spans.by_event
+    def take_told(self) -> dict[str, Any]:
+        """Returns what hooks tell the driver, by their names, for the answer. Forgets it."""
+        return {name: told for name, take in self._hooks.tellers if (told := take())}
 
     @property
     def is_full(self) -> bool:
@@ -211,11 +173,12 @@ class Task:
                     return
                 journal.at(item[0])
             is_noted = False
-            if self._spans is not None:
-                self._spans.begin()
-            outcome, begun = self._event(item, journal)
-            if self._spans is not None:
-                self._spans.end(item[0])
+            event = TaskEvent(item[0], item[1], self._requests)
+            for observe in self._hooks.begun:
+                observe(event)
+            outcome, begun = self._event(event, item, journal)
+            for observe in self._hooks.ended:
+                observe(event)
             if self._task_settings.managed and outcome.kind == OutcomeKind.FAILED:
                 outcome = self._roll_back(item, outcome)
             if outcome.kind in (OutcomeKind.ROLLED_BACK, OutcomeKind.LATER):
@@ -228,11 +191,9 @@ class Task:
                     rest = islice(items, place, None)
                     following = next((item[0] for item, group in rest if group not in stopped), None)
                 is_noted = following is not None
-                note = orjson.dumps(self._note) if self._note is not None else b""
+                note = orjson.dumps(event.note) if event.note is not None else b""
                 journal.done(item[0], data, following, note)
                 faults.point("done")
-            if self._note is not None:
-                self.notes[item[0]] = self._note
             outcomes.setdefault(data, []).append(item[0])
             if outcome.kind == OutcomeKind.GIVEN_BACK:
                 return
@@ -245,12 +206,10 @@ class Task:
         reason = failed.reason if begun == 1 else shorten(f"tried {begun} times: {failed.reason}")
         return failed._replace(attempts=failed.attempts + 1, reason=reason)
 
-    def _event(self, item: WorkItem, journal: TaskJournal) -> tuple[Outcome, bool]:
+    def _event(self, event: TaskEvent, item: WorkItem, journal: TaskJournal) -> tuple[Outcome, bool]:
         """Returns the outcome of one event, and whether an external or transactional sink was called."""
-        sequence, destination, reference, attempts = item
+        _, destination, reference, attempts = item
         confirmed: tuple[str, ...] = ()
-        message: Message | None = None
-        self._note = None
         self._limit.begin()
         self.events += 1
         try:
@@ -259,7 +218,8 @@ class Task:
             except LookupError as error:
                 reason = f"the message vanished between claim and read: {error}; "
                 reason += "nobody else may move claimed files"
-                return _not_read(reason, attempts, ReasonKind.UNREADABLE), False
+                return not_read(reason, attempts, ReasonKind.UNREADABLE), False
+            event.message = message
             earlier, confirmed = history(message, self._own, destination)
             attempts += earlier
             message.delivery_count = attempts + 1  # the file does not count workers that died since
@@ -272,24 +232,23 @@ class Task:
                     destination=destination,
                     bytes=len(message.body),
                 )
-            if self._spans is None:
-                there = message.properties.get(TRACEPARENT)
-                traceparent = "" if there is None else valid_traceparent(there)
-                matched = self._convert(message, destination, traceparent)
-            else:
-                traceparent = self._spans.join(message)
-                convert = partial(self._convert, message, destination, traceparent)
-                matched = self._spans.measure("convert", convert)
+            for observe in self._hooks.taken:
+                observe(event)
+            there = message.properties.get(TRACEPARENT)
+            if there is not None and not event.traceparent and (traceparent := valid_traceparent(there)):
+                event.traceparent = traceparent
+                event.requests = JoiningRequests(self._requests, traceparent)
+            event.objects = matched = self._convert(event, message)
+            seconds = self._limit.used
+            for observe_converted in self._hooks.converted:
+                observe_converted(event, seconds)
             first = matched[0].bo
-            if self._notes is not None:
-                self._note = self._notes.of(message, matched)
-            self._activity.conversions.add(first.type, self._limit.used)
             if not any(one.subscribers for one in matched):
                 reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
-                outcome = _unsubscribed(first.type, first.verb, reason, attempts)
+                outcome = unsubscribed(first.type, first.verb, reason, attempts)
                 return self._with_refusal(outcome, message, reference), False
             retries = retries_of(message, self._own, destination)
-            of_event = matched, confirmed, journal, sequence, reference, retries
+            of_event = event, confirmed, journal, reference, retries
             if self._trace.level >= STEPS:
                 publication = self._trace.step(
                     "publish", {"message_id": message.message_id}, partial(self._publisher.publish, *of_event)
@@ -297,30 +256,13 @@ class Task:
             else:
                 publication = self._publisher.publish(*of_event)
         except MalformedData as error:
-            kind = (
-                OutcomeKind.UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else OutcomeKind.FAILED
-            )
-            delivered = confirmed if kind == OutcomeKind.FAILED else ()
-            with self._limit:  # the text of an exception is code of its author, too
-                place = self._place(error, message, destination, attempts)
-                reason = shorten(f"{message_of(error)}{place}")
-            outcome = Outcome(
-                kind,
-                reason=reason,
-                attempts=attempts,
-                delivered=delivered,
-                not_read=message is None,
-                reason_kind=kind_of_mistake(error),
-                place=place[2:-1],
-            )
-            if message is not None and self._notes is not None:
-                self._note = self._notes.of(message)
-            if message is not None and not confirmed:  # subscriptions that have confirmed have replied
-                outcome = self._with_refusal(outcome, message, reference)
-            return outcome, False
+            if event.message is not None:
+                for observe_failure in self._hooks.not_converted:
+                    observe_failure(event, error)
+            return self._malformed(error, event, reference, attempts, confirmed), False
         except MemoryError as error:
             self._give_up_memory()
-            return _not_read(error_text(error), attempts, ReasonKind.TOO_LARGE), False
+            return not_read(error_text(error), attempts, ReasonKind.TOO_LARGE), False
         except ProviderError as error:
             reason = shorten(str(error))
             return Outcome(
@@ -328,16 +270,43 @@ class Task:
                 reason=reason,
                 attempts=attempts,
                 provider_failed=True,
-                not_read=message is None,
+                not_read=event.message is None,
             ), False
         # a managed event counts when it is rolled back
         begun = publication.begun or (publication.transacted and not self._task_settings.managed)
-        outcome = _outcome(first.type, first.verb, attempts, publication, begun=begun)
+        outcome = outcome_of(first.type, first.verb, attempts, publication, begun=begun)
         if outcome.kind == OutcomeKind.LATER:
             outcome = outcome._replace(due=self._now() + int(publication.wait * 1000))
         if outcome.kind == OutcomeKind.UNSUBSCRIBED:
             outcome = self._with_refusal(outcome, message, reference)
         return outcome, publication.begun or publication.transacted
+
+    def _malformed(
+        self,
+        error: MalformedData,
+        event: TaskEvent,
+        reference: Any,
+        attempts: int,
+        confirmed: tuple[str, ...],
+    ) -> Outcome:
+        """Returns the outcome of an event whose message is no object."""
+        kind = OutcomeKind.UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else OutcomeKind.FAILED
+        message = event.message
+        with self._limit:  # the text of an exception is code of its author, too
+            place = self._place(error, message, event.destination, attempts)
+            reason = shorten(f"{message_of(error)}{place}")
+        outcome = Outcome(
+            kind,
+            reason=reason,
+            attempts=attempts,
+            delivered=confirmed if kind == OutcomeKind.FAILED else (),
+            not_read=message is None,
+            reason_kind=kind_of_mistake(error),
+            place=place[2:-1],
+        )
+        if message is None or confirmed:  # subscriptions that have confirmed have replied
+            return outcome
+        return self._with_refusal(outcome, message, reference)
 
     def _now(self) -> int:
         """Returns the time by the clock of the provider, or of this machine if the provider is away."""
@@ -346,7 +315,7 @@ class Task:
         except ProviderError:
             return time.time_ns() // 1_000_000
 
-    def _convert(self, message: Message, destination: str, traceparent: str) -> list[MatchedObject]:
+    def _convert(self, event: TaskEvent, message: Message) -> list[MatchedObject]:
         """Returns the objects of a message with their events and subscribers.
 
         Raises:
@@ -358,11 +327,11 @@ class Task:
                     objects = self._trace.step(
                         "convert",
                         {"message_id": message.message_id},
-                        partial(self._converter.convert, message, destination),
+                        partial(self._converter.convert, message, event.destination),
                     )
                 else:
-                    objects = self._converter.convert(message, destination)
-                return self._deliveries(objects, message, destination, traceparent)
+                    objects = self._converter.convert(message, event.destination)
+                return self._match(objects, event, message)
         except BaseException as error:
             cause = error.__cause__ or error
             if isinstance(cause, MemoryError):
@@ -377,16 +346,11 @@ class Task:
         if self.events > 1:
             self._control.give_up()
 
-    def _deliveries(
-        self, objects: Sequence[BusinessObject], message: Message, destination: str, traceparent: str
+    def _match(
+        self, objects: Sequence[BusinessObject], event: TaskEvent, message: Message
     ) -> list[MatchedObject]:
         """Returns the objects of a message with their events and subscribers."""
         matched = []
-        requests: Requests = self._requests
-        if self._spans is not None:
-            requests = self._spans.requests(requests)
-        elif traceparent:
-            requests = JoiningRequests(requests, traceparent)
         for record, bo in enumerate(objects, 1):
             if self._trace.level >= DETAILS:
                 self._trace(
@@ -397,18 +361,17 @@ class Task:
                     verb=bo.verb,
                     values=dump(bo),
                 )
-            event = Event(
-                bo.object_event_id or "",
-                destination,
+            event_id = bo.object_event_id
+            of_object = Event(
+                event_id or "",
+                event.destination,
                 message.delivery_count,
                 message,
-                requests=requests,
-                traceparent=traceparent,
+                requests=event.requests,
+                traceparent=event.traceparent,
             )
-            is_record = bo.object_event_id != message.message_id
-            matched.append(
-                MatchedObject(bo, event, self._publisher.subscribers(bo), record if is_record else 0)
-            )
+            number = record if event_id != message.message_id else 0
+            matched.append(MatchedObject(bo, of_object, self._publisher.subscribers(bo), number))
         return matched
 
     def _place(self, error: MalformedData, message: Message | None, destination: str, attempts: int) -> str:
@@ -416,7 +379,7 @@ class Task:
         if not isinstance(error, HandlerFailed):
             return ""
         return log_failure(
-            self._lines,
+            self._hooks,
             "a data handler has failed",
             error.__cause__ or error,
             error.handler,
@@ -441,85 +404,6 @@ class Task:
         return outcome if reply is None else outcome._replace(sends=(pack_prepared(reply),))
 
 
-def _outcome(
-    object_name: str, verb: str | None, attempts: int, publication: Publication, *, begun: bool
-) -> Outcome:
-    delivered = publication.delivered
-    before, attempts = attempts, attempts + begun
-    if publication.is_plain:
-        return Outcome(OutcomeKind.PUBLISHED, object_name, verb, None, attempts, delivered)
-    prepared, replies = _pack(publication.prepared), _pack(publication.replies)
-    if publication.inactive is not None:
-        return Outcome(
-            OutcomeKind.GIVEN_BACK,
-            object_name,
-            verb,
-            shorten(publication.inactive),
-            before,
-            delivered,
-            sends=replies,
-            discards=prepared + _pack(publication.refusals),
-            provider_failed=publication.provider_failed,
-            must_repeat=publication.must_repeat,
-        )
-    if publication.failures:
-        reason = shorten(
-            "; ".join(filter(None, publication.failures + publication.later + publication.unanswered))
-        )
-        sends = replies + _pack(publication.refusals)
-        return Outcome(
-            OutcomeKind.FAILED,
-            object_name,
-            verb,
-            reason,
-            attempts,
-            delivered,
-            sends,
-            discards=prepared,
-            reason_kind=publication.reason_kind,
-            subscription=publication.subscription,
-            place=publication.place,
-        )
-    if publication.later:
-        return Outcome(
-            OutcomeKind.LATER,
-            object_name,
-            verb,
-            shorten("; ".join(filter(None, publication.later))),
-            before,
-            delivered,
-            sends=replies,
-            discards=prepared + _pack(publication.refusals),
-            retries=join_retries(publication.retries),
-            reason_kind=publication.reason_kind,
-            subscription=publication.subscription,
-            place=publication.place,
-        )
-    if not delivered and not prepared:
-        reason = shorten("; ".join(publication.unsubscribed + publication.unwanted))
-        return _unsubscribed(object_name, verb, reason, attempts)
-    unwanted = shorten("; ".join(publication.unwanted)) or None
-    return Outcome(
-        OutcomeKind.PUBLISHED,
-        object_name,
-        verb,
-        unwanted,
-        attempts,
-        delivered,
-        prepared + replies,
-        unanswered=shorten("; ".join(publication.unanswered)),
-    )
-
-
-def _not_read(reason: str, attempts: int, kind: ReasonKind) -> Outcome:
-    return Outcome(OutcomeKind.FAILED, reason=reason, attempts=attempts, not_read=True, reason_kind=kind)
-
-
-def _unsubscribed(object_name: str, verb: str | None, reason: str, attempts: int) -> Outcome:
-    kind = ReasonKind.UNSUBSCRIBED
-    return Outcome(OutcomeKind.UNSUBSCRIBED, object_name, verb, reason, attempts, reason_kind=kind)
-
-
 def kind_of_mistake(error: MalformedData) -> ReasonKind:
     """Returns the kind of the reason for which a message is no object."""
     if isinstance(error, UnknownBusinessObject):
@@ -528,22 +412,3 @@ def kind_of_mistake(error: MalformedData) -> ReasonKind:
         return ReasonKind.TOO_LARGE
     is_mistake_of_code = isinstance(error, HandlerFailed | _ConversionRaised)
     return ReasonKind.HANDLER_FAILED if is_mistake_of_code else ReasonKind.MALFORMED
-
-
-def _pack(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:
-    return tuple([pack_prepared(one) for one in prepared]) if prepared else ()
-
-
-def shorten(text: str) -> str:
-    """Returns at most :data:`MAX_REASON` bytes of a text, cut between characters.
-
-    Lone surrogates are escaped.
-
-    A place in user code, `` (FILE:LINE)``, stays at the end.
-    """
-    data = text.encode("utf-8", "backslashreplace")
-    if len(data) <= MAX_REASON:
-        return data.decode()
-    found = _PLACE.search(data, len(data) - _LONGEST_PLACE)
-    end = b"..." + (found.group() if found is not None else b"")
-    return data[: MAX_REASON - len(end)].decode("utf-8", "ignore") + end.decode("utf-8", "ignore")

@@ -1,8 +1,8 @@
 """The answer of a task: the outcomes that a worker sends to the driver.
 
-JSON: the fields of :class:`TaskAnswer`, with ``"outcomes": [[OUTCOME, [SEQUENCE, ...]], ...]`` and
-``"notes": [[SEQUENCE, ...], [NOTE, ...]]``. Events with equal outcomes share an entry. If ``ended`` is a
-text, the answer is incomplete, and the journal holds the outcomes.
+JSON: the fields of :class:`TaskAnswer`, with ``"outcomes": [[OUTCOME, [SEQUENCE, ...]], ...]``. Events with
+equal outcomes share an entry. If ``ended`` is a text, the answer is incomplete, and the journal holds the
+outcomes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import orjson
 from connector.events.outcome import Outcome
 from connector.events.rests import Calls
 from connector.events.task_settings import NOTHING
-from connector.messaging.history import NO_NOTES, Note
-from connector.operate.span import NO_SPANS, Span
 
 
 class TaskAnswer(NamedTuple):
@@ -33,10 +31,7 @@ class TaskAnswer(NamedTuple):
         full: whether the task has ended between two events because its worker keeps much memory.
         calls: of subscriptions that have failed.
         overdue: the subscription whose call took longer than its ``timeout``, so that the worker was ended.
-        notes: for the history, by sequence.
-        activity: durations of conversions, deliveries and requests, and tracebacks, as
-            :meth:`connector.operate.activity.Activity.take` returns them.
-        spans: by sequence, of the events whose spans are exported.
+        told: what hooks of the task tell those of the driver, by their names.
     """
 
     outcomes: dict[int, Outcome]
@@ -47,9 +42,7 @@ class TaskAnswer(NamedTuple):
     full: bool = False
     calls: Mapping[str, Calls] = NOTHING
     overdue: str = ""
-    notes: Mapping[int, Note] = NO_NOTES
-    activity: Mapping[str, Mapping[str, Any]] = NOTHING
-    spans: Mapping[int, Sequence[Span]] = NO_SPANS
+    told: Mapping[str, Any] = NOTHING
 
 
 def pack_answer(
@@ -62,36 +55,28 @@ def pack_answer(
     full: bool = False,
     calls: Mapping[str, Calls] = NOTHING,
     overdue: str = "",
-    notes: Mapping[int, Note] = NO_NOTES,
-    activity: Mapping[str, Mapping[str, Any]] = NOTHING,
-    spans: Mapping[int, Sequence[Span]] = NO_SPANS,
+    told: Mapping[str, Any] = NOTHING,
 ) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended, exceeded, converting, full, calls, overdue, notes, activity, spans: as in
-            :class:`TaskAnswer`.
+        seconds, ended, exceeded, converting, full, calls, overdue, told: as in :class:`TaskAnswer`.
     """
-    fields = {
-        "ended": ended,
-        "exceeded": exceeded,
-        "converting": converting,
-        "full": full,
-        "overdue": overdue,
-    }
     head = orjson.dumps(
         {
             "seconds": seconds,
-            **fields,
-            "calls": {name: [*one] for name, one in calls.items()},
-            "activity": activity,
-            "spans": [[number, [span[:] for span in [*one]]] for number, one in spans.items()],
+            "ended": ended,
+            "exceeded": exceeded,
+            "converting": converting,
+            "full": full,
+            "overdue": overdue,
+            "calls": {name: [*one] for name, one in calls.items()} if calls else {},
+            "told": told,
         }
     )
-    told = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
-    noted = orjson.dumps([list(notes), list(notes.values())])
-    return b'%b,"outcomes":[%b],"notes":%b}' % (head[:-1], b",".join(told), noted)
+    found = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
+    return b'%b,"outcomes":[%b]}' % (head[:-1], b",".join(found))
 
 
 def unpack_answer(data: bytes) -> TaskAnswer:
@@ -104,7 +89,7 @@ def unpack_answer(data: bytes) -> TaskAnswer:
     outcomes: dict[int, Outcome] = {}
     for outcome, sequences in values["outcomes"]:
         outcomes.update(dict.fromkeys(sequences, Outcome.from_list(outcome)))
-    calls = {name: Calls(*one) for name, one in values["calls"].items()}
+    calls = {name: Calls(*one) for name, one in values["calls"].items()} if values["calls"] else NOTHING
     return TaskAnswer(
         outcomes,
         values["seconds"],
@@ -114,7 +99,5 @@ def unpack_answer(data: bytes) -> TaskAnswer:
         values["full"],
         calls,
         values["overdue"],
-        dict(zip(*values["notes"], strict=True)),
-        values["activity"],
-        {number: [Span(*span) for span in one] for number, one in values["spans"]},
+        values["told"],
     )

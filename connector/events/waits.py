@@ -41,7 +41,7 @@ class EventWaits:
         self._has_ids = has_ids
         self._clock = clock
         self._has_waits = False
-        self._until: dict[Hashable, int] = {}
+        self.until: dict[Hashable, int] = {}
         """Milliseconds since 1970, by key of ``order``, and by duplicate key."""
         self._copies: dict[Hashable, str | None] = {}
         """By key of ``order``: the id of a copy that waits for another one, and lets its key wait."""
@@ -81,16 +81,16 @@ class EventWaits:
             identity: its duplicate key, if duplicates are eliminated.
             now: :meth:`now`, the same for the claims of one poll.
         """
-        if not self._until:
+        if not self.until:
             return 0
         key = order_group_key(self._order, claim)
         if self._has_waited(claim.headers(), claim.destination):
             self._end(key)
-            self._until.pop(identity, None)
+            self.until.pop(identity, None)
             return 0
         due = self._due(identity, now)
         is_first = identity is not None and self._copies.get(key) == identity
-        if due and key is not None and (is_first or key not in self._until):
+        if due and key is not None and (is_first or key not in self.until):
             self._copies[key] = identity  # what is behind this copy waits, too
             self._note(key, due)
         elif is_first and not due:
@@ -104,25 +104,25 @@ class EventWaits:
 
     def has(self, destination: Destination) -> bool:
         """Whether all events of an input have to wait."""
-        return self._order == DESTINATION and self._until.get(destination, 0) > self.now()
+        return self._order == DESTINATION and self.until.get(destination, 0) > self.now()
 
     def _note(self, key: Hashable, due: int) -> None:
         self._has_waits = True
         if key is None:
             return
-        self._until[key] = max(due, self._until.get(key, 0))
-        if len(self._until) > self._many:
+        self.until[key] = max(due, self.until.get(key, 0))
+        if len(self.until) > self._many:
             oldest = self.now() - _GRACE_MS
-            for one in [one for one, until in self._until.items() if until <= oldest]:
+            for one in [one for one, until in self.until.items() if until <= oldest]:
                 self._end(one)
-            self._many = max(_FEW, 2 * len(self._until))
+            self._many = max(_FEW, 2 * len(self.until))
 
     def _end(self, key: Hashable) -> None:
-        self._until.pop(key, None)
+        self.until.pop(key, None)
         self._copies.pop(key, None)
 
     def _due(self, key: Hashable, now: int) -> int:
-        due = self._until.get(key, 0)
+        due = self.until.get(key, 0)
         if due and due + _GRACE_MS <= now:
             self._end(key)
             return 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from connector.events.free_disk import FreeDisk
-from connector.events.grouped_log import GroupedLog
+from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.pauses import InputPauses
 from connector.events.rates import RateLimit
 from connector.events.rests import Rests
@@ -25,7 +25,7 @@ class WorkingState:
         pauses: of inputs whose events went back.
         lines: logs events that were not published, and polls that ended early.
         rests: the subscriptions that have failed in a row.
-        rates: of the inputs, in their order.
+        rates: of the inputs, in their order. Empty if no input has one.
         disk: of the provider.
         control: what operators have told the application.
         tracer: exports the spans of events. None = there is no tracing.

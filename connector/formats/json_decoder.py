@@ -64,7 +64,8 @@ class JsonDecoder:
             for key in self._keys:
                 if key in values:
                     said[key] = values.pop(key)
-            values = plan.by_attribute(values)
+            if plan.is_renamed:
+                values = plan.by_attribute(values)
             members = len(said) + _adopt(plan, values, 1, b"null" in body)
         except (ValueError, RecursionError):
             return None

@@ -15,7 +15,3 @@ class MinFree(NamedTuple):
 
     percent: float = 0.0
     size: int = 0
-
-    def of(self, total: int) -> int:
-        """Returns the bytes that have to be free on a disk of ``total`` bytes."""
-        return max(self.size, int(total * self.percent / 100))

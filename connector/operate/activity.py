@@ -7,6 +7,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from operator import add
 from typing import Any, Final, NamedTuple
 
 from connector.status import OutcomeKind
@@ -31,6 +32,9 @@ _MOST_LABELS: Final = 1000
 """Labels of durations that are kept apart. Further ones count together, under an empty label."""
 
 
+_NO_TIMES: Final = [0.0] * (len(BOUNDS) + 2)
+
+
 class Durations:
     """Durations in buckets, by label. For one thread at a time."""
 
@@ -39,15 +43,19 @@ class Durations:
 
     def add(self, label: str, seconds: float, number: int = 1) -> None:
         """Adds ``number`` durations of ``seconds`` each."""
-        row = self._rows.get(label) or self._new(label)
+        row = self._rows.get(label)
+        if row is None:
+            row = self._rows.setdefault(label if len(self._rows) < _MOST_LABELS else "", _NO_TIMES[:])
         row[0] += seconds * number
         row[1 if seconds <= _FIRST_BOUND else bisect_left(BOUNDS, seconds) + 1] += number
 
     def merge(self, rows: Mapping[str, Sequence[float]]) -> None:
         """Adds the durations that another process has taken with :meth:`take`."""
         for label, row in rows.items():
-            mine = self._rows.get(label) or self._new(label)
-            mine[:] = [a + b for a, b in zip(mine, row, strict=True)]
+            mine = self._rows.get(label)
+            if mine is None:
+                mine = self._rows.setdefault(label if len(self._rows) < _MOST_LABELS else "", _NO_TIMES[:])
+            mine[:] = map(add, mine, row)
 
     def take(self) -> dict[str, list[float]]:
         """Returns the durations by label, and forgets them: the sum, then the number in each bucket."""
@@ -57,11 +65,6 @@ class Durations:
     def rows(self) -> dict[str, list[float]]:
         """Returns the durations as :meth:`take` does, and keeps them."""
         return {label: list(row) for label, row in self._rows.copy().items()}
-
-    def _new(self, label: str) -> list[float]:
-        if len(self._rows) >= _MOST_LABELS:
-            label = ""
-        return self._rows.setdefault(label, [0.0] * (len(BOUNDS) + 2))
 
 
 class Tracebacks:
@@ -209,9 +212,12 @@ class Activity:
 
     def take(self) -> dict[str, dict[str, Any]]:
         """Returns the durations and tracebacks of a task for :meth:`merge`, and forgets them."""
+        found = {}
         with self._lock:
-            found = {name: getattr(self, name).take() for name in _OF_TASKS}
-        return {name: rows for name, rows in found.items() if rows}
+            for name in _OF_TASKS:
+                if (kept := getattr(self, name))._rows:
+                    found[name] = kept.take()
+        return found
 
     def minutes(self) -> list[Minute]:
         """Returns the recent minutes with a count, the oldest first."""
@@ -233,13 +239,15 @@ class Activity:
     def _minute(self) -> int:
         return int(self._clock() // _MINUTE)
 
-    def _count_minute(self, **more: int) -> None:
-        number = self._minute()
+    def _count_minute(self, published: int = 0, failed: int = 0, workers_died: int = 0) -> None:
+        number = int(self._clock() // _MINUTE)
         if not self._minutes or self._minutes[-1].number != number:
             self._minutes.append(Minute(number))
             del self._minutes[: -WINDOW - 1]
         last = self._minutes[-1]
-        self._minutes[-1] = last._replace(**{name: getattr(last, name) + n for name, n in more.items()})
+        self._minutes[-1] = Minute(
+            number, last.published + published, last.failed + failed, last.workers_died + workers_died
+        )
 
 
 def recent(minutes: Sequence[Sequence[int]], now: float) -> Minute:

@@ -15,11 +15,12 @@ from connector import faults
 from connector.agent_trace import DETAILS
 from connector.config.loading import Configuration
 from connector.errors import ConnectorError, DatabaseProblem, PipelineError, ProviderError
+from connector.events.assembly import make_inbound
 from connector.events.free_disk import FreeDisk
-from connector.events.grouped_log import GroupedLog
+from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.inbound import Inbound
-from connector.events.job import CHECK, Workers
 from connector.events.pauses import InputPauses
+from connector.events.pipeline import CHECK, Workers
 from connector.events.probe import differences
 from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
@@ -129,13 +130,14 @@ class InboundConnection:
         tracer: Tracer | None,
     ) -> WorkingState:
         configuration = self._configuration
+        inputs = configuration.connector.inputs
         return WorkingState(
             summary,
             numbers,
             InputPauses((configuration.connector.poll_frequency or 0) / 1000),
             lines,
             Rests(entry.subscription() for entry in configuration.subscriptions),
-            [RateLimit(one.rate) for one in configuration.connector.inputs],
+            [RateLimit(one.rate) for one in inputs] if any(one.rate for one in inputs) else (),
             FreeDisk(self._provider.disk(), configuration.min_free),
             control,
             tracer,
@@ -336,7 +338,7 @@ class InboundConnection:
         try:
             if self._provider.capabilities.transactions and needs_delays(self._configuration):
                 cast(TransactionalConnection, connection).check_delays()
-            self.inbound = Inbound(
+            self.inbound = make_inbound(
                 connection,
                 self.state,
                 self._task_settings(connection),

@@ -9,7 +9,7 @@ import time
 from typing import Any, Final
 
 from connector.config.loading import Configuration
-from connector.events.free_disk import is_read_only
+from connector.events.free_disk import is_read_only, least_free
 from connector.messaging.provider_kind import AdapterProvider
 from connector.operate.activity import Activity
 from connector.operate.gauges import Gauges
@@ -151,7 +151,7 @@ class Observer:
         if disk is not None:
             try:
                 usage = shutil.disk_usage(disk)
-                free, wanted = usage.free, self.configuration.min_free.of(usage.total)
+                free, wanted = usage.free, least_free(self.configuration.min_free, usage.total)
             except OSError:
                 pass  # the provider says what is wrong
         return Gauges(

@@ -32,6 +32,7 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\.")
 _LEAST_BYTES: Final = 1 << 12
 _MOST_BYTES: Final = 1 << 20
 """Of the parts in which a text is searched."""
+_DAY_SECONDS: Final = 86_400
 
 
 class HistoryFiles(History):
@@ -45,7 +46,8 @@ class HistoryFiles(History):
 
     def __init__(self, directory: str, instance: str = "", *, durable: bool = True) -> None:
         self._directory = os.path.join(directory, HISTORY)
-        self._day = ""
+        self._day = -1
+        """The number of the day since 1970 whose file is open."""
         self._descriptor = -1
         self._name = f"{quote(os.fsencode(instance), safe='')}.{quote(socket.gethostname(), safe='')}"
         self._durable = durable
@@ -55,7 +57,7 @@ class HistoryFiles(History):
             return
         lines = b"".join([b"\n%b\n" % write_row(row) for row in rows])
         try:
-            descriptor = self._open(_day_of(rows[0].time))
+            descriptor = self._open(rows[0].time)
             if os.write(descriptor, lines) != len(lines):
                 raise OSError(0, "there is no room on the disk")
             if synced and self._durable:
@@ -63,10 +65,11 @@ class HistoryFiles(History):
         except OSError as error:
             raise ProviderError(f"cannot write {self._directory}: {error.strerror}{remedy(error)}") from error
 
-    def _open(self, day: str) -> int:
+    def _open(self, seconds: float) -> int:
+        day = int(seconds // _DAY_SECONDS)
         if day != self._day:
             self.close()
-            path = os.path.join(self._directory, f"{day}.{self._name}")
+            path = os.path.join(self._directory, f"{_day_of(seconds)}.{self._name}")
             self._make()
             self._descriptor = os.open(
                 path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, own_files.FILE
@@ -83,7 +86,7 @@ class HistoryFiles(History):
 
     def close(self) -> None:
         """Closes the file of the day. The next row opens a file. Repeatable."""
-        descriptor, self._descriptor, self._day = self._descriptor, -1, ""
+        descriptor, self._descriptor, self._day = self._descriptor, -1, -1
         if descriptor >= 0:
             os.close(descriptor)
 

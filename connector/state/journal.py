@@ -306,10 +306,11 @@ class JournalDirectory(BrokerJournals):
             shutil.rmtree(self.path, ignore_errors=True)
             shutil.rmtree(self.path + CLOSED, ignore_errors=True)
             return
-        for path in self._files():
-            if _number_of(path) == str(batch):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self.path):
+                if name.partition(".")[0] == str(batch):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(f"{self.path}/{name}")
 
     def _files(self) -> Iterator[str]:
         try:

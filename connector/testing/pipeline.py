@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from connector.errors import ConnectorError, PipelineError
-from connector.events.job import CHECK, FUNCTION
+from connector.events.pipeline import CHECK, FUNCTION
 from connector.events.probe import versions
 from connector.events.task import Task
 from connector.events.task_answer import pack_answer
@@ -42,7 +42,7 @@ class InProcessAnswer(NamedTuple):
 
 
 class InProcessPipeline:
-    """Implements :class:`connector.events.job.Workers` without Spark.
+    """Implements :class:`connector.events.pipeline.Workers` without Spark.
 
     The tasks of a job run one after the other, in the deployment's directory. Isolated jobs run side by side,
     each with a separate child process.
@@ -149,9 +149,7 @@ class InProcessPipeline:
             outcomes,
             seconds,
             calls=task.calls,
-            notes=task.notes,
-            activity=task.take_activity(),
-            spans=task.spans,
+            told=task.take_told(),
         )
 
     def _close_task(self) -> None:

@@ -17,7 +17,7 @@ from connector.databases.handle import EventTransaction, TransactionEndRefused
 from connector.databases.outcomes import KEPT, prune, remove
 from connector.databases.settings import DatabaseSettings
 from connector.errors import ConnectorError, DatabaseProblem, ObjectRefused
-from connector.events.outcome_rows import OutcomeRows, OutcomeWork
+from connector.events.hooks.outcome_rows import OutcomeRows, OutcomeWork
 from tests.databases.conftest import Shop
 from tests.postgres import PostgresServer
 from tests.tables import rows

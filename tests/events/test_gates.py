@@ -20,7 +20,7 @@ from connector.config.loading import load
 from connector.config.resolved import as_document, as_yaml
 from connector.errors import ConfigurationError
 from connector.events.claiming import claim_round_robin
-from connector.events.free_disk import FreeDisk, shortage_of
+from connector.events.free_disk import FreeDisk, least_free, shortage_of
 from connector.events.rates import RateLimit
 from connector.limits.free_space import MinFree
 from connector.messaging.destination import Destination
@@ -255,7 +255,7 @@ def test_a_disk_that_is_not_there_is_not_full(monkeypatch: pytest.MonkeyPatch) -
 def test_a_share_or_a_size(bench: Bench, text: str | None, least: int) -> None:
     deployment = bench.deploy(more={"min_free": text} if text else {})
     configuration = deployment.configuration
-    assert configuration.min_free.of(2000) == least
+    assert least_free(configuration.min_free, 2000) == least
     deployment.write("adapter.yaml", as_yaml(as_document(configuration)))
     assert deployment.configuration.min_free == configuration.min_free
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from connector.errors import PipelineError
-from connector.events.job import CHECK
+from connector.events.pipeline import CHECK
 from connector.events.probe import differences, versions
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.status import VERSION

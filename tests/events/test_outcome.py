@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.events.grouped_log import GroupedLog
-from connector.events.outcome import Outcome, history, retries_of
+from connector.events.hooks.grouped_log import GroupedLog
+from connector.events.outcome import MAX_REASON, Outcome, history, retries_of, shorten
 from connector.events.summary import Summary
-from connector.events.task import MAX_REASON, shorten
 from connector.events.task_answer import pack_answer, unpack_answer
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from connector.events.hooks.activity import OutcomeCounts
+from connector.events.hooks.event_hook import EventHooks
 from connector.events.recovery import InDoubtAtStartup, InDoubtPolicy, Recovery
 from connector.events.settling import CopyDestinations, SettlementRules
 from connector.events.summary import Summary
@@ -176,7 +178,8 @@ def test_claims_without_any_mark_of_their_owner_go_back_as_begun(bench: Bench) -
 def recovery(deployment: EventDeployment, connection: Any, summary: Summary) -> Recovery:
     rules = SettlementRules(CopyDestinations(parse_destination("archive"), None, None), remember=False)
     state, numbers = deployment.provider.state("test"), itertools.count(1)
-    return Recovery(connection, state, rules, summary, None, None, InDoubtPolicy.REPROCESS, numbers)
+    hooks = EventHooks([OutcomeCounts(summary)])
+    return Recovery(connection, state, rules, None, None, InDoubtPolicy.REPROCESS, numbers, hooks)
 
 
 def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Bench) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.events.event_durations import EventDurations
 from connector.events.order_groups import order_group_key
 from connector.events.outcome import Outcome
 from connector.events.schedule import MOST_EVENTS, Batch, EndedClaims, Schedule
@@ -44,10 +44,10 @@ def taken(*queues: str, cycle: int = 1, first: int = 0, group: str | None = None
 
 def make(order: str = "destination", *, quantity: int = 10, stays: bool = True, **seconds: float) -> Schedule:
     """A schedule that knows how long the events of some queues take."""
-    durations = EventDurations()
+    schedule = Schedule(order, quantity, SimpleNamespace(tasks_stay=stays))
     for name, each in seconds.items():
-        durations.note([(0, f"queue://{name}", "", 0)], each)
-    return Schedule(order, quantity, durations, lambda: stays)
+        schedule.note([QUEUES[name]], each)
+    return schedule
 
 
 def add(schedule: Schedule, claims: Sequence[Claim], ids: Mapping[int, str] | None = None) -> None:

@@ -90,7 +90,7 @@ def test_a_cancelled_batch_waits_some_seconds_for_a_task_that_stays(bench: Bench
             raise PipelineError("cancelled")
 
         patch.setattr(adapter.pipeline, "run", run)
-        patch.setattr(inbound._journals, "wait", lambda seconds, _: waits.append(seconds))
+        patch.setattr(inbound.jobs._journals, "wait", lambda seconds, _: waits.append(seconds))
         assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
     assert waits == [5.0]
 

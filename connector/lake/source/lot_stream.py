@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from connector import faults
 from connector.config.loading import load
 from connector.errors import LotError, MalformedData
-from connector.events.event_history import EventHistory
+from connector.events.hooks.history import EventHistory
 from connector.events.outcome import Outcome
 from connector.events.settling import CopyDestinations, SettlementRules
 from connector.lake.source.rows import SourceRows, refused
@@ -225,13 +225,13 @@ class _Lots:
         self._journals = state.journals(_CLIENT, instance)
         copies: CopyDestinations = settings.copies
         self._rules = SettlementRules(copies, remember=False, application=settings.application)
-        self._history = EventHistory(
-            state.history(instance) if settings.keep_history else None,
-            instance,
-            _CLIENT,
-            self._rules.copies,
-            comes_first=provider.capabilities.takeover,
-        )
+        self._comes_first = provider.capabilities.takeover
+        self._history: EventHistory | None = None
+        if settings.keep_history:
+            history = state.history(instance)
+            self._history = EventHistory(
+                history, instance, _CLIENT, self._rules.copies, synced=self._comes_first
+            )
         self._tells = provider.capabilities.shows_all
         self._connection = provider.connect()
         rows = SourceRows.make(configuration, provider, self._connection.access(), reading.object)
@@ -327,10 +327,10 @@ class _Lots:
         if good:
             settlements.append(self._rules.group(good, _PUBLISHED, lambda claim: None, now))
         faults.point("lot.settling")
-        if self._history.comes_first:
+        if self._history is not None and self._comes_first:
             self._history.append(published, singles)
         lot.settle(settlements)
-        if not self._history.comes_first:
+        if self._history is not None and not self._comes_first:
             self._history.append(published, singles)
         self._journals.forget(lot.number)
 

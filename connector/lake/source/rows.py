@@ -15,8 +15,8 @@ from connector.businessobjects.types import text_of
 from connector.config.loading import Configuration
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.events.convert import Converter
-from connector.events.outcome import Outcome
-from connector.events.task import kind_of_mistake, shorten
+from connector.events.outcome import Outcome, shorten
+from connector.events.task import kind_of_mistake
 from connector.events.task_settings import TaskSettings
 from connector.lake.tables import SparkTable
 from connector.limits import stages

@@ -71,7 +71,8 @@ class Changes:
                 elif fenced or not self._is_gone(change):
                     synced = synced or isinstance(change, Moved | Sent)
                     self._add(change, moves, fan_out)
-            self._fan_out.sync(fan_out)
+            if fan_out.copied:
+                self._fan_out.sync(fan_out)
         except OSError as error:
             self._fan_out.undo(fan_out)
             raise unwritable(error) from error

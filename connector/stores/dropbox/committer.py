@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError, remedy
+from connector.lazy_property import lazy_property
 from connector.state import file_systems
 from connector.stores.dropbox import files, headers
 from connector.stores.dropbox.clients import OwnClient, base36
@@ -93,7 +94,8 @@ class Committer:
         committing = os.path.join(self._layout.committing, name)
         try:
             files.write_new(record, format_record(moves, copies), sync=self._durable)
-            self._sync_sources(moves, copies)
+            if self._durable and not self._keeps_order:
+                self._sync_sources(moves, copies)
             faults.point("settle.record")
             # A client that takes over removes the file of this client first, and then this record. So either
             # the check below sees that, or the rename fails.
@@ -107,17 +109,20 @@ class Committer:
             self.assert_ours()
             raise unwritable(error) from error
         faults.point("settle.committing")
-        if self._durable:
+        if self._durable and not self._keeps_order:
             try:
-                files.sync_earlier(self._layout.committing)
+                files.sync_directory(self._layout.committing)
             except OSError as error:
                 raise _unfinished(committing, error) from error
         self._finish(committing, moves, copies)
 
+    @lazy_property
+    def _keeps_order(self) -> bool:
+        """Whether the file system of the root makes names durable in the order of the changes."""
+        return file_systems.keeps_order(self._layout.root)
+
     def _sync_sources(self, moves: Sequence[FileMove], copies: Sequence[Copies]) -> None:
         """Makes the names durable that a record moves. A takeover that finishes the record needs them."""
-        if not self._durable or file_systems.keeps_order(self._layout.root):
-            return
         paths = [move.source for move in moves]
         paths += [source for one in copies for source in one.sources]
         for folder in {path.rpartition("/")[0] for path in paths}:
@@ -205,19 +210,21 @@ class Committer:
                 files.remove(source)
 
     def _finish(self, path: str, moves: Sequence[FileMove], copies: Sequence[Copies] = ()) -> None:
-        renames = [(move.source, move.target) for move in moves]
+        renames = [(move.source, move.target) for move in moves] if moves else []
         for one in copies:
             renames += zip(one.sources, one.targets, strict=True)
         left: list[Left] = []
         folders = roll_forward(self._layout, renames, self._store.fit, left)
         if left and not self._keep_left(path, left, len(renames)):
             return
-        published = any(one.published for one in copies) or any(move.published for move in moves)
+        is_kept = self._window is not None and (
+            any(one.published for one in copies) or any(one.published for one in moves)
+        )
         try:
             if self._durable:
                 for folder in folders:
                     self.sync(folder)
-            if self._window is not None and published:
+            if self._window is not None and is_kept:
                 os.rename(path, os.path.join(self._window, os.path.basename(path)))
             else:
                 os.unlink(path)

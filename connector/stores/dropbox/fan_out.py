@@ -112,7 +112,7 @@ class FanOutFiles:
 
     def sync(self, fan_out: FanOut) -> None:
         """Makes copies durable before the commit."""
-        if self._durable and fan_out.copied:
+        if self._durable:
             files.sync_files(fan_out.copied)
 
     def removal(self, source: str, name: str) -> list[FileMove]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, Self
 
 from connector import own_files
@@ -184,28 +183,24 @@ def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> N
     """
     descriptor = os.open(path, _REPLACE if replace else _NEW, own_files.FILE)
     try:
-        with _add_path_to_errors(path):
-            written = os.write(descriptor, data)
-            while written < len(data):
-                written += os.write(descriptor, memoryview(data)[written:])
-            if sync:
-                os.fdatasync(descriptor)
-    except BaseException:
+        written = os.write(descriptor, data)
+        while written < len(data):
+            written += os.write(descriptor, memoryview(data)[written:])
+        if sync:
+            os.fdatasync(descriptor)
+    except BaseException as error:
+        if isinstance(error, OSError):
+            _add_path(error, path)
         os.close(descriptor)
         remove(path)
         raise
     os.close(descriptor)
 
 
-@contextlib.contextmanager
-def _add_path_to_errors(path: str) -> Iterator[None]:
+def _add_path(error: OSError, path: str) -> None:
     """Adds the path to an error of a descriptor, whose error names no file."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = path
-        raise
+    if error.filename is None:
+        error.filename = path
 
 
 def start_writeback(descriptor: int) -> None:
@@ -216,15 +211,19 @@ def start_writeback(descriptor: int) -> None:
 def sync_files(paths: list[str]) -> None:
     """Makes files durable, many for nearly the cost of one."""
     descriptors = []
+    at = ""
     try:
         for path in paths:
+            at = path
             descriptor = os.open(path, _READ_ONLY_REGULAR)
             descriptors.append(descriptor)
-            with _add_path_to_errors(path):
-                start_writeback(descriptor)
+            start_writeback(descriptor)
         for path, descriptor in zip(paths, descriptors, strict=True):
-            with _add_path_to_errors(path):
-                os.fdatasync(descriptor)
+            at = path
+            os.fdatasync(descriptor)
+    except OSError as error:
+        _add_path(error, at)
+        raise
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -232,8 +231,11 @@ def sync_files(paths: list[str]) -> None:
 
 def sync_directory(path: str) -> None:
     """Makes the names in a directory durable."""
-    with _add_path_to_errors(path):
+    try:
         own_files.sync_directory(path)
+    except OSError as error:
+        _add_path(error, path)
+        raise
 
 
 def sync_earlier(path: str) -> None:

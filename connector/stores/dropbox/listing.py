@@ -73,7 +73,8 @@ class Listing:
         self._was_empty = False
         self._ages: dict[str, int] = {}
         self._rejected: dict[str, int] = {}
-        self._left = LeftFiles(folder)
+        self._left: LeftFiles | None = None
+        """None before something was left in the folder."""
 
     def next(self) -> str | None:
         """Returns the name to try next, None if no message waits.
@@ -81,7 +82,7 @@ class Listing:
         Raises:
             ProviderError: the folder cannot be read.
         """
-        if self._left.is_closed:
+        if self._left is not None and self._left.is_closed:
             return None
         if self._names:
             if time.monotonic() > self._stale_at:
@@ -100,12 +101,17 @@ class Listing:
 
     def leave(self, name: str, reason: str) -> None:
         """Hides a message that cannot be taken now, for a while, and names the message once."""
-        self._left.add_stuck(name, reason)
+        self._leaving().add_stuck(name, reason)
+
+    def _leaving(self) -> LeftFiles:
+        if self._left is None:
+            self._left = LeftFiles(self._folder)
+        return self._left
 
     @property
     def obstacle(self) -> str:
         """Why no message of the folder can be taken now. Empty = nothing is in the way."""
-        return self._left.obstacle
+        return "" if self._left is None else self._left.obstacle
 
     def leave_all(self, folder: str, reason: str) -> None:
         """Returns no name for a while, because no message can be taken now.
@@ -114,7 +120,7 @@ class Listing:
             folder: that this user may not change.
             reason: the text of the log line.
         """
-        self._left.close(folder, len(self._names) + 1, reason)
+        self._leaving().close(folder, len(self._names) + 1, reason)
         self._names = []
         self._stale_at = float("-inf")
 
@@ -124,13 +130,16 @@ class Listing:
         Args:
             taken: whether a message of the folder was taken.
         """
-        if taken:
-            self._left.open()
-        self._left.report()
+        if self._left is not None:
+            if taken:
+                self._left.open()
+            self._left.report()
 
     def has_news(self) -> bool:
         """Whether :meth:`next` may return a name."""
-        return not self._left.is_closed and (bool(self._names) or self._may_have_changed())
+        if self._left is not None and self._left.is_closed:
+            return False
+        return bool(self._names) or self._may_have_changed()
 
     def _may_have_changed(self) -> bool:
         if time.monotonic() > self._stale_at:
@@ -156,7 +165,7 @@ class Listing:
                             names.append(name)
                         elif name[0] != ".":
                             others.append(name)
-                            self._left.add_no_message(entry)
+                            self._leaving().add_no_message(entry)
         except FileNotFoundError:
             changed_ns = -1
         except OSError as error:
@@ -167,11 +176,12 @@ class Listing:
         # A time stamp this fresh may not tell the next change apart.
         self._changed_ns = changed_ns if wall_ns - changed_ns > _CLOCK_TICK_NS else -1
         self._was_empty = not names
-        self._left.forget(others)
-        self._left.report()
         if self._rejected:
             names = self._without_rejected(names)
-        names = self._left.without_stuck(names)
+        if self._left is not None:
+            self._left.forget(others)
+            self._left.report()
+            names = self._left.without_stuck(names)
         self._names = self._sort(names) if names else []
         ended = time.monotonic()
         self._stale_at = ended + max(_MAX_AGE, _COST_FACTOR * (ended - started))

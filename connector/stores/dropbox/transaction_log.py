@@ -35,7 +35,6 @@ LEFT: Final = "-left"
 
 _HEAD: Final = "dropboxmq --creator-version 1.1 --type "
 _HEAD_SPACES: Final = _HEAD.count(" ")
-_RARE_BLANKS: Final = "\t\r\v\f\x1c\x1d\x1e\x1f"
 """White space of ASCII beside the two kinds that each line has."""
 _odd = re.compile(r"\s|[\ud800-\udfff]").search
 
@@ -101,7 +100,7 @@ class Copies:
             text.isascii()
             and text.count(" ") == number * spaces
             and text.count("\n") == number
-            and not any(blank in text for blank in _RARE_BLANKS)
+            and text.replace("\n", "").isprintable()  # no blank that separates words, as a tabulator does
         ):
             return text
         return "".join([f"{_format(move)}\n" for move in self.moves()])
@@ -109,8 +108,12 @@ class Copies:
 
 def format_record(moves: Iterable[FileMove], copies: Iterable[Copies] = ()) -> bytes:
     """Returns the text of a record, one line for each move."""
-    lines = [f"{_format(move)}\n" for move in moves]
-    return os.fsencode("".join([*lines, *(one.text() for one in copies)]))
+    lines = []
+    for move in moves:
+        lines.append(f"{_format(move)}\n")
+    for one in copies:
+        lines.append(one.text())
+    return os.fsencode("".join(lines))
 
 
 def _format(move: FileMove) -> str:

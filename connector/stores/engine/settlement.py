@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from connector.errors import ClaimLost, ConnectorError, SettlementError
 from connector.messaging.destination import Destination
-from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
+from connector.messaging.settlement import HISTORY, GroupSettlement, Prepared, Settlement
 from connector.stores.engine.changes import (
     Change,
     Discarded,
@@ -19,7 +19,7 @@ from connector.stores.engine.changes import (
     Removed,
     Sent,
 )
-from connector.stores.engine.channel import Channel, Part
+from connector.stores.engine.channel import Channel, Part, temporary_owner
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client, check_sendable
 from connector.stores.engine.headers import apply_edit, edit_of_copy, edit_of_return
@@ -28,6 +28,7 @@ from connector.stores.engine.temporary import TemporaryDestinations
 
 _log: Final = logging.getLogger("connector.core")
 _AS_NEW: Final = Edit(deliveries=0)
+_MOST_LASTING: Final = 1000
 
 
 class LocalSettler:
@@ -46,6 +47,8 @@ class LocalSettler:
         self._subscriptions = subscriptions
         self._temporaries = temporaries
         self._has_window = bool(client.info.application)
+        self._lasting: set[Destination] = set()
+        """Destinations that are no views and never end."""
 
     def settle(
         self,
@@ -93,14 +96,15 @@ class LocalSettler:
     def _add_group(
         self, group: GroupSettlement, changes: list[Change], writable: dict[Destination, tuple[Channel]]
     ) -> None:
-        if group.copy_to is None or not group.copy_to.is_queue:
+        if group.copy_to is None or group.copy_to.kind != "queue":
             changes += [self._change(settlement, writable) for settlement in group.each()]
         elif group.claims:
             channels = self._check_writable(group.copy_to, writable)
-            group.check()
+            if group.published:
+                group.check()
             claims = cast(Sequence[LocalClaim], group.claims)
             keys = group.published if self._has_window else ()
-            changes.append(GroupMoved(claims, channels[0], edit_of_copy(group), keys))
+            changes.append(GroupMoved(claims, channels[0], Edit(group.properties, HISTORY, 0), keys))
 
     def _send(self, prepared: Prepared, writable: dict[Destination, tuple[Channel]]) -> Change:
         if (gone := self._discard_if_ended(prepared)) is not None:
@@ -166,8 +170,8 @@ class LocalSettler:
         if known is not None:
             return known
         try:
-            check_sendable(destination)
-            self._temporaries.check_there(destination)
+            if destination not in self._lasting:
+                self._check_name(destination)
             self._client.store.check_writable(destination)
         except ConnectorError as error:
             raise SettlementError(
@@ -175,3 +179,10 @@ class LocalSettler:
             ) from error
         writable[destination] = found = (Channel(destination),)
         return found
+
+    def _check_name(self, destination: Destination) -> None:
+        """Checks that a destination is no view, and has not ended."""
+        check_sendable(destination)
+        self._temporaries.check_there(destination)
+        if temporary_owner(destination) is None and len(self._lasting) < _MOST_LASTING:
+            self._lasting.add(destination)

@@ -15,9 +15,9 @@ import pytest
 from sqlalchemy import text
 
 from connector import faults
+from connector.events.hooks.event_hook import EventHooks
 from connector.events.recovery import InDoubtPolicy, Recovery
 from connector.events.settling import CopyDestinations, SettlementRules
-from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
@@ -159,7 +159,7 @@ def test_what_runs_again_holds_its_group_all_the_time(url: str) -> None:
         victim.abandon()
         rules = SettlementRules(CopyDestinations(None, None, None), remember=False)
         policy = InDoubtPolicy.REPROCESS
-        recovery = Recovery(heir, state, rules, Summary(), None, BUSY, policy, itertools.count(1))
+        recovery = Recovery(heir, state, rules, None, BUSY, policy, itertools.count(1), EventHooks())
         recovered = recovery.run(at_start=False, timeout=0.0)
         assert (bodies(heir, recovered.reprocess), recovered.returned) == (["a1"], 1)
         assert rival.poller(ORDERS, BUSY, by_group=True).claim(1, range(2)) == []

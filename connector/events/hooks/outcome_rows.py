@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.databases.settings import DatabaseSettings
+from connector.events.hooks.event_hook import EventHook
+from connector.events.settling import Commit
 
 if TYPE_CHECKING:
     from connector.databases.database import Database
@@ -29,21 +31,21 @@ class OutcomeWork(NamedTuple):
     kept: frozenset[str] = frozenset()
 
 
-class OutcomeRows:
+class OutcomeRows(EventHook):
     """The rows of one connection of the adapter. A thread of its own removes them.
 
     A row that cannot be removed now is left. It does no harm, and is pruned later.
 
     Args:
-        databases: with rows.
+        databases: with rows, at least one.
         application: ApplicationName.
         client_id: of the connection.
     """
 
     def __init__(self, databases: Sequence[DatabaseSettings], application: str, client_id: str) -> None:
         self._settings = databases
-        self.has_databases = bool(databases)
-        """Whether there are rows at all."""
+        self._kept: dict[int, set[str]] = {}
+        """By batch, ids of messages whose events come again. Such a run needs the rows."""
         self._application = application
         self._client_id = client_id
         self._work: queue.SimpleQueue[OutcomeWork] = queue.SimpleQueue()
@@ -52,19 +54,26 @@ class OutcomeRows:
         self._away: set[str] = set()
         """Names of databases whose last removal has failed."""
 
-    def remove(self, batch: int, kept: frozenset[str] = frozenset()) -> None:
-        """Removes the rows of a settled batch, soon.
+    def settled(self, commit: Commit) -> None:
+        self._keep(commit)
 
-        Args:
-            batch: of this client.
-            kept: ids of its messages whose events come again. Such a run needs the rows.
-        """
-        if self._settings:
-            self._put(OutcomeWork(batch, kept))
+    def refused(self, commit: Commit, reason: str) -> None:
+        self._keep(commit)
 
-    def prune(self) -> None:
-        """Removes old rows once an hour. Called while no message waits, so that no event needs its row."""
-        if self._settings and time.monotonic() - self._pruned_at >= _PRUNE_SECONDS:
+    def _keep(self, commit: Commit) -> None:
+        again = [claim for claim, _ in commit.claims.returned]
+        again += [claim for claim, outcome in commit.claims.decided if outcome.comes_again]
+        for claim in again:
+            self._kept.setdefault(claim.cycle, set()).add(claim.message_id)
+
+    def ended(self, cycles: Sequence[int]) -> None:
+        """Removes the rows of settled batches, soon."""
+        for batch in cycles:
+            self._put(OutcomeWork(batch, frozenset(self._kept.pop(batch, ()))))
+
+    def idle(self) -> None:
+        """Removes old rows once an hour, because no event needs its row now."""
+        if time.monotonic() - self._pruned_at >= _PRUNE_SECONDS:
             self._pruned_at = time.monotonic()
             self._put(OutcomeWork(_PRUNE))
 

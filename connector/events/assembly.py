@@ -1,0 +1,123 @@
+"""Puts the parts of one connection together."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from connector.events.broker_closing import BrokerClosing
+from connector.events.broker_intake import BrokerIntake
+from connector.events.claiming import WaitingMessages
+from connector.events.closing import Closing
+from connector.events.connection_state import ConnectionState
+from connector.events.duplicates import Duplicates
+from connector.events.hooks.event_hooks import event_hooks
+from connector.events.inbound import Inbound
+from connector.events.intake import Intake
+from connector.events.job import EventJobs
+from connector.events.no_transactions import NoTransactions
+from connector.events.open_settlements import OpenSettlements
+from connector.events.pipeline import Pipeline
+from connector.events.prepared_replies import RefusalReplies
+from connector.events.recovery import Recovery
+from connector.events.schedule import Schedule
+from connector.events.settings import EventSettings
+from connector.events.settling import SettlementRules
+from connector.events.task_settings import TaskSettings
+from connector.events.transactions import Transactions
+from connector.events.waits import EventWaits
+from connector.events.working_state import WorkingState
+from connector.messaging.provider import Connection, TransactionalConnection
+from connector.messaging.state_store import StateStore
+
+
+def make_inbound(
+    connection: Connection,
+    state: StateStore,
+    task_settings: TaskSettings,
+    pipeline: Pipeline,
+    settings: EventSettings,
+    working: WorkingState,
+    *,
+    transactions: bool = False,
+) -> Inbound:
+    """Returns all inbound work over one connection.
+
+    Args:
+        connection: of the provider. The result closes the connection.
+        state: of the application.
+        task_settings: with the access of that connection.
+        pipeline: runs the tasks.
+        settings: of the adapter.
+        working: what the instance remembers over all connections.
+        transactions: whether the claims of one poll of one input are a transaction of a broker.
+
+    Raises:
+        ProviderError: a destination or the state store cannot be used.
+        CapabilityError: the provider cannot poll an input, or another instance uses another state.
+        SubscriptionError: a subscription of an input is in use otherwise.
+    """
+    client_id = connection.client_id
+    journals = state.journals(client_id, settings.instance)
+    if transactions:
+        cast(TransactionalConnection, connection).announce(settings.in_progress)
+    found = NoTransactions(journals)
+    if transactions and settings.in_progress is None:
+        found = Transactions(
+            connection, state, settings.instance, working.pauses, settings.order, task_settings.own
+        )
+    control = state.control()
+    working.control.look(control, at_once=True)
+    size = settings.duplicate_window
+    window = state.window(client_id, size) if size else None
+    rules = _rules(connection, task_settings, settings)
+    schedule = Schedule(settings.order, settings.quantity, pipeline)
+    whole = ConnectionState(
+        connection,
+        settings,
+        working,
+        schedule,
+        None if window is None else Duplicates(window, schedule),
+        EventWaits(settings.order, rules.own, has_ids=window is not None),
+        _waiting(connection, settings, working),
+        event_hooks(client_id, state, task_settings, settings, working, rules, transactions=transactions),
+    )
+    recovery = Recovery(
+        connection,
+        state,
+        rules,
+        window,
+        settings.in_progress,
+        settings.policy,
+        working.numbers,
+        whole.hooks,
+        whole.waiting,
+    )
+    jobs = EventJobs(pipeline, task_settings, journals, settings.stop_timeout + 5.0, working)
+    if transactions:
+        open_settlements = OpenSettlements(working.lines, settings.order)
+        intake: Intake = BrokerIntake(whole, found, open_settlements)
+        closing: Closing = BrokerClosing(whole, rules, journals, found, open_settlements)
+    else:
+        intake, closing = Intake(whole), Closing(whole, rules, journals)
+    inbound = Inbound(whole, jobs, intake, closing, recovery, control)
+    journals.make()  # last: a client that fails before leaves nothing behind
+    return inbound
+
+
+def _rules(connection: Connection, task_settings: TaskSettings, settings: EventSettings) -> SettlementRules:
+    refusals = None
+    if task_settings.answers_requests:
+        refusals = RefusalReplies(task_settings, connection.access().open())
+    remembers = settings.duplicate_window > 0
+    return SettlementRules(
+        settings.copies, remember=remembers, refusals=refusals, application=settings.application
+    )
+
+
+def _waiting(
+    connection: Connection, settings: EventSettings, working: WorkingState
+) -> WaitingMessages | None:
+    if settings.in_progress is None:
+        return None
+    inputs = [one.destination for one in settings.inputs]
+    return WaitingMessages(connection, settings.in_progress, inputs, working.control.is_paused)

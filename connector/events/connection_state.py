@@ -1,0 +1,39 @@
+"""What the parts of one connection share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connector.events.claiming import WaitingMessages
+from connector.events.duplicates import Duplicates
+from connector.events.hooks.event_hook import EventHooks
+from connector.events.schedule import Schedule
+from connector.events.settings import EventSettings
+from connector.events.waits import EventWaits
+from connector.events.working_state import WorkingState
+from connector.messaging.provider import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionState:
+    """The claims of one connection, and what stands beside them.
+
+    Args:
+        connection: of the provider.
+        settings: of the adapter.
+        working: what the instance remembers over all connections.
+        schedule: the claims.
+        duplicates: the ids of the claims. None if duplicates are not eliminated.
+        waits: of inputs whose next event comes again later.
+        waiting: messages whose process was not active. None without InProgressDestination.
+        hooks: observe the events.
+    """
+
+    connection: Connection
+    settings: EventSettings
+    working: WorkingState
+    schedule: Schedule
+    duplicates: Duplicates | None
+    waits: EventWaits
+    waiting: WaitingMessages | None
+    hooks: EventHooks

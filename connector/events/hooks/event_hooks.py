@@ -1,0 +1,56 @@
+"""The hooks of a connection: which features are on."""
+
+from __future__ import annotations
+
+from connector.agent_trace import EVENTS
+from connector.events.hooks.activity import OutcomeCounts
+from connector.events.hooks.event_hook import EventHook, EventHooks
+from connector.events.hooks.event_trace import EventTrace
+from connector.events.hooks.history import EventHistory, LateEventHistory
+from connector.events.hooks.outcome_log import OutcomeLog
+from connector.events.settings import EventSettings
+from connector.events.settling import SettlementRules
+from connector.events.task_settings import TaskSettings
+from connector.events.working_state import WorkingState
+from connector.messaging.state_store import StateStore
+
+
+def event_hooks(
+    client_id: str,
+    state: StateStore,
+    task_settings: TaskSettings,
+    settings: EventSettings,
+    working: WorkingState,
+    rules: SettlementRules,
+    *,
+    transactions: bool,
+) -> EventHooks:
+    """Returns the hooks of the features that are on.
+
+    Args:
+        client_id: of the connection.
+        state: of the application.
+        task_settings, settings: of the adapter.
+        working: what the instance remembers over all connections.
+        rules: of the settlements.
+        transactions: whether the claims of one poll of one input are a transaction of a broker.
+    """
+    hooks: list[EventHook] = []
+    if settings.keep_history:
+        history, instance, keep = state.history(settings.instance), settings.instance, settings.keep_history
+        if transactions:
+            hooks.append(LateEventHistory(history, instance, client_id, rules.copies, keep, synced=False))
+        else:
+            hooks.append(EventHistory(history, instance, client_id, rules.copies, keep))
+    hooks += [OutcomeCounts(working.summary), OutcomeLog(working.lines)]
+    if settings.trace.level >= EVENTS:
+        hooks.append(EventTrace(settings.trace))
+    if working.tracer is not None:
+        from connector.events.hooks.spans import EventSpans
+
+        hooks.append(EventSpans(working.tracer))
+    if task_settings.databases:
+        from connector.events.hooks.outcome_rows import OutcomeRows
+
+        hooks.append(OutcomeRows(task_settings.databases, task_settings.application, client_id))
+    return EventHooks(hooks)

@@ -1,0 +1,22 @@
+"""The hooks of a task: which features are on."""
+
+from __future__ import annotations
+
+from connector.events.hooks.activity import TaskActivity
+from connector.events.hooks.failures import TaskFailures
+from connector.events.hooks.history import TaskNotes
+from connector.events.hooks.task_hook import TaskHook, TaskHooks
+from connector.events.task_settings import TaskSettings
+
+
+def task_hooks(task_settings: TaskSettings) -> TaskHooks:
+    """Returns the hooks of the features that are on."""
+    activity = TaskActivity()
+    hooks: list[TaskHook] = [TaskFailures(activity.add_traceback)]
+    if task_settings.sample is not None:
+        from connector.events.hooks.spans import TaskSpans
+
+        hooks.append(TaskSpans(task_settings.sample))
+    if task_settings.has_history:
+        hooks.append(TaskNotes(keys=task_settings.history_keys))
+    return TaskHooks([*hooks, activity])
