@@ -154,7 +154,8 @@ def test_a_rule_delays_what_is_sent_and_nothing_else(
         adapter.poll()
         after = now_ms()
         provider.broker.refused.clear()
-        adapter.drain()
+        while not ids(provider, "archive"):  # a destination is not asked again at once
+            adapter.drain()
     assert (ids(provider, "archive"), ids(provider, "crm")) == (sent, [])
     ((_, due),) = stored(provider, "crm")
     assert before + 60_000 <= due <= after + 60_000, "the time counts from the conversion"
