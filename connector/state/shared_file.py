@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import orjson
 
@@ -17,6 +18,8 @@ from connector.errors import ProviderError, remedy
 from connector.state.locked_file import exclusive
 
 _Value = TypeVar("_Value")
+_COARSE_NS: Final = 2_000_000_000
+"""A younger file is always read. Clocks are coarse, and the number of a removed file comes again."""
 
 
 class SharedFile(Generic[_Value]):
@@ -55,7 +58,8 @@ class SharedFile(Generic[_Value]):
             found = os.stat(self._path)
             seen = found.st_mtime_ns, found.st_ino
             if seen != self._seen:
-                self._value, self._seen = self._load(), seen
+                self._value = self._load()
+                self._seen = seen if time.time_ns() - found.st_mtime_ns > _COARSE_NS else None
         except FileNotFoundError:
             return self._make()
         except OSError as error:
