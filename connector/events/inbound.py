@@ -214,10 +214,16 @@ class Inbound:
 
     def _run(self, batch: Batch) -> None:
         """Runs a batch in a thread of its own."""
+        result: Result | BaseException
         try:
-            self._ended.put((batch, self.jobs.run(batch)))
+            result = self.jobs.run(batch)
         except BaseException as error:
-            self._ended.put((batch, error))
+            result = error
+        self._note_ended((batch, result))
+
+    def _note_ended(self, one: tuple[Batch, Result | BaseException] | Commit) -> None:
+        """Notes the end of a batch, or of a try to settle. For any thread."""
+        self._ended.put(one)
         if self._is_waiting:
             self.wake()
 
@@ -292,11 +298,6 @@ class Inbound:
             is_untouched=result.is_untouched,
             ends_poll=result.error is not None or gave_back or self.stopping,
         )
-
-    def _note_ended(self, commit: Commit) -> None:
-        """Notes the end of a try to settle. For any thread."""
-        self._ended.put(commit)
-        self.wake()
 
     def _close(
         self, ended_claims: EndedClaims, error: PipelineError | None = None, *, began: float | None = None

@@ -136,17 +136,53 @@ class Publication:
             self._blame(kind, subscription, "")
         self.later += (reason,)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether all subscriptions have confirmed, and nothing is sent or told."""
-        return bool(self.delivered) and not (
-            self.failures
-            or self.later
-            or self.prepared
-            or self.replies
-            or self.unwanted
-            or self.unanswered
-            or self.inactive is not None
+    def outcome(self, object_name: str, verb: str | None, attempts: int, *, begun: bool) -> Outcome:
+        """Returns the outcome of the event.
+
+        Args:
+            object_name, verb: of the object.
+            attempts: begun deliveries before this one.
+            begun: whether this delivery counts.
+        """
+        found = Outcome(OutcomeKind.PUBLISHED, object_name, verb, None, attempts + begun, self.delivered)
+        has_told = self.failures or self.later or self.unwanted or self.unanswered
+        if self.delivered and self.inactive is None and not (has_told or self.prepared or self.replies):
+            return found
+        prepared, replies, refusals = _pack(self.prepared), _pack(self.replies), _pack(self.refusals)
+        if self.inactive is not None:
+            return found._replace(
+                kind=OutcomeKind.GIVEN_BACK,
+                reason=shorten(self.inactive),
+                attempts=attempts,
+                sends=replies,
+                discards=prepared + refusals,
+                provider_failed=self.provider_failed,
+                must_repeat=self.must_repeat,
+            )
+        if not (self.failures or self.later):
+            if not (self.delivered or prepared):
+                reason = _join(self.unsubscribed + self.unwanted)
+                return unsubscribed(object_name, verb, reason, found.attempts)
+            return found._replace(
+                reason=_join(self.unwanted) or None,
+                sends=prepared + replies,
+                unanswered=_join(self.unanswered),
+            )
+        found = found._replace(reason_kind=self.reason_kind, subscription=self.subscription, place=self.place)
+        if self.failures:
+            return found._replace(
+                kind=OutcomeKind.FAILED,
+                reason=_join(self.failures + self.later + self.unanswered),
+                sends=replies + refusals,
+                discards=prepared,
+            )
+        return found._replace(
+            kind=OutcomeKind.LATER,
+            reason=_join(self.later),
+            attempts=attempts,
+            sends=replies,
+            discards=prepared + refusals,
+            retries=join_retries(self.retries),
         )
 
     def outcome_since(self, before: Publication) -> OutcomeKind:
@@ -164,84 +200,6 @@ class Publication:
         self.reason_kind, self.subscription, self.place = kind, subscription, where[2:-1]
 
 
-def outcome_of(
-    object_name: str, verb: str | None, attempts: int, publication: Publication, *, begun: bool
-) -> Outcome:
-    """Returns the outcome of an event whose object was offered to its subscribers.
-
-    Args:
-        object_name, verb: of the object.
-        attempts: begun deliveries before this one.
-        publication: the answers of the subscribers.
-        begun: whether this delivery counts.
-    """
-    delivered = publication.delivered
-    before, attempts = attempts, attempts + begun
-    if publication.is_plain:
-        return Outcome(OutcomeKind.PUBLISHED, object_name, verb, None, attempts, delivered)
-    prepared, replies = _pack(publication.prepared), _pack(publication.replies)
-    if publication.inactive is not None:
-        return Outcome(
-            OutcomeKind.GIVEN_BACK,
-            object_name,
-            verb,
-            shorten(publication.inactive),
-            before,
-            delivered,
-            sends=replies,
-            discards=prepared + _pack(publication.refusals),
-            provider_failed=publication.provider_failed,
-            must_repeat=publication.must_repeat,
-        )
-    if publication.failures:
-        reason = shorten(
-            "; ".join(filter(None, publication.failures + publication.later + publication.unanswered))
-        )
-        sends = replies + _pack(publication.refusals)
-        return Outcome(
-            OutcomeKind.FAILED,
-            object_name,
-            verb,
-            reason,
-            attempts,
-            delivered,
-            sends,
-            discards=prepared,
-            reason_kind=publication.reason_kind,
-            subscription=publication.subscription,
-            place=publication.place,
-        )
-    if publication.later:
-        return Outcome(
-            OutcomeKind.LATER,
-            object_name,
-            verb,
-            shorten("; ".join(filter(None, publication.later))),
-            before,
-            delivered,
-            sends=replies,
-            discards=prepared + _pack(publication.refusals),
-            retries=join_retries(publication.retries),
-            reason_kind=publication.reason_kind,
-            subscription=publication.subscription,
-            place=publication.place,
-        )
-    if not delivered and not prepared:
-        reason = shorten("; ".join(publication.unsubscribed + publication.unwanted))
-        return unsubscribed(object_name, verb, reason, attempts)
-    unwanted = shorten("; ".join(publication.unwanted)) or None
-    return Outcome(
-        OutcomeKind.PUBLISHED,
-        object_name,
-        verb,
-        unwanted,
-        attempts,
-        delivered,
-        prepared + replies,
-        unanswered=shorten("; ".join(publication.unanswered)),
-    )
-
-
 def not_read(reason: str, attempts: int, kind: ReasonKind) -> Outcome:
     """Returns the outcome of an event that has failed before its message was read."""
     return Outcome(OutcomeKind.FAILED, reason=reason, attempts=attempts, not_read=True, reason_kind=kind)
@@ -255,3 +213,7 @@ def unsubscribed(object_name: str, verb: str | None, reason: str, attempts: int)
 
 def _pack(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:
     return tuple([pack_prepared(one) for one in prepared]) if prepared else ()
+
+
+def _join(reasons: tuple[str, ...]) -> str:
+    return shorten("; ".join(filter(None, reasons)))

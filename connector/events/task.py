@@ -25,7 +25,7 @@ from connector.events.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.convert import Converter
 from connector.events.hooks.task_hooks import task_hooks
 from connector.events.outcome import Outcome, history, pack_prepared, retries_of, shorten
-from connector.events.publication import MatchedObject, TaskEvent, not_read, outcome_of, unsubscribed
+from connector.events.publication import MatchedObject, TaskEvent, not_read, unsubscribed
 from connector.events.publish import Publisher
 from connector.events.rests import Calls, Failing
 from connector.events.task_settings import NOTHING, TaskSettings, WorkItem
@@ -274,7 +274,7 @@ class Task:
             ), False
         # a managed event counts when it is rolled back
         begun = publication.begun or (publication.transacted and not self._task_settings.managed)
-        outcome = outcome_of(first.type, first.verb, attempts, publication, begun=begun)
+        outcome = publication.outcome(first.type, first.verb, attempts, begun=begun)
         if outcome.kind == OutcomeKind.LATER:
             outcome = outcome._replace(due=self._now() + int(publication.wait * 1000))
         if outcome.kind == OutcomeKind.UNSUBSCRIBED:

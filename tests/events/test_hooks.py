@@ -13,6 +13,9 @@ from connector.events.hooks.history import EventHistory, TaskNotes
 from connector.events.hooks.outcome_log import OutcomeLog
 from connector.events.hooks.spans import EventSpans, TaskSpans
 from connector.events.hooks.task_hook import TaskHook, TaskHooks
+from connector.events.publication import TaskEvent
+from connector.messaging.message import Message
+from connector.sinks.lazy_requests import LazyRequests
 from tests.events.conftest import Bench, logged
 from tests.sinks.web_server import serving
 
@@ -63,3 +66,16 @@ def test_a_moment_that_no_hook_observes_costs_no_call() -> None:
     moments = ("begun", "taken", "converted", "delivering", "called", "delivered", "ended")
     assert [len(getattr(hooks, name)) for name in moments] == [0, 0, 0, 0, 1, 0, 0]
     assert hooks.tellers == []
+
+
+def test_what_an_assignment_without_an_answer_leaves_is_not_told_with_the_next_one() -> None:
+    """Its numbers are those of another batch."""
+    notes, spans = TaskNotes(keys=True), TaskSpans(1.0)
+    event = TaskEvent(7, "queue://in", LazyRequests(None, "."), Message(b"1", correlation_id="c-1"))
+    for hook in (notes, spans):
+        hook.begun(event)
+        hook.taken(event)
+        hook.not_converted(event, ValueError())
+        hook.ended(event)
+        hook.abandoned()
+        assert not hook.take(), hook
