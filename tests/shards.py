@@ -209,6 +209,7 @@ def main(arguments: Sequence[str]) -> int:
             os.environ["TEST_MEASURES"] = scratch
             options += ["-p", "tests.measures"]
         status = run(_parts(bool(coverage), files_of("tests")), options, coverage)
+        subprocess.run([sys.executable, "-m", "benchmarks.way", "dropbox"], cwd=ROOT, check=False)
         apart = [*(files_of(SERVERS) if asked.servers else ()), *(_browser() if asked.browser else ())]
         if apart:  # on their own: beside the others, two cores have too much to do
             status = run(plan(apart, _SERVER_SHARDS), [*options, "--servers"], coverage) or status
