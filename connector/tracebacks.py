@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 import resource
+import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ _MAX_CHAIN: Final = 10
 _MAX_MEMBERS: Final = 10
 _MAX_DEPTH: Final = 3
 _MAX_FILE: Final = 200
+_MAX_CALLS: Final = 8
+"""Most calls that are told of a thread."""
 _PRIVATE_NAME: Final = re.compile(rf"\b{PRIVATE_NAMES}[0-9a-f]{{16}}\.")
 _LINK: Final = re.compile(
     r"[ \t]*\(?(?:Background on this error at:|For further information visit) https?://[^\s)]+\)?"
@@ -179,6 +183,17 @@ def log_failure(
     reason = _cut(error_text(error))
     log.error(text, extra={**known, "reason": reason, "place": place, "user_code": user_code}, exc_info=error)
     return f" ({place})" if place else ""
+
+
+def places_of_threads() -> dict[str, str]:
+    """Returns where each thread is at work, by its name: ``FILE:LINE FUNCTION``, innermost first."""
+    frames = sys._current_frames()
+    places = {}
+    for thread in threading.enumerate():
+        stack = traceback.extract_stack(frames[thread.ident]) if thread.ident in frames else []
+        told = [f"{one.filename}:{one.lineno} {one.name}" for one in reversed(stack)]
+        places[thread.name] = " < ".join(told[:_MAX_CALLS])
+    return places
 
 
 def format_traceback(

@@ -26,6 +26,7 @@ from connector.events.report import CycleReport
 from connector.log import LogSettings, divert_to_log, is_json, set_up_logging
 from connector.service.adapter import Adapter
 from connector.status import ReturnCode
+from connector.tracebacks import places_of_threads
 
 _log: Final = logging.getLogger("connector.run")
 
@@ -120,7 +121,7 @@ def _end_hanging() -> None:
 
     The next start, or another instance, takes over.
     """
-    _log.error("the stop hangs, so the process ends at once")
+    _log.error("the stop hangs, so the process ends at once", extra={"threads": places_of_threads()})
     os._exit(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -97,7 +98,7 @@ from connector.cli.__main__ import main
 from connector.service import stopping
 
 stopping._HANGS = 0.1
-threading.Thread(target=threading.Event().wait).start()
+threading.Thread(target=threading.Event().wait, name="never").start()
 main()
 """
 
@@ -154,4 +155,5 @@ def test_a_process_whose_threads_do_not_end_after_a_stop_ends_a_while_later(
             process.send_signal(signal.SIGTERM)
         _, errors = process.communicate()
         assert "the stop hangs, so the process ends at once" in errors
+        assert re.search(r"'never': '[^']*threading\.py:\d+ wait < ", errors)
         assert process.wait() == 1
