@@ -144,7 +144,7 @@ AWAY = "a: temporary-with away"
 
 def deploy_resting(bench: Bench, first: str) -> EventDeployment:
     """A deployment whose process fails while there is a file, and rests after 5 failures."""
-    deployment = deploy(bench, {"first": first, "most": first}, entry={"rest_after": 5})
+    deployment = deploy(bench, {"first": first, "most": first, "attempts": 1000}, entry={"rest_after": 5})
     deployment.write("away", "")
     return deployment
 
