@@ -1,8 +1,9 @@
 """How many files and calls of the product one event passes, from the poll to the settlement.
 
-An adapter without Spark has processed three events already, so nothing is imported, compiled or connected for
-the fourth, which is counted. ``python -m benchmarks.way [--files] [STORE ...]``. ``--files`` also prints the
-files, in the order in which the event comes to them.
+An adapter without Spark has processed three events already, so nothing is imported, compiled or connected. Of
+the next events the one with the fewest calls counts, because some work is done once a second.
+``python -m benchmarks.way [--files] [STORE ...]``. ``--files`` also prints the files, in the order in which
+the event comes to them.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ attributes:
 """
 _PROCESSES: Final = "def store(order, event):\n    pass\n"
 _BODY: Final = '{"BusinessObject": "Order", "Id": "1"}'
+_EVENTS: Final = 5
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _PRODUCT: Final = ("connector/", "datahandlers/")
 
@@ -88,8 +90,13 @@ def of_event(store: str, options: str = "") -> Way:
         store: one of :data:`STORES`.
         options: further lines of ``adapter.yaml``.
     """
+    ways = [Way() for _ in range(_EVENTS)]
     way = Way()
-    threading.setprofile(way.note)  # for the threads of the adapter
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        way.note(frame, event, argument)
+
+    threading.setprofile(note)  # for the threads of the adapter
     with tempfile.TemporaryDirectory() as directory:
         deployment = Deployment(
             directory,
@@ -101,16 +108,17 @@ def of_event(store: str, options: str = "") -> Way:
             for _ in range(3):
                 deployment.send("queue://in", _BODY)
                 adapter.drain()
-            deployment.send("queue://in", _BODY)
-            sys.setprofile(way.note)
-            way.is_counting = True
-            adapter.poll()
-            while adapter.in_progress:
-                adapter.settle_ended()
-            way.is_counting = False
-            sys.setprofile(None)
+            for way in ways:
+                deployment.send("queue://in", _BODY)
+                sys.setprofile(note)
+                way.is_counting = True
+                adapter.poll()
+                while adapter.in_progress:
+                    adapter.settle_ended()
+                way.is_counting = False
+                sys.setprofile(None)
     threading.setprofile(None)
-    return way
+    return min(ways, key=lambda one: one.calls)
 
 
 def main() -> None:
