@@ -461,7 +461,7 @@ def test_a_broker_without_transactions_is_found(artemis: Broker, deploy: Deploy,
     assert "does the broker have transactions of AMQP 1.0?" in line
     assert way == "session" or "Transactions not supported" in line  # Qpid JMS waits if the session ends
     assert "an adapter cannot work" in line
-    assert "message selectors" not in answer.stdout, "nothing else is tried, because each trial may wait"
+    assert "shared subscriptions" not in answer.stdout, "nothing else is tried, because each trial may wait"
 
 
 _OF_MQ: Final = """
