@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from connector.testing.deployment import Deployment
 from connector.testing.pipeline import InProcessPipeline
 from tests.events.conftest import IN_MEMORY, ORDER, Bench
 from tests.tables import rows
+from tests.waiting import wait_for
 
 PID = "import os, pathlib\ndef a(bo, event): pathlib.Path('pid').write_text(str(os.getpid()))\n"
 
@@ -148,3 +150,21 @@ def test_a_worker_that_fails_its_first_check_is_checked_once_more(
     else:
         with pytest.raises(PipelineError, match="host-1: terminating connection"):
             deployment.drain()
+
+
+@rows("listens", [True, False])
+def test_a_batch_that_ends_ends_the_wait_of_the_adapter(bench: Bench, listens: bool) -> None:
+    """Otherwise its events would be settled when the wait is over."""
+    deployment = bench.deploy()
+    deployment.drop_customers(x="a: wait-for gate")
+    with deployment.running() as adapter:
+        adapter.serve()
+        inbound = adapter._connection.inbound
+        assert inbound is not None
+        thread = threading.Thread(target=adapter.wait, args=(3600.0,), kwargs={"listens": listens})
+        thread.start()
+        wait_for(lambda: inbound._is_waiting)
+        (deployment.directory / "gate").touch()
+        thread.join(60.0)
+        assert not thread.is_alive()
+        assert adapter.settle_ended().settled == 1
