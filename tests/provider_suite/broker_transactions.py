@@ -20,7 +20,7 @@ _MORE_THAN_FETCHED: Final = 300
 class BrokerTransactionTests(SuiteBase):
     def test_a_part_of_a_transaction_cannot_be_settled(self, connection: Connection) -> None:
         self.send(connection, ORDERS, *"012")
-        claims = connection.poller(ORDERS).claim(1, range(3))
+        claims = self.claim(connection.poller(ORDERS), 1, range(3))
         mixed = [*map(Settlement, claims[:2]), Settlement(claims[2], give_back=True)]
         for part in ([Settlement(claims[0])], [GroupSettlement(claims[1:], ARCHIVE)], mixed):
             with pytest.raises(SettlementError, match="3 messages"):

@@ -210,7 +210,7 @@ class GroupTests(SuiteBase):
     @needs("in_progress")
     def test_a_group_in_an_in_progress_destination_leaves_it(self, connection: Connection) -> None:
         self.send(connection, ORDERS, *"012")
-        claims = connection.poller(ORDERS, IN_PROGRESS).claim(1, range(3))
+        claims = self.claim(connection.poller(ORDERS, IN_PROGRESS), 1, range(3))
         connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
         assert self.bodies(connection, ARCHIVE) == ["0", "1", "2"]
         assert self.bodies(connection, IN_PROGRESS) == []

@@ -74,7 +74,7 @@ class ReturningTests(SuiteBase):
         """One call claims all messages, and several calls settle them."""
         connection = connect()
         self.send(connection, ORDERS, *"0123")
-        done, returned, untouched, late = connection.poller(ORDERS).claim(1, range(4))
+        done, returned, untouched, late = self.claim(connection.poller(ORDERS), 1, range(4))
         connection.settle([Settlement(done)])
         connection.settle([Settlement(returned, give_back=True, delivery_count=1)])
         connection.settle([Settlement(untouched, give_back=True)])

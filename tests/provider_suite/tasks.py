@@ -30,7 +30,7 @@ class TaskTests(SuiteBase):
 
     def test_a_reference_names_its_claim_in_a_few_words(self, connection: Connection) -> None:
         self.send(connection, ORDERS, *["x" * 100_000] * 3)
-        references = [claim.reference for claim in connection.poller(ORDERS).claim(1, range(3))]
+        references = [claim.reference for claim in self.claim(connection.poller(ORDERS), 1, range(3))]
         assert len({str(reference) for reference in references}) == 3
         assert max(len(str(reference)) for reference in references) < 1000
 

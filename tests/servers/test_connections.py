@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from connector.brokers.jms.factory import Factory
-from connector.brokers.jms.urls import QPID
 from connector.errors import ProviderError, ProviderMisconfigured
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.service.assembly import make_provider
 from connector.status import ReturnCode
-from tests.proxy import Link, Proxy, proxy_to
-from tests.servers.broker import IDLE_SECONDS, PASSWORD, USER
+from tests.proxy import proxy_to
+from tests.servers.broker import IDLE_SECONDS, PASSWORD
 from tests.servers.commit_proxy import CommitProxy
 from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, RETRIES, in_turn
 from tests.tables import Table
@@ -220,36 +216,6 @@ def test_an_address_of_the_other_kind_is_told_with_what_to_do(broker: Broker, de
     reason = deployment.work(ReturnCode.APPRESPONSETIMEOUT)
     assert f"Address {deployment.input} is not configured for queue support" in reason
     assert "ANYCAST" in reason
-
-
-def test_what_a_browser_has_fetched_ahead_fits_into_its_bytes(broker: Broker) -> None:
-    broker.empty()
-    queue, large = parse_destination("queue://browsed"), 1 << 20
-    came = shown = 0
-
-    class Counting(Proxy):
-        def link(self, client: socket.socket, server: socket.socket) -> Link:
-            link = Link(client, server)
-            response = link.response
-
-            def count(data: bytes) -> None:
-                nonlocal came
-                came += len(data)
-                response(data)
-
-            link.response = count  # type: ignore[method-assign]
-            return link
-
-    with contextlib.closing(Counting(broker.port)) as proxy:
-        factory = Factory(QPID, broker.url_at(proxy.port), USER, PASSWORD, bytes_ahead=4 * large)
-        with contextlib.closing(broker.provider(factory=factory).connect()) as connection:
-            connection.send(queue, [Message(bytes(large), "B") for _ in range(40)])
-            came = 0
-            for message in connection.browse(queue):
-                shown += len(message.body)
-                assert came - shown < 6 * large
-    assert shown == 40 * large
-    broker.empty()
 
 
 @AT_ARTEMIS

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
 from connector.brokers.engine.silence import ANSWER, FIRST_ANSWER, BrokerSilent
-from connector.brokers.jms.credit import make_consumer
 from connector.brokers.jms.names import java_destination
 from connector.brokers.jms.reasons import is_unanswered, reason_of
 from connector.errors import ProviderError
@@ -140,11 +139,8 @@ class _Browser:
             with self._errors():
                 java = connection.destinations.find(queue) or java_destination(self._session, queue)
                 browser = self._session.createBrowser(java, selector or None)
-                size = connection.bytes_ahead
-                with connection.making:  # the first message may have any size
-                    self._found, self._credit = make_consumer(
-                        connection.jpype, self._session, browser.getEnumeration, size, size
-                    )
+                with connection.making:
+                    self._found = browser.getEnumeration()
             self.go_on()
         except BaseException:
             self.end()
@@ -158,8 +154,6 @@ class _Browser:
         """Returns the next message."""
         with self._errors():
             received: Received = self._connection.reader.read(self._found.nextElement(), _LIMIT)
-        if self._credit is not None:
-            self._credit.note(1, received.size)
         return received
 
     def go_on(self) -> None:

@@ -1,9 +1,8 @@
-"""How many messages a consumer or a browser of Qpid JMS fetches ahead: as many as fit into a number of bytes.
+"""How many messages a consumer of Qpid JMS has fetched ahead: as many as fit into a number of bytes.
 
 Qpid JMS counts messages, and fixes their number when a consumer is made. But whenever it asks the broker for
 more, it reads the number from an inner object of the consumer. This file sets the number there, because no
-public method does. A browser has a consumer inside. A version of Qpid JMS without these objects fetches as
-many messages as its URL says.
+public method does. A version of Qpid JMS without that object fetches as many messages as its URL says.
 """
 
 from __future__ import annotations
@@ -12,16 +11,14 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
-_BROWSER: Final = "org.apache.qpid.jms.JmsQueueBrowser"
-_FIELDS: Final = {"org.apache.qpid.jms.JmsMessageConsumer": "consumerInfo", _BROWSER: "consumer"}
-"""The classes that have an inner object, and the fields of it."""
-_KINDS: Final = ("QueuePrefetch", "TopicPrefetch", "DurableTopicPrefetch", "QueueBrowserPrefetch")
+_CONSUMER: Final = "org.apache.qpid.jms.JmsMessageConsumer"
+_KINDS: Final = ("QueuePrefetch", "TopicPrefetch", "DurableTopicPrefetch")
 _GROWTH: Final = 4
 """A new consumer fetches this many times as many messages as have come, because these show the size."""
 
 
 class Credit:
-    """The number of messages of one consumer or browser.
+    """The number of messages of one consumer.
 
     Args:
         info: the inner object of the consumer.
@@ -60,41 +57,41 @@ class Credit:
 def make_consumer(
     jpype: Any, session: Any, make: Callable[[], Any], size: int, largest: int
 ) -> tuple[Any, Credit | None]:
-    """Makes a consumer or a browser that begins with as many messages as fit into a number of bytes.
+    """Makes a consumer that begins with as many messages as fit into a number of bytes.
 
     Args:
         jpype: the module.
         session: of Java.
-        make: makes the consumer, or the enumeration of the browser.
+        make: makes the consumer.
         size: bytes of the bodies that are fetched ahead, about.
         largest: bytes of a body, at most.
 
     Returns:
-        what was made, and its credit. None = the client library is not Qpid JMS, or fetches nothing ahead.
+        the consumer, and its credit. None = the client library is not Qpid JMS, or fetches nothing ahead.
     """
-    fields = _inner_fields(jpype, session)
-    if not fields:
+    field = _inner_field(jpype, session)
+    if field is None:
         return make(), None
-    policy, usual = session.getPrefetchPolicy(), session.getConnection().getPrefetchPolicy()
+    policy = session.getPrefetchPolicy()
+    usual = policy.copy()
     first = max(1, size // max(1, largest))
-    for kind in _KINDS:  # the policy of a session is its own, and only consumers that are made here heed it
-        getattr(policy, f"set{kind}")(min(first, int(getattr(usual, f"get{kind}")())))
-    made = make()
-    is_browser = str(made.getClass().getName()) == _BROWSER
-    consumer = fields[1].get(made) if is_browser else made
+    try:
+        for kind in _KINDS:
+            getattr(policy, f"set{kind}")(min(first, int(getattr(usual, f"get{kind}")())))
+        consumer = make()
+    finally:
+        for kind in _KINDS:
+            getattr(policy, f"set{kind}")(getattr(usual, f"get{kind}")())
     is_durable = bool(consumer.isDurableSubscription())
-    most = int(usual.getConfiguredPrefetch(session, consumer.getDestination(), is_durable, is_browser))
-    return made, Credit(fields[0].get(consumer), most, size) if most else None
+    most = int(usual.getConfiguredPrefetch(session, consumer.getDestination(), is_durable, False))
+    return consumer, Credit(field.get(consumer), most, size) if most else None
 
 
-def _inner_fields(jpype: Any, session: Any) -> list[Any]:
-    """Returns the fields of a consumer and of a browser for their inner objects. Empty = there are none."""
-    fields = []
+def _inner_field(jpype: Any, session: Any) -> Any:
+    """Returns the field of a consumer for its inner object. None = there is none."""
     if str(session.getClass().getName()).startswith("org.apache.qpid.jms."):
         with contextlib.suppress(jpype.JException, TypeError):
-            for owner, name in _FIELDS.items():
-                field = jpype.JClass(owner).class_.getDeclaredField(name)
-                field.setAccessible(True)
-                fields.append(field)
-            return fields
-    return []
+            field = jpype.JClass(_CONSUMER).class_.getDeclaredField("consumerInfo")
+            field.setAccessible(True)
+            return field
+    return None

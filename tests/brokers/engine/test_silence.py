@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ import pytest
 from connector.brokers.engine import lots
 from connector.brokers.engine.broker import Received
 from connector.brokers.engine.client import BrokerMessagingConnection
-from connector.brokers.engine.silence import ANSWER, BrokerSilent, answer_to_send
+from connector.brokers.engine.silence import BrokerSilent
 from connector.brokers.jms import browsing
 from connector.errors import ClaimLost, ProviderError
 from connector.messaging.destination import parse_destination
@@ -27,7 +26,7 @@ from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.test_open_settlements import be_silent, speak
 from tests.brokers.engine.world import deploy, ids, running, send
-from tests.tables import Table, rows
+from tests.tables import Table
 from tests.waiting import wait_for
 
 ORDERS, ARCHIVE, PROGRESS = map(parse_destination, ("queue://orders", "queue://archive", "queue://progress"))
@@ -218,13 +217,6 @@ class _JmsConnectionFailedException(Exception):
         return "the peer is gone"
 
 
-class _OtherLibrary:
-    """The class of a session that is not of Qpid JMS."""
-
-    def getName(self) -> str:
-        return "org.example.Session"
-
-
 class _Library:
     """A client library whose browsers show messages, and then say no without an answer, or with one.
 
@@ -240,10 +232,8 @@ class _Library:
 
     def connect(self, seconds: float) -> Any:
         self.seconds.append(seconds)
-        session = SimpleNamespace(createBrowser=self._browser, close=lambda: None, getClass=_OtherLibrary)
         return SimpleNamespace(
-            plain_session=lambda: session,
-            bytes_ahead=1 << 20,
+            plain_session=lambda: SimpleNamespace(createBrowser=self._browser, close=lambda: None),
             destinations=SimpleNamespace(find=lambda _: True),
             making=contextlib.nullcontext(),
             errors=lambda _: contextlib.nullcontext(),
@@ -311,11 +301,3 @@ def test_a_browser_does_not_end_with_its_connection() -> None:
     library.has_ended = True
     with pytest.raises(_JmsConnectionFailedException):
         next(found)
-
-
-@rows(
-    "limit, expected",
-    [(None, ANSWER), (0.0, ANSWER), (5.0, ANSWER), (ANSWER, ANSWER), (120.0, 120.0), (-0.001, math.inf)],
-)
-def test_a_longer_limit_of_the_client_library_counts_for_a_send(limit: float | None, expected: float) -> None:
-    assert answer_to_send(limit) == expected
