@@ -61,7 +61,7 @@ class Destination(NamedTuple):
         """The name by which a server with names of its own knows the destination."""
         return _without_escapes(self.name)
 
-    @lru_cache(4096)  # noqa: B019  # called for every event. It keeps pairs of texts only
+    @lru_cache(128)  # noqa: B019  # called for every event. It keeps some pairs of texts only
     def __str__(self) -> str:
         return f"{self.kind}://{self.name}"
 
