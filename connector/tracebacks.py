@@ -188,11 +188,12 @@ def log_failure(
 def places_of_threads() -> dict[str, str]:
     """Returns where each thread is at work, by its name: ``FILE:LINE FUNCTION``, innermost first."""
     frames = sys._current_frames()
-    places = {}
+    places: dict[str, str] = {}
     for thread in threading.enumerate():
         stack = traceback.extract_stack(frames[thread.ident]) if thread.ident in frames else []
         told = [f"{one.filename}:{one.lineno} {one.name}" for one in reversed(stack)]
-        places[thread.name] = " < ".join(told[:_MAX_CALLS])
+        name = f"{thread.name} {thread.ident}" if thread.name in places else thread.name
+        places[name] = " < ".join(told[:_MAX_CALLS])
     return places
 
 
