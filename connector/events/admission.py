@@ -53,8 +53,8 @@ class Admission:
         """
         wanted: list[Claim] = []
         stopped: set[object] = set()
-        waits = self._waits.until
-        now = self._waits.now() if waits else 0
+        has_waits = self._waits.has_any
+        now = self._waits.now() if has_waits else 0
         for claim in claims:
             identity = ids.get(claim.sequence)
             key = None if self._key is None else self._key(claim)
@@ -63,7 +63,7 @@ class Admission:
             elif identity in busy or key in stopped:
                 ended_claims.returned.append((claim, 0))
                 stopped |= set() if key is None else {key}
-            elif waits and (due := self._waits.due_of(claim, identity, now)):
+            elif has_waits and (due := self._waits.due_of(claim, identity, now)):
                 ended_claims.decided.append((claim, Outcome(OutcomeKind.LATER, not_read=True, due=due)))
             elif claim.delivery_count >= self._max_attempts:
                 ended_claims.decided.append((claim, _begun_too_often(claim.delivery_count)))

@@ -46,6 +46,13 @@ class EventWaits:
         self._copies: dict[Hashable, str | None] = {}
         """By key of ``order``: the id of a copy that waits for another one, and lets its key wait."""
         self._many = _FEW
+        self._behind: dict[Hashable, dict[str, int]] = {}
+        """By key of ``order``: until when events were put aside behind another one, by id, in their order."""
+
+    @property
+    def has_any(self) -> bool:
+        """Whether an event may have to wait."""
+        return bool(self.until or self._behind)
 
     def read(self, poller: Poller) -> None:
         """Finds the keys and ids of the events that wait in an input, whichever client has left them there.
@@ -74,17 +81,19 @@ class EventWaits:
         """Returns until when an event has to wait for another event. 0 = it need not wait.
 
         The other one is an earlier event of its key, or another copy of its message. An event that has waited
-        itself ends the wait of the others.
+        itself ends the wait of the others. Those that were put aside meanwhile come before any other event.
 
         Args:
             claim: of the event.
             identity: its duplicate key, if duplicates are eliminated.
             now: :meth:`now`, the same for the claims of one poll.
         """
-        if not self.until:
+        if not self.has_any:
             return 0
         key = order_group_key(self._order, claim)
+        name = claim.message_id or claim.duplicate_key
         if self._has_waited(claim.headers(), claim.destination):
+            self._note_behind(key, name, 0)
             self._end(key)
             self.until.pop(identity, None)
             return 0
@@ -95,7 +104,9 @@ class EventWaits:
             self._note(key, due)
         elif is_first and not due:
             self._end(key)
-        return max(self._due(key, now), due)
+        due = max(self._due(key, now), due, self._due_behind(key, name, now))
+        self._note_behind(key, name, due)
+        return due
 
     def sort_copies(self, claims: list[Claim]) -> None:
         """Puts messages that have waited before the others, which may be copies of them."""
@@ -111,11 +122,32 @@ class EventWaits:
         if key is None:
             return
         self.until[key] = max(due, self.until.get(key, 0))
-        if len(self.until) > self._many:
+        if len(self.until) + len(self._behind) > self._many:
             oldest = self.now() - _GRACE_MS
             for one in [one for one, until in self.until.items() if until <= oldest]:
                 self._end(one)
-            self._many = max(_FEW, 2 * len(self.until))
+            for one in [one for one, dues in self._behind.items() if max(dues.values()) <= oldest]:
+                del self._behind[one]
+            self._many = max(_FEW, 2 * (len(self.until) + len(self._behind)))
+
+    def _due_behind(self, key: Hashable, name: str, now: int) -> int:
+        """Returns until when an event has to wait for earlier ones that were put aside. 0 = there is none."""
+        behind = self._behind.get(key, {})
+        while behind and (first := next(iter(behind))) != name and behind[first] + _GRACE_MS <= now:
+            del behind[first]
+        if not behind or first == name:
+            return 0
+        due = behind[first if name in behind else next(reversed(behind))]
+        return due if due > now else now + _AGAIN_MS
+
+    def _note_behind(self, key: Hashable, name: str, due: int) -> None:
+        """Notes until when an event was put aside, behind all before it. 0 = it is not, or no longer."""
+        if due and key is not None:
+            self._behind.setdefault(key, {})[name] = due
+        elif key in self._behind:
+            self._behind[key].pop(name, None)
+            if not self._behind[key]:
+                del self._behind[key]
 
     def _end(self, key: Hashable) -> None:
         self.until.pop(key, None)

@@ -297,6 +297,26 @@ def test_events_of_a_group_stay_in_order_and_others_go_on(bench: Bench) -> None:
     assert called.index(4) < called.index(1)
 
 
+@rows("order", ["destination", "group"])
+def test_what_was_put_aside_comes_before_what_came_after_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    monkeypatch.setattr("connector.events.waits._AGAIN_MS", 2000)
+    deployment = deploy(bench, {"first": "50ms"}, order=order, PollQuantity=1)
+    sent = send(deployment, "a: temporary-until 1", "", "", groups="xxx")
+
+    with deployment.running() as adapter:
+
+        def is_done() -> bool:
+            adapter.drain()
+            return len(bench.called()) > 1
+
+        wait_for(is_done, what="the second try")
+        sent += send(deployment, "", groups="x")
+        drain_with(adapter, deployment)
+    assert [sent.index(identity) for identity in bench.called()] == [0, 0, 1, 2, 3]
+
+
 def test_mistakes_are_named(bench: Bench) -> None:
     managed = {"ContainerManagedEvents": "JMS"}
     mistakes: list[tuple[dict[str, Any], dict[str, Any], str]] = [
