@@ -746,6 +746,8 @@ class ProgressLeftover(Leftover):
         self.claims = claims
 
     def forget(self) -> None:
+        for name in self._file.sessions:  # a next takeover finds less marks, if this one is broken off
+            self._file.end_session(name)
         is_done = self._remove_markers(self.client_id)
         self._file.close(removes=is_done)  # otherwise the next takeover removes what is left
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connector.errors import ProviderError
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import LentProvider
-from tests.brokers.engine.world import deploy, ids, pending, running, seen, send, stored
+from tests.brokers.engine.world import deploy, ids, leftovers, pending, running, seen, send, stored
 
 IN_PROGRESS = "queue://in-progress"
 
@@ -61,6 +63,28 @@ def test_a_commit_without_an_answer_is_found_out_by_looking(
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
     assert len(ids(provider, "crm")) == 2
     assert not pending(provider)
+
+
+@pytest.mark.parametrize("answer", ["done", "undone"])
+def test_a_takeover_that_is_broken_off_at_its_end_is_done_again(
+    tmp_path: Path, provider: LentProvider, answer: str
+) -> None:
+    deployment = deploy_so(tmp_path)
+    sent = send(provider, "", "")
+    with running(deployment, provider) as adapter:
+        adapter.drain()
+        for connection in provider.broker.connections:
+            connection.close()
+        provider.broker.lost_answers.append(answer)  # to the commit that removes the marks
+        for _ in range(3):
+            adapter.poll()
+            with contextlib.suppress(ProviderError):
+                adapter.stop()
+                adapter.start()
+        assert not provider.broker.lost_answers
+    state: Any = provider.existing_state("lent")
+    assert leftovers(state) == []
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
 
 
 def test_strange_marks_of_another_client_touch_nothing_else(tmp_path: Path, provider: LentProvider) -> None:
