@@ -192,7 +192,7 @@ def _show(found: Explanation, what: str) -> None:
     answer(printable(f"{found.message_id or what} from {found.destination}, {has}"))
     for rule in found.rules:
         reasons = "; ".join(rule.reasons) or "matches"
-        answer(f"  rule {rule.name}: {printable(reasons)}")
+        answer(f"  rule {rule.id}: {printable(reasons)}")
     answer(printable(found.why))
     if found.data_handler:
         config = f", options of {found.config}" if found.config else ""
