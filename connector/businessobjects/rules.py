@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Final
 
 from connector.businessobjects.definition import Definition
-from connector.businessobjects.rule_conditions import Place, SeenMessage, needed_texts
+from connector.businessobjects.rule_conditions import SeenMessage, TextPath, needed_texts
 from connector.errors import MalformedData
 from connector.limits import stages
 from connector.messaging.destination import Destination
@@ -140,7 +140,7 @@ class _Group:
     def __init__(self) -> None:
         self._plain: list[_Numbered] = []
         self._conditional: list[_Numbered] = []
-        self._by_text: dict[Place, dict[str, list[_Numbered]]] | None = None
+        self._by_text: dict[TextPath, dict[str, list[_Numbered]]] | None = None
         """The conditional rules that need a certain text. None = no message has come yet."""
         self._others: list[_Numbered] = []
         """The conditional rules that every message has to try."""
@@ -163,9 +163,9 @@ class _Group:
             tried += by_text.get(message.text_at(place) or "", ())
         return [*self._plain, *(one for one in tried if one[1].fits(message))]
 
-    def _index(self) -> dict[Place, dict[str, list[_Numbered]]]:
+    def _index(self) -> dict[TextPath, dict[str, list[_Numbered]]]:
         """Returns the conditional rules by the texts that they need, and fills ``_others``."""
-        found: dict[Place, dict[str, list[_Numbered]]] = {}
+        found: dict[TextPath, dict[str, list[_Numbered]]] = {}
         for one in self._conditional:
             needed = needed_texts(one[1].selector, one[1].jmespath)
             if needed is None:

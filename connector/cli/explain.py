@@ -170,14 +170,14 @@ def _document(found: Explanation) -> dict[str, Any]:
             "object": one.object,
             "verb": one.verb,
             "values": one.values,
-            "subscriptions": [_subscription(subscription, one) for subscription in one.subscriptions],
+            "subscriptions": [_finding(subscription, one) for subscription in one.subscriptions],
         }
         for one in found.objects
     ]
     return document
 
 
-def _subscription(found: SubscriptionFinding, bo: ObjectFinding) -> dict[str, Any]:
+def _finding(found: SubscriptionFinding, bo: ObjectFinding) -> dict[str, Any]:
     document = dataclasses.asdict(dataclasses.replace(found, sent=None))
     if found.sent is not None:
         sent = as_document(found.sent)

@@ -204,7 +204,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         ConfigurationError: a data handler is missing or its options are wrong.
     """
     # imported here, because most commands make no requests
-    from connector.requests.history import HistorySpec
+    from connector.requests.request_history import HistorySpec
     from connector.requests.settings import Matching, RequestSettings
     from connector.requests.spec import RequestClientSpec
 

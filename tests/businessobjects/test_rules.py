@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Definition, Definitions, Verb
-from connector.businessobjects.rule_conditions import Place, SeenMessage, needed_texts
+from connector.businessobjects.rule_conditions import SeenMessage, TextPath, needed_texts
 from connector.businessobjects.rules import (
     OutputEntry,
     Rule,
@@ -191,9 +191,9 @@ def test_matching_by_conditions_is_what_each_rule_says_by_itself(
 
 def test_a_rule_is_found_by_the_text_that_its_condition_asks_for() -> None:
     by_property = needed_texts("size > 1 AND country IN ('NL', 'BE')", None)
-    assert by_property == (Place(False, ("country",)), frozenset({"NL", "BE"}))
+    assert by_property == (TextPath(False, ("country",)), frozenset({"NL", "BE"}))
     by_body = needed_texts("size > 1", "size && order.country == 'NL'")
-    assert by_body == (Place(True, ("order", "country")), frozenset({"NL"}))
+    assert by_body == (TextPath(True, ("order", "country")), frozenset({"NL"}))
     assert needed_texts("size > 1", "length(lines) > `3`") is None
 
 

@@ -22,7 +22,7 @@ from connector.messaging.message import MESSAGE_CLASSES, Message
 from connector.messaging.selector import callers_selector
 from connector.operate.activity import STEP
 from connector.operate.errors import error_groups, group_of
-from connector.operate.history import find_ids, read_last, read_life
+from connector.operate.lives import find_ids, read_last, read_life
 from connector.service.assembly import make_provider
 from connector.service.observer import Observer
 from connector.service.places import find_places
