@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.common import machine, scratch
 from connector.messaging.history import History, HistoryRow
-from connector.operate.history import find_ids, read_life
-from connector.state.history import HistoryFiles
+from connector.operate.lives import find_ids, read_life
+from connector.state.history_files import HistoryFiles
 
 _DAYS = 7
 

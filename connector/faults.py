@@ -97,13 +97,13 @@ class _Faults:
         elif action == "killgroup":
             os.killpg(0, signal.SIGKILL)
         elif action == "pause":
-            _pause(place)
+            _block(place)
         else:
             number = errno.ENOSPC if action == "enospc" else errno.EACCES
             raise OSError(number, os.strerror(number), place)
 
 
-def _pause(place: str) -> None:
+def _block(place: str) -> None:
     mark = os.path.join(os.environ["CONNECTOR_FAULT_DIRECTORY"], f"{place}.{os.getpid()}")
     with open(mark, "x"):
         pass

@@ -313,7 +313,7 @@ def end_signs_of_life(url: str) -> None:
 
     A product's process ends with its database. The process of the tests goes on, and measures the processor.
     """
-    from connector.stores.sql import notices, processes  # most tests need no database
+    from connector.stores.sql import postgres_notifier, processes  # most tests need no database
 
     name = url.rpartition("/")[2]
     for settings, one in list(processes._shared.items()):
@@ -322,7 +322,7 @@ def end_signs_of_life(url: str) -> None:
                 one._holds.clear()
                 one._drop()
             del processes._shared[settings]
-    for (_, place), listening in list(notices._shared.items()):
+    for (_, place), listening in list(postgres_notifier._shared.items()):
         if place.parsed.database == name:
             with listening._lock:
                 listening._watches.clear()

@@ -21,7 +21,7 @@ from connector.text.encoding import decode
 _UNPARSED: Final = object()
 
 
-class Place(NamedTuple):
+class TextPath(NamedTuple):
     """The place of a text in a message.
 
     Args:
@@ -60,7 +60,7 @@ class SeenMessage:
         except Exception:  # such as a function of a value of another type
             return False
 
-    def text_at(self, place: Place) -> str | None:
+    def text_at(self, place: TextPath) -> str | None:
         """Returns the text at a place. None = there is none, or another kind of value."""
         if not place.in_body:
             found = reader(place.path[0])(self._message)
@@ -82,7 +82,7 @@ class SeenMessage:
         return self._parsed
 
 
-def needed_texts(selector: str | None, expression: str | None) -> tuple[Place, frozenset[str]] | None:
+def needed_texts(selector: str | None, expression: str | None) -> tuple[TextPath, frozenset[str]] | None:
     """Returns a place and the texts of which one must stand there, if a message fits the conditions.
 
     None = the conditions do not ask for a text in a way that this function knows.
@@ -108,9 +108,9 @@ def _operands(node: Node) -> Iterator[Node]:
         yield node
 
 
-def _needed_by_selector(node: Node) -> tuple[Place, frozenset[str]] | None:
+def _needed_by_selector(node: Node) -> tuple[TextPath, frozenset[str]] | None:
     if isinstance(node, Member):
-        return Place(False, (node.operand.name,)), node.values
+        return TextPath(False, (node.operand.name,)), node.values
     if (
         isinstance(node, Comparison)
         and node.operator == "="
@@ -118,7 +118,7 @@ def _needed_by_selector(node: Node) -> tuple[Place, frozenset[str]] | None:
         and isinstance(node.right, Literal)
         and isinstance(node.right.value, str)
     ):
-        return Place(False, (node.left.name,)), frozenset((node.right.value,))
+        return TextPath(False, (node.left.name,)), frozenset((node.right.value,))
     return None
 
 
@@ -131,14 +131,14 @@ def _parts(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield node
 
 
-def _needed_by_expression(node: Mapping[str, Any]) -> tuple[Place, frozenset[str]] | None:
+def _needed_by_expression(node: Mapping[str, Any]) -> tuple[TextPath, frozenset[str]] | None:
     if node["type"] != "comparator" or node["value"] != "eq":
         return None
     left, right = node["children"]
     path = _path(left)
     if path is None or right["type"] != "literal" or not isinstance(right["value"], str):
         return None
-    return Place(True, path), frozenset((right["value"],))
+    return TextPath(True, path), frozenset((right["value"],))
 
 
 def _path(node: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Final
 
 from connector.businessobjects.definition import Definition
-from connector.businessobjects.rule_conditions import Place, SeenMessage, needed_texts
+from connector.businessobjects.rule_conditions import SeenMessage, TextPath, needed_texts
 from connector.errors import MalformedData
 from connector.limits import stages
 from connector.messaging.destination import Destination
@@ -25,19 +25,19 @@ HANDLER_KEYS: Final = ("DataHandlerClassName", "DataHandlerMimeType")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the static meta-object, for one business object and verb.
+    """Says which messages mean a business object and verb, and which data handler reads them.
 
     Args:
-        name: as written, ``Customer_Create``.
+        name: as written, ``Customer_Create``. The rules of a list share their name.
         object, verb: the defined pair that the name means.
         input_format, input_destination: the match keys. None = not a match key of this rule.
-        properties: the other properties, without the match keys, by their names in WBI Adapter for JMS:
-            ``DataHandlerMimeType``, ``OutputFormat``, ``OutputDestination``, ``ResponseTimeout`` ...
-            :func:`complete_properties` makes them of the entry and ``Default``. The values are text.
+        handler: the properties that choose the data handler, by their names in WBI Adapter for JMS. Those of
+            ``Default`` are among them (:func:`complete_properties`). The values are text.
         selector: a message selector, which is one more match key. None = none.
         jmespath: a JMESPath expression on a JSON body, which is one more match key. None = none.
         rule_priority: of several rules that match, only those with the highest number count.
-        names_handler: whether the entry names a data handler, and not ``Default`` for it.
+        names_handler: whether the rule names a data handler, and not ``Default`` for it.
+        number: the position in the list of the name, from 0. None = the name has no list.
     """
 
     name: str
@@ -45,11 +45,17 @@ class Rule:
     verb: str
     input_format: str | None = None
     input_destination: Destination | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
+    handler: Mapping[str, str] = field(default_factory=dict)
     selector: str | None = None
     jmespath: str | None = None
     rule_priority: int = 0
     names_handler: bool = False
+    number: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Unique in the meta-object: ``Customer_Create``, of a list ``Customer_Create[1]``."""
+        return self.name if self.number is None else f"{self.name}[{self.number}]"
 
     @property
     def has_match_key(self) -> bool:
@@ -71,7 +77,7 @@ class Rule:
 
     def _holds(self, message: SeenMessage, selector: str | None, expression: str | None) -> bool:
         try:
-            with stages.Stage("rule", self.name):
+            with stages.Stage("rule", self.id):
                 return (selector is None or message.fits_selector(selector)) and (
                     expression is None or message.fits_expression(expression)
                 )
@@ -80,7 +86,7 @@ class Rule:
         except BaseException as error:
             if stages.is_interrupt(error):
                 raise
-            raise MalformedData(f"rule {self.name}: {error_text(error)}") from error
+            raise MalformedData(f"rule {self.id}: {error_text(error)}") from error
 
     def mismatches(
         self, message_format: str | None, destination: Destination, message: SeenMessage
@@ -104,6 +110,24 @@ class Rule:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class OutputEntry:
+    """Says how messages with a business object and verb are sent.
+
+    Args:
+        id: of the rule that stands at the same place of the file.
+        object, verb: the pair.
+        properties: by their names in WBI Adapter for JMS: ``OutputDestination``, ``OutputFormat``,
+            ``DataHandlerMimeType``, ``ResponseTimeout`` ..., with those of ``Default``
+            (:func:`complete_properties`). The values are text.
+    """
+
+    id: str
+    object: str
+    verb: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
 _Numbered = tuple[int, Rule]
 """A rule with its position in the file."""
 
@@ -116,7 +140,7 @@ class _Group:
     def __init__(self) -> None:
         self._plain: list[_Numbered] = []
         self._conditional: list[_Numbered] = []
-        self._by_text: dict[Place, dict[str, list[_Numbered]]] | None = None
+        self._by_text: dict[TextPath, dict[str, list[_Numbered]]] | None = None
         """The conditional rules that need a certain text. None = no message has come yet."""
         self._others: list[_Numbered] = []
         """The conditional rules that every message has to try."""
@@ -139,9 +163,9 @@ class _Group:
             tried += by_text.get(message.text_at(place) or "", ())
         return [*self._plain, *(one for one in tried if one[1].fits(message))]
 
-    def _index(self) -> dict[Place, dict[str, list[_Numbered]]]:
+    def _index(self) -> dict[TextPath, dict[str, list[_Numbered]]]:
         """Returns the conditional rules by the texts that they need, and fills ``_others``."""
-        found: dict[Place, dict[str, list[_Numbered]]] = {}
+        found: dict[TextPath, dict[str, list[_Numbered]]] = {}
         for one in self._conditional:
             needed = needed_texts(one[1].selector, one[1].jmespath)
             if needed is None:
@@ -154,28 +178,38 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class StaticMetaObject:
-    """The rules of a deployment. ``Default`` is no rule, but only completes the rules (:class:`Rule`).
+    """Rules for messages that come, and entries for messages that are sent. ``Default`` completes both.
 
     A message finds its rules by its format, its destination and by the texts that conditions ask for. So the
     number of rules does not matter.
 
     Args:
         name: the name of the meta-object.
-        rules: the entries.
-        defaults: the properties of the entry ``Default``. They also count for objects without an entry.
+        rules: in the order of the file.
+        defaults: the properties of ``Default``. They also count for objects without an entry.
+        entries: at most one for a business object and verb.
+
+    Raises:
+        ValueError: two entries are for one business object and verb.
     """
 
     name: str
     rules: Sequence[Rule] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
+    entries: Sequence[OutputEntry] = ()
     _by_keys: dict[tuple[str | None, Destination | None], _Group] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _entries: dict[tuple[str, str], Rule] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _by_pair: dict[tuple[str, str], OutputEntry] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
+        for entry in self.entries:
+            other = self._by_pair.setdefault((entry.object, entry.verb), entry)
+            if other is not entry:
+                raise ValueError(f"{self.name}: {other.id} and {entry.id} both say how an object is sent")
         for position, rule in enumerate(self.rules):
-            self._entries.setdefault((rule.object, rule.verb), rule)
             if rule.has_match_key:
                 keys = rule.input_format, rule.input_destination
                 self._by_keys.setdefault(keys, _Group()).add(position, rule)
@@ -218,20 +252,20 @@ class StaticMetaObject:
         found = self.match(message_format, destination, message)
         return found[0] if len(found) == 1 else None
 
-    def entry(self, object_name: str, verb: str) -> Rule | None:
-        """Returns the entry for a business object and verb. None = there is no entry."""
-        return self._entries.get((object_name, verb))
+    def entry(self, object_name: str, verb: str) -> OutputEntry | None:
+        """Returns what is said for sending a business object and verb. None = there is no entry."""
+        return self._by_pair.get((object_name, verb))
 
     def properties(self, object_name: str, verb: str) -> Mapping[str, str]:
-        """Returns the properties for a business object and verb: of the entry, else of ``Default``."""
+        """Returns the properties for sending an object and verb: of the entry, else of ``Default``."""
         entry = self.entry(object_name, verb)
         return entry.properties if entry is not None else self.defaults
 
 
 def complete_properties(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties of an entry, completed from ``Default``.
+    """Returns properties, completed from ``Default``.
 
-    An entry that names a data handler, by class or MIME type, takes neither of the two from ``Default``.
+    A rule that names a data handler, by class or MIME type, takes neither of the two from ``Default``.
     """
     if any(key in own for key in HANDLER_KEYS):
         defaults = {key: text for key, text in defaults.items() if key not in HANDLER_KEYS}

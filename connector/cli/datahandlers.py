@@ -70,7 +70,7 @@ def _named_classes(configuration: Configuration | None) -> Iterator[HandlerInfo]
     for static in configuration.metaobjects.static.values():
         names += [
             properties.get(_CLASS_KEY, "").strip()
-            for properties in (static.defaults, *(rule.properties for rule in static.rules))
+            for properties in (static.defaults, *(rule.handler for rule in static.rules))
         ]
     directory = configuration.directory
     for name in dict.fromkeys(filter(None, names)):

@@ -170,14 +170,14 @@ def _document(found: Explanation) -> dict[str, Any]:
             "object": one.object,
             "verb": one.verb,
             "values": one.values,
-            "subscriptions": [_subscription(subscription, one) for subscription in one.subscriptions],
+            "subscriptions": [_finding(subscription, one) for subscription in one.subscriptions],
         }
         for one in found.objects
     ]
     return document
 
 
-def _subscription(found: SubscriptionFinding, bo: ObjectFinding) -> dict[str, Any]:
+def _finding(found: SubscriptionFinding, bo: ObjectFinding) -> dict[str, Any]:
     document = dataclasses.asdict(dataclasses.replace(found, sent=None))
     if found.sent is not None:
         sent = as_document(found.sent)
@@ -192,7 +192,7 @@ def _show(found: Explanation, what: str) -> None:
     answer(printable(f"{found.message_id or what} from {found.destination}, {has}"))
     for rule in found.rules:
         reasons = "; ".join(rule.reasons) or "matches"
-        answer(f"  rule {rule.name}: {printable(reasons)}")
+        answer(f"  rule {rule.id}: {printable(reasons)}")
     answer(printable(found.why))
     if found.data_handler:
         config = f", options of {found.config}" if found.config else ""

@@ -18,7 +18,7 @@ from connector.cli.common import (
 )
 from connector.cli.deployment import load_for
 from connector.cli.tables import table
-from connector.operate.history import Life, LifeEvent, find_ids, read_all, read_life
+from connector.operate.lives import Life, LifeEvent, find_ids, read_all, read_life
 from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.places import find_places

@@ -58,11 +58,11 @@ def check_delays(
     """
     if static is None or capabilities.delays:
         return
-    defaults, entries = collected.rules[static.name]
+    texts = collected.rules[static.name]
     said: list[tuple[Location, Mapping[str, str], Mapping[str, Leaf]]] = [
-        (("Default",), static.defaults, defaults)
+        (("Default",), static.defaults, texts.defaults)
     ]
-    said += [(("rules", rule.name), rule.properties, entries[rule.name]) for rule in static.rules]
+    said += [(("rules", one.id), one.properties, texts.rules[one.id]) for one in static.entries]
     for place, properties, own in said:
         if _DELAY in own and read_delivery_delay(properties[_DELAY]):
             found = f"the provider {name} cannot delay a message"

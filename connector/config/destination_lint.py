@@ -242,11 +242,11 @@ def _check_replies(
 ) -> None:
     """Reports reply destinations with another role. If requests do not wait, replies may be events."""
     document = collected.documents[static.name]
-    defaults, entries = collected.rules[static.name]
+    texts = collected.rules[static.name]
     said: list[tuple[Location, Mapping[str, str], Mapping[str, Leaf]]] = [
-        (("Default",), static.defaults, defaults)
+        (("Default",), static.defaults, texts.defaults)
     ]
-    said += [(("rules", rule.name), rule.properties, entries[rule.name]) for rule in static.rules]
+    said += [(("rules", one.id), one.properties, texts.rules[one.id]) for one in static.entries]
     for place, properties, own in said:
         if _REPLY_TO not in properties:
             continue

@@ -84,10 +84,10 @@ def check_handler_imports(
     named: list[tuple[ProblemReporter, Location, str | None]] = [
         (reporter, ("connector", key), reporter.leaf("connector", key))
     ]
-    for name, (defaults, rules) in collected.rules.items():
+    for name, static in collected.rules.items():
         document = collected.documents[name]
-        named.append((document, ("Default", key), defaults.get(key)))
-        named += [(document, ("rules", rule, key), texts.get(key)) for rule, texts in rules.items()]
+        named.append((document, ("Default", key), static.defaults.get(key)))
+        named += [(document, ("rules", rule, key), texts.get(key)) for rule, texts in static.rules.items()]
     for name, handlers in collected.handler_options.items():
         for mime_type, given in handlers.items():
             function = str(given.get("NameHandlerClass", ""))

@@ -136,7 +136,7 @@ class Lint:
         for rule in static.rules if static is not None and polled else ():
             if rule.input_destination is not None and rule.input_destination not in polled:
                 self.collected.documents[name or ""].add(
-                    ("rules", rule.name, "InputDestination"),
+                    ("rules", rule.id, "InputDestination"),
                     f"{rule.input_destination} is not polled: this rule never matches",
                     "one of InputDestination in adapter.yaml",
                     nearest(str(rule.input_destination), [str(destination) for destination in polled]),
@@ -146,13 +146,13 @@ class Lint:
     def _unread_options(self, static: StaticMetaObject, connector: Connector) -> None:
         """Reports options of a handler that is named by class. Such a handler has no options."""
         default = connector.data_handler_class_name or connector.data_handler_mime_type
-        defaults, entries = self.collected.rules[static.name]
-        handlers = {rule.name: choose_handler((rule.properties,), default)[0] for rule in static.rules}
+        texts = self.collected.rules[static.name]
+        handlers = {rule.id: choose_handler((rule.handler,), default)[0] for rule in static.rules}
         unread: list[tuple[tuple[str, ...], str]] = []
         unread += [
-            (("rules", name), named) for name, named in handlers.items() if OPTIONS_KEY in entries[name]
+            (("rules", one), named) for one, named in handlers.items() if OPTIONS_KEY in texts.rules[one]
         ]
-        if OPTIONS_KEY in defaults and all(":" in handler for handler in handlers.values()):
+        if OPTIONS_KEY in texts.defaults and all(":" in handler for handler in handlers.values()):
             unread.append((("Default",), choose_handler((static.defaults,), default)[0]))
         document = self.collected.documents[static.name]
         for location, handler in unread:
@@ -169,13 +169,13 @@ class Lint:
         """Reports rules whose objects cannot hold a body that is one attribute."""
         default = connector.data_handler_class_name or connector.data_handler_mime_type
         for rule in static.rules:
-            mime_type, config = choose_handler((rule.properties,), default)
+            mime_type, config = choose_handler((rule.handler,), default)
             options = self.metaobjects.handler_options.get(config or connector.data_handler_config_mo, {})
             check_single_attribute(
                 mime_type,
                 options.get(normal_mime_type(mime_type), {}),
                 self.metaobjects.definitions[rule.object],
-                ("rules", rule.name),
+                ("rules", rule.id),
                 self.catalogue,
                 self.collected.documents[static.name],
             )
@@ -184,13 +184,13 @@ class Lint:
         """Reports rules whose expression asks for JSON in the body of another format."""
         default = connector.data_handler_class_name or connector.data_handler_mime_type
         for rule in static.rules:
-            mime_type = normal_mime_type(choose_handler((rule.properties,), default)[0])
+            mime_type = normal_mime_type(choose_handler((rule.handler,), default)[0])
             handler = self.catalogue.find(mime_type) if self.catalogue is not None else None
             if rule.jmespath is None or mime_type not in NEVER_JSON or handler is None:
                 continue
             if handler.origin == SHIPPED:
                 self.collected.documents[static.name].add(
-                    ("rules", rule.name, "jmespath"),
+                    ("rules", rule.id, "jmespath"),
                     f"the bodies of this rule are {mime_type}, and the expression is for JSON: this rule "
                     "never matches",
                     "a selector or another match key, or a data handler for JSON",

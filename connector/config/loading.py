@@ -47,7 +47,7 @@ from connector.limits.free_space import MinFree
 from connector.local_time import unknown_zone
 from connector.messaging.destination import Destination, names_of, parse_destination
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
-from connector.operate.limits import Health
+from connector.operate.health_section import Health
 from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
 

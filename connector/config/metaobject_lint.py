@@ -1,4 +1,4 @@
-"""Checks meta-objects against each other: business objects and rules."""
+"""Checks meta-objects against each other, and makes them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from connector.businessobjects.definition import (
 )
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
 from connector.businessobjects.metadata import metadata_problems
-from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
 from connector.businessobjects.types import DECIMAL, text_converter
-from connector.config.handler_lint import check_handlers, check_options
-from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
+from connector.config.handler_lint import check_options
+from connector.config.metaobjects import Collected, Document, MetaObjects
+from connector.config.static_metaobject import make_static
 from connector.declare.reading import node_at
 from connector.declare.tree import Leaf
 from connector.errors import MalformedData, UnknownBusinessObject
@@ -28,15 +28,10 @@ from connector.formats.catalogue import Catalogue
 from connector.formats.handlers import normal_mime_type
 from connector.requests.response_selector import ResponseSelector, misspellings
 from connector.requests.selector_values import Quoting
-from connector.text.names import nearest, shown
+from connector.text.names import nearest
 
 _BLANK: Final = "CxBlank"
 """The text for a blank default in WBI Adapter for JMS."""
-
-_MQ_ONLY: Final = {
-    "CollaborationName": "it left out, and a subscription with reply: true",
-    "DataEncoding": "it left out, and the option charset of the data handler",
-}
 
 
 def check_metaobjects(
@@ -50,21 +45,7 @@ def check_metaobjects(
         quoting: of values in response selectors.
     """
     known = _check_definitions(collected, quoting)
-    static = {}
-    for name, (defaults, entries) in collected.rules.items():
-        document = collected.documents[name]
-        check_handlers(defaults, ("Default",), collected, catalogue, directory, document)
-        _check_mq(defaults, ("Default",), document)
-        rules = []
-        for rule_name, texts in entries.items():
-            check_handlers(texts, ("rules", rule_name), collected, catalogue, directory, document)
-            _check_mq(texts, ("rules", rule_name), document)
-            pair = _pair(rule_name, document, known, collected)
-            if pair is not None:
-                rules.append(make_rule(rule_name, pair, texts, defaults))
-        _check_ambiguity(rules, document)
-        given = {key: str(text) for key, text in defaults.items()}
-        static[name] = StaticMetaObject(name, tuple(rules), given)
+    static = {name: make_static(name, known, collected, catalogue, directory) for name in collected.rules}
     check_options(collected, catalogue)
     options = {
         name: {
@@ -366,57 +347,3 @@ def _check_response_selectors(known: Definitions, collected: Collected, quoting:
                     position=position,
                     warning=mistake.warning,
                 )
-
-
-# --- rules -----------------------------------------------------------------------------------
-
-
-def _check_mq(texts: dict[str, Leaf], location: tuple[str, ...], document: Document) -> None:
-    """Warns of properties that only adapters for WebSphere MQ had."""
-    for key, instead in _MQ_ONLY.items():
-        if key in texts:
-            document.add(
-                (*location, key), "a property of WebSphere MQ adapters has no effect", instead, warning=True
-            )
-
-
-def _pair(name: str, document: Document, known: Definitions, collected: Collected) -> tuple[str, str] | None:
-    pairs = split_rule_name(name, known)
-    if len(pairs) == 1:
-        return pairs[0]
-    if pairs:
-        found = f"{name!r} can mean {' or '.join(f'{verb} of {of}' for of, verb in pairs)}"
-        document.add(("rules", name), found, "the name of one business object and verb", at_key=True)
-    elif not collected.incomplete:
-        defined = [f"{of}_{verb}" for of, definition in known.items() for verb in definition.verbs]
-        document.add(
-            ("rules", name),
-            f"no business object and verb for {shown(name)}",
-            "<business object>_<verb>, both defined",
-            nearest(name, defined),
-            at_key=True,
-        )
-    return None
-
-
-def _check_ambiguity(rules: list[Rule], document: Document) -> None:
-    first: dict[object, Rule] = {}
-    for rule in rules:
-        if not rule.has_match_key:
-            continue
-        keys = (
-            rule.input_format,
-            rule.input_destination,
-            rule.selector,
-            rule.jmespath,
-            rule.rule_priority,
-        )
-        other = first.setdefault(keys, rule)
-        if other is not rule:
-            document.add(
-                ("rules", rule.name),
-                f"the same match keys as {other.name}: several matching rules count as none",
-                "match keys of its own",
-                at_key=True,
-                warning=True,
-            )

@@ -297,7 +297,9 @@ class StaticDocument(Section):
     default: DefaultEntry | None = Field(
         default=None, alias="Default", description="Fills in properties that a rule lacks. Never matches."
     )
-    rules: dict[str, RuleEntry] = Field(default={}, description="`<business object>_<verb>`: a rule.")
+    rules: dict[str, RuleEntry] = Field(
+        default={}, description="`<business object>_<verb>`: a rule, or a list of rules."
+    )
 
 
 class HandlerDocument(Section):

@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.rules import HANDLER_KEYS, Rule, StaticMetaObject, complete_properties
+from connector.businessobjects.rules import StaticMetaObject
 from connector.config.metaobject_model import (
     ALIASES,
-    MATCH_KEYS,
     NAME_RULE,
     REFUSED,
     BusinessObjectDocument,
@@ -24,8 +23,6 @@ from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position, Problems
 from connector.declare.reading import Location, Model, SectionReader, find, join, node_at
 from connector.declare.tree import Items, Leaf, Node, Table, kind_of, read_file
-from connector.messaging.destination import parse_destination
-from connector.messaging.selector import selector_text
 from connector.text.names import nearest, shown
 
 _IGNORE: Final = "CxIgnore"
@@ -67,6 +64,20 @@ class Document(ProblemReporter):
         return list(node.entries) if isinstance(node, Table) else []
 
 
+class StaticTexts(NamedTuple):
+    """The texts of a static meta-object.
+
+    Attributes:
+        defaults: those of ``Default``.
+        rules: those of each rule, by its id.
+        numbers: name and position of each rule that stands in a list, by its id.
+    """
+
+    defaults: dict[str, Leaf]
+    rules: dict[str, dict[str, Leaf]]
+    numbers: dict[str, tuple[str, int]]
+
+
 @dataclass(slots=True)
 class Collected:
     """All documents of a deployment.
@@ -74,14 +85,14 @@ class Collected:
     Attributes:
         incomplete: a part could not be read, so a missing name may be defined there.
         defaults: texts of attribute defaults, by business object and attribute.
-        rules: texts of the rules by static meta-object, with the properties of ``Default`` apart.
+        rules: the texts of each static meta-object, by its name.
         home_of: as of :func:`collect`.
     """
 
     documents: dict[str, Document] = field(default_factory=dict)
     definitions: dict[str, Definition] = field(default_factory=dict)
     defaults: dict[tuple[str, str], Leaf] = field(default_factory=dict)
-    rules: dict[str, tuple[dict[str, Leaf], dict[str, dict[str, Leaf]]]] = field(default_factory=dict)
+    rules: dict[str, StaticTexts] = field(default_factory=dict)
     handler_options: dict[str, dict[str, dict[str, Leaf]]] = field(default_factory=dict)
     incomplete: bool = False
     home_of: Callable[[str], str | None] | None = None
@@ -311,6 +322,7 @@ def _verbs_of_list(verbs: Items, path: str, problems: Problems) -> Table:
 
 def _read_static(document: Document, collected: Collected, problems: Problems) -> None:
     table = document.tree
+    numbers = _separate_lists(document, problems)
     for name, node in _each(table, "rules"):
         if isinstance(node, Leaf):
             _set(table, "rules", name, _pairs(node, f"{document.name}.rules.{name}", problems))
@@ -341,10 +353,37 @@ def _read_static(document: Document, collected: Collected, problems: Problems) -
     defaults: dict[str, Leaf] = {}
     if read.default is not None:
         defaults = texts(_names_of_keys(read.default), "Default")
-    collected.rules[document.name] = (
+    collected.rules[document.name] = StaticTexts(
         defaults,
         {name: texts(_names_of_keys(entry), "rules", name) for name, entry in read.rules.items()},
+        numbers,
     )
+
+
+def _separate_lists(document: Document, problems: Problems) -> dict[str, tuple[str, int]]:
+    """Replaces each list of rules by its rules. Returns their names and positions by their ids."""
+    rules = document.tree.entries.get("rules")
+    if not isinstance(rules, Table) or not any(isinstance(node, Items) for node in rules.entries.values()):
+        return {}
+    separate, numbers = Table(rules.position), {}
+    for name, node in rules.entries.items():
+        if not isinstance(node, Items):
+            if name not in numbers:
+                separate.put(rules.keys[name], node)
+            continue
+        if not node.items:
+            problems.add(node.position, f"{document.name}.rules.{name}", "an empty list", "at least one rule")
+        for number, item in enumerate(node.items):
+            found = f"{name}[{number}]"
+            if found in rules.keys:
+                text = f"the name of a rule in the list {name}, too"
+                problems.add(
+                    rules.keys[found].position, f"{document.name}.rules.{found}", text, "another name"
+                )
+            separate.put(Leaf.of(found, item.position), item)
+            numbers[found] = name, number
+    document.tree.entries["rules"] = separate
+    return numbers
 
 
 def _names_of_keys(entry: object) -> set[str]:
@@ -391,21 +430,3 @@ def _read_handlers(document: Document, collected: Collected, problems: Problems)
         mime: {option: text for option, text in options.items() if isinstance(text, Leaf)}
         for mime, options in read.handlers.items()
     }
-
-
-def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults: dict[str, Leaf]) -> Rule:
-    """Returns the rule that the texts of an entry mean."""
-    destination = texts.get("InputDestination")
-    own = {key: str(text) for key, text in texts.items() if key not in MATCH_KEYS}
-    return Rule(
-        name,
-        pair[0],
-        pair[1],
-        str(texts["InputFormat"]) if "InputFormat" in texts else None,
-        parse_destination(destination) if destination is not None else None,
-        complete_properties(own, {key: str(text) for key, text in defaults.items()}),
-        str(selector_text(texts.get("selector"))) or None,
-        str(texts["jmespath"]) if "jmespath" in texts else None,
-        int(texts.get("rule_priority", "0")),
-        names_handler=any(key in own for key in HANDLER_KEYS),
-    )

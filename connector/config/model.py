@@ -53,7 +53,7 @@ from connector.declare.value_types import (
 )
 from connector.limits.free_space import MinFree
 from connector.messaging.destination import Destination
-from connector.operate.limits import Health
+from connector.operate.health_section import Health
 from connector.text.names import shown
 
 CopiesName = Annotated[Destination, COPIES]

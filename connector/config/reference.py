@@ -51,7 +51,7 @@ from connector.config.tracing_model import Tracing
 from connector.declare.pipeline_section import Pipeline
 from connector.declare.section import DEFAULT_PROVIDER
 from connector.declare.value_types import ValueType
-from connector.operate.limits import Health
+from connector.operate.health_section import Health
 from connector.sinks.subscription_model import (
     CommonEntry,
     ExternalEntry,

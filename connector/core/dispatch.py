@@ -14,7 +14,7 @@ from connector.core.ledger import Delivery
 from connector.core.receiver import Reference
 
 _SLICE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
+_LONGEST_BACK_OFF: Final = 1.0
 
 
 class Dispatcher:
@@ -60,7 +60,7 @@ class Dispatcher:
             with self._lock:
                 failed = self._round()
             if failed:
-                self._pause()
+                self._back_off()
 
     def _round(self) -> bool:
         """Delivers one message to each listener, or waits. Returns whether an error happened."""
@@ -95,7 +95,7 @@ class Dispatcher:
         self._failures = 0
         return True
 
-    def _pause(self) -> None:
+    def _back_off(self) -> None:
         """Waits longer after each failure in a row, so that a repeated failure does not burn a core."""
         self._failures = min(self._failures + 1, 16)
-        self._ending.wait(min(0.001 * 2**self._failures, _LONGEST_PAUSE))
+        self._ending.wait(min(0.001 * 2**self._failures, _LONGEST_BACK_OFF))

@@ -66,7 +66,7 @@ class BrokerClosing(Closing):
     def close(self, ended: EndedClaims, *, began: float | None = None) -> CycleReport:
         for one in self._transactions.complete(ended):
             for part in one.by_input():
-                self._open.add(self._settler.plan(part, self._schedule.id_of, began))
+                self._open.add(self._settler.prepare(part, self._schedule.id_of, began))
         self.settle_open()
         return CycleReport()
 

@@ -67,7 +67,7 @@ class Closing:
         """
         if not (ended.decided or ended.returned):
             return CycleReport()
-        commit = self._settler.plan(ended, self._schedule.id_of, began)
+        commit = self._settler.prepare(ended, self._schedule.id_of, began)
         try:
             self._traced_settle(commit)
         except (ClaimLost, SettlementError) as error:

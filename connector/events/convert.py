@@ -113,7 +113,7 @@ class Converter:
                 destination=input_destination,
                 object=objects[0].type,
                 verb=objects[0].verb,
-                rule=None if choice.rule is None else choice.rule.name,
+                rule=None if choice.rule is None else choice.rule.id,
                 data_handler=type(handler).__name__,
                 bytes=len(body),
             )
@@ -185,7 +185,7 @@ class Converter:
 
     def _choose(self, rule: Rule | None) -> Choice:
         default = self._task_settings.default_handler
-        named = (default, "") if rule is None else choose_handler((rule.properties,), default)
+        named = (default, "") if rule is None else choose_handler((rule.handler,), default)
         hint = None if rule is None else Hint(rule.object, rule.verb)
         return Choice(rule, *named, self._handlers.get(*named), hint, self._handlers.name_handler(*named))
 

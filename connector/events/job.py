@@ -23,10 +23,10 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from connector.errors import PipelineError, SparkLost
-from connector.events.hooks.history import NOTES, pack_notes
+from connector.events.circuits import CallCounts, CircuitState
+from connector.events.hooks.event_history import NOTES, pack_notes
 from connector.events.outcome import Outcome, retries_of
 from connector.events.pipeline import FUNCTION, Pipeline
-from connector.events.rests import Calls, Failing
 from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
@@ -95,7 +95,7 @@ class EventJobs:
         self.plan_bytes: Final = pickle.dumps(task_settings, protocol=5)
         self._journals = journals
         self._journal_timeout = timeout
-        self._rests = working.rests
+        self._circuits = working.circuits
         self._control = working.control
         self._cancelled = False
         self._numbers = itertools.count()
@@ -200,15 +200,15 @@ class EventJobs:
         self, batch: Batch, parts: list[list[list[WorkItem]]], handles: list[JournalHandle]
     ) -> tuple[PipelineError | None, list[TaskAnswer]]:
         error: PipelineError | None = None
-        told: Sequence[Mapping[str, Failing]] = [NOTHING] * len(parts)
-        if self._rests.has_failures:
-            told = self._rests.tell(len(parts))
-        paused = self._control.waits()
+        states: Sequence[Mapping[str, CircuitState]] = [NOTHING] * len(parts)
+        if self._circuits.has_failures:
+            states = self._circuits.states(len(parts))
+        paused = self._control.delays()
         payloads = [
             pickle.dumps(
-                Assignment(handle, part, batch.cycle, failing, paused, self._ids(batch, part)), protocol=5
+                Assignment(handle, part, batch.cycle, circuits, paused, self._ids(batch, part)), protocol=5
             )
-            for handle, part, failing in zip(handles, parts, told, strict=True)
+            for handle, part, circuits in zip(handles, parts, states, strict=True)
         ]
         answers: list[TaskAnswer] = []
         try:
@@ -219,10 +219,10 @@ class EventJobs:
         except PipelineError as failed:
             error = failed
         finally:
-            for failing, answer in zip_longest(told, answers, fillvalue=None):
+            for circuits, answer in zip_longest(states, answers, fillvalue=None):
                 calls = answer.calls if answer is not None else NOTHING
-                if failing or calls:
-                    self._rests.note(failing or NOTHING, calls)
+                if circuits or calls:
+                    self._circuits.note(circuits or NOTHING, calls)
         if self._cancelled:
             error = PipelineError("it was not done within stop_timeout")
         # Nobody has seen how the workers ended. With databases it may have been in transactions.
@@ -349,7 +349,7 @@ class EventJobs:
         if rules is None or not rules.names(TimeoutError()):
             return None
         name = answer.overdue
-        self._rests.note({}, {name: Calls(1, 1, reason=ended)})
+        self._circuits.note({}, {name: CallCounts(1, 1, reason=ended)})
         retries = retries_of(claim.headers(), self._task_settings.own, str(claim.destination)).get(name, 0)
         if retries >= rules.attempts or total >= self._task_settings.max_attempts:
             return None

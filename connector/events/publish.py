@@ -21,13 +21,13 @@ from connector.errors import (
     TemporaryFailure,
     Unsubscribed,
 )
+from connector.events.circuits import CircuitState, DeliveryGate
 from connector.events.conversion_limit import ConversionLimit
 from connector.events.convert import Converter
 from connector.events.hooks.task_hook import TaskHooks
 from connector.events.open_sinks import CalledSink, OpenSinks
 from connector.events.prepared_replies import ProcessReplies, ReplyContext
 from connector.events.publication import MatchedObject, Publication, TaskEvent
-from connector.events.rests import DeliveryGate, Failing
 from connector.events.task_settings import TaskSettings
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
@@ -92,19 +92,23 @@ class Publisher:
         self._broker = Broker(sorted(task_settings.subscriptions, key=self._sinks.order_of_delivery))
 
     def begin(
-        self, batch: int, failing: Mapping[str, Failing], paused: Mapping[str, float], ids: Mapping[int, str]
+        self,
+        batch: int,
+        circuits: Mapping[str, CircuitState],
+        paused: Mapping[str, float],
+        ids: Mapping[int, str],
     ) -> None:
         """Begins an assignment.
 
         Args:
             batch: its number.
-            failing: the subscriptions that have failed.
+            circuits: the subscriptions that have failed.
             paused: the paused subscriptions, each with the seconds until its events come again.
             ids: the duplicate keys by sequence. Empty if duplicates are not eliminated.
         """
         self._batch, self._ids = batch, ids
-        if failing or paused or not self.gate.is_open:
-            self.gate.begin(failing, paused)
+        if circuits or paused or not self.gate.is_open:
+            self.gate.begin(circuits, paused)
 
     def close(self) -> None:
         """Closes the sinks. Repeatable."""
@@ -153,11 +157,11 @@ class Publisher:
                     subscription=name,
                 )
             called = self._sinks.called.get(name)
-            wait = None if self.gate.is_open else self.gate.wait(name, is_called=called is not None)
-            if wait is not None:
+            delay = None if self.gate.is_open else self.gate.delay(name, is_called=called is not None)
+            if delay is not None:
                 result.later += ("",)  # nothing is logged
                 result.retries[label] = retries.get(label, 0)
-                result.wait = max(result.wait, wait)
+                result.wait = max(result.wait, delay)
                 continue
             if called is None:
                 for observe in hooks.delivering:

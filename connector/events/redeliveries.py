@@ -20,7 +20,7 @@ from connector.status import OutcomeKind
 _PATIENCE: Final = 60.0
 """Seconds for which an input is polled carefully after a rollback, if its messages do not come."""
 
-Place = tuple[int, int]
+ClaimNumber = tuple[int, int]
 """Cycle and sequence of a claim."""
 
 
@@ -119,7 +119,7 @@ class Redeliveries:
             not note.holder and note.values[0] == name and note.since > since for note in self._record.read()
         )
 
-    def take(self, claims: Iterable[tuple[Place, str]]) -> dict[Place, Taken]:
+    def take(self, claims: Iterable[tuple[ClaimNumber, str]]) -> dict[ClaimNumber, Taken]:
         """Returns the oldest entry of each claimed message that has one, and lets the claim hold it.
 
         Args:
@@ -129,7 +129,7 @@ class Redeliveries:
         names = {note.identity for note in self._record.read() if not note.holder}
         if names.isdisjoint(wanted.values()):
             return {}
-        found: dict[Place, Taken] = {}
+        found: dict[ClaimNumber, Taken] = {}
         with self._record.change() as notes:
             for place, identity in wanted.items():
                 for note in notes:
@@ -140,7 +140,7 @@ class Redeliveries:
                         break
         return found
 
-    def put(self, entries: Iterable[tuple[Place, str, Redelivery]]) -> None:
+    def put(self, entries: Iterable[tuple[ClaimNumber, str, Redelivery]]) -> None:
         """Adds the entries of a transaction before its rollback. They replace those that its claims hold.
 
         Args:
@@ -154,7 +154,7 @@ class Redeliveries:
             notes[:] = [note for note in notes if note.holder not in names]
             notes += [_note(identity, name, entry) for name, identity, entry in added if not entry.is_new]
 
-    def remove_settled(self, places: Collection[Place]) -> None:
+    def remove_settled(self, places: Collection[ClaimNumber]) -> None:
         """Removes the entries that settled claims hold."""
         names = {self._name(place) for place in places}
         if self._is_holding(names):
@@ -233,7 +233,7 @@ class Redeliveries:
                     note.origin, note.holder, note.since = name, "", time.time()
         return number
 
-    def _name(self, place: Place) -> str:
+    def _name(self, place: ClaimNumber) -> str:
         return f"{self._client_id}/{place[0]}/{place[1]}"
 
 

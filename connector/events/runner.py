@@ -24,8 +24,8 @@ from connector.errors import ConnectorError
 from connector.events.task import Task
 from connector.events.task_answer import pack_answer
 from connector.events.task_settings import Assignment, TaskSettings
-from connector.limits.control import RunnerControl
 from connector.limits.memory import WorkerMemory, resident_memory
+from connector.limits.runner_control import RunnerControl
 from connector.log import set_up_logging
 
 _log: Final = logging.getLogger("connector.events")

@@ -170,7 +170,7 @@ class SettlementRules:
 
 @dataclass(slots=True)
 class Commit:
-    """One commit, from its plan to its end.
+    """One commit, from its preparation to its end.
 
     Args:
         claims: that it settles.
@@ -212,7 +212,7 @@ class Settler:
         self._connection = connection
         self._rules = rules
 
-    def plan(
+    def prepare(
         self, ended: EndedClaims, id_of: Callable[[Claim], str | None], began: float | None = None
     ) -> Commit:
         """Returns what one commit settles.
@@ -235,18 +235,18 @@ class Settler:
         refused: Iterable[tuple[Claim, str]],
         id_of: Callable[[Claim], str | None],
     ) -> bool:
-        """Lets events fail whose messages a broker refuses for good, and plans their commit anew.
+        """Lets events fail whose messages a broker refuses for good, and prepares their commit anew.
 
         Args:
             commit: whose try has ended.
             refused: as of :class:`~connector.messaging.settlement.SettlementOpen`.
-            id_of: as of :meth:`plan`.
+            id_of: as of :meth:`prepare`.
 
         Returns:
             whether there is something new to try.
 
         Raises:
-            ProviderError: as :meth:`plan`.
+            ProviderError: as :meth:`prepare`.
         """
         reasons = {id(claim): reason for claim, reason in refused}
         decided = commit.claims.decided
@@ -294,7 +294,7 @@ class Settler:
             commit.settlements.append(group)
 
     def settle(self, commit: Commit) -> None:
-        """Settles what :meth:`plan` has returned. For any thread.
+        """Settles what :meth:`prepare` has returned. For any thread.
 
         Raises:
             SettlementOpen: the same commit has to be tried again.

@@ -21,13 +21,13 @@ from connector.agent_trace import DETAILS, STEPS
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import BodyTooLarge, MalformedData, ProviderError, UnknownBusinessObject
+from connector.events.circuits import CallCounts, CircuitState
 from connector.events.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.convert import Converter
 from connector.events.hooks.task_hooks import task_hooks
 from connector.events.outcome import Outcome, history, pack_prepared, retries_of, shorten
 from connector.events.publication import MatchedObject, TaskEvent, not_read, unsubscribed
 from connector.events.publish import Publisher
-from connector.events.rests import Calls, Failing
 from connector.events.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
@@ -107,7 +107,7 @@ class Task:
         handle: JournalHandle,
         order_groups: list[list[WorkItem]],
         batch: int = 0,
-        failing: Mapping[str, Failing] = NOTHING,
+        circuits: Mapping[str, CircuitState] = NOTHING,
         paused: Mapping[str, float] = NOTHING,
         ids: Mapping[int, str] = NOTHING,
     ) -> dict[bytes, list[int]]:
@@ -122,7 +122,7 @@ class Task:
             ProviderError: the prepared messages cannot be made durable.
         """
         journal = handle.open()
-        self._publisher.begin(batch, failing, paused, ids)
+        self._publisher.begin(batch, circuits, paused, ids)
         outcomes: dict[bytes, list[int]] = {}
         try:
             try:
@@ -139,7 +139,7 @@ class Task:
         return outcomes
 
     @property
-    def calls(self) -> Mapping[str, Calls]:
+    def calls(self) -> Mapping[str, CallCounts]:
         """The calls of subscriptions that have failed, in the last :meth:`run`."""
         return self._publisher.gate.calls
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from connector.events.circuits import CallCounts
 from connector.events.outcome import Outcome
-from connector.events.rests import Calls
 from connector.events.task_settings import NOTHING
 
 
@@ -40,7 +40,7 @@ class TaskAnswer(NamedTuple):
     exceeded: bool = False
     converting: bool = True
     full: bool = False
-    calls: Mapping[str, Calls] = NOTHING
+    calls: Mapping[str, CallCounts] = NOTHING
     overdue: str = ""
     told: Mapping[str, Any] = NOTHING
 
@@ -53,7 +53,7 @@ def pack_answer(
     exceeded: bool = False,
     converting: bool = True,
     full: bool = False,
-    calls: Mapping[str, Calls] = NOTHING,
+    calls: Mapping[str, CallCounts] = NOTHING,
     overdue: str = "",
     told: Mapping[str, Any] = NOTHING,
 ) -> bytes:
@@ -89,7 +89,7 @@ def unpack_answer(data: bytes) -> TaskAnswer:
     outcomes: dict[int, Outcome] = {}
     for outcome, sequences in values["outcomes"]:
         outcomes.update(dict.fromkeys(sequences, Outcome.from_list(outcome)))
-    calls = {name: Calls(*one) for name, one in values["calls"].items()} if values["calls"] else NOTHING
+    calls = {name: CallCounts(*one) for name, one in values["calls"].items()} if values["calls"] else NOTHING
     return TaskAnswer(
         outcomes,
         values["seconds"],

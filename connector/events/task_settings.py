@@ -10,7 +10,7 @@ from connector.agent_trace import OFF, Trace
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.rules import StaticMetaObject
 from connector.databases.settings import DatabaseSettings
-from connector.events.rests import Failing
+from connector.events.circuits import CircuitState
 from connector.formats.handlers import HandlerSpec
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
@@ -124,7 +124,7 @@ class Assignment(NamedTuple):
     order_groups: list[list[WorkItem]]
     batch: int = 0
     """Number of the batch, unique for the client."""
-    failing: Mapping[str, Failing] = NOTHING
+    circuits: Mapping[str, CircuitState] = NOTHING
     """The subscriptions that have failed, by name."""
     paused: Mapping[str, float] = NOTHING
     """The paused subscriptions, by name, each with the seconds until its events come again."""

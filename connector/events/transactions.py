@@ -22,7 +22,7 @@ from connector.events.no_transactions import NoTransactions
 from connector.events.order_groups import NONE, order_group_key
 from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
-from connector.events.redeliveries import Place, Redeliveries, Redelivery
+from connector.events.redeliveries import ClaimNumber, Redeliveries, Redelivery
 from connector.events.schedule import EndedClaims
 from connector.events.settling import blame, give_back_settlement
 from connector.messaging.claim import BrokerClaim, Claim
@@ -85,7 +85,7 @@ class Transactions(NoTransactions):
         self._last_cycle = 0
         self._refusing: dict[Destination, TransactionRefused] = {}
         """Inputs that rest, because destinations of their events take nothing now."""
-        self._used: dict[Place, Redelivery] = {}
+        self._used: dict[ClaimNumber, Redelivery] = {}
         """The entries of redelivered messages in open transactions."""
 
     def groups(self, pollers: Sequence[Poller]) -> Sequence[Sequence[Poller]]:
@@ -258,7 +258,7 @@ class Transactions(NoTransactions):
     def _roll_back(self, cycle: int, ended: EndedClaims) -> EndedClaims:
         """Records the events of a transaction before its rollback, and returns its claims."""
         back = EndedClaims()
-        entries: list[tuple[Place, str, Redelivery]] = []
+        entries: list[tuple[ClaimNumber, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             entry = self._entry(claim)
             if outcome.rolls_back:
@@ -401,7 +401,7 @@ def _new_entry(claim: Claim) -> Redelivery:
     return Redelivery(str(claim.destination), expiration=cast(BrokerClaim, claim).expiration)
 
 
-def _place(claim: Claim) -> Place:
+def _place(claim: Claim) -> ClaimNumber:
     return claim.cycle, claim.sequence
 
 

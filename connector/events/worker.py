@@ -25,8 +25,8 @@ from connector.events.probe import versions
 from connector.events.runner import close, follow_commands, receive, send
 from connector.events.task_answer import pack_answer
 from connector.events.task_settings import Assignment, TaskSettings
-from connector.limits.control import RunnerControl
 from connector.limits.process_end import how_it_ended
+from connector.limits.runner_control import RunnerControl
 
 _POLL_MS: Final = 200
 _LEAVE_MS: Final = 3000

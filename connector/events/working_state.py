@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from connector.events.circuits import Circuits
 from connector.events.free_disk import FreeDisk
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.pauses import InputPauses
 from connector.events.rates import RateLimit
-from connector.events.rests import Rests
 from connector.events.summary import Summary
 from connector.operate.control import ControlWatch
 from connector.operate.tracer import Tracer
@@ -24,7 +24,7 @@ class WorkingState:
         numbers: of polls and of recoveries.
         pauses: of inputs whose events went back.
         lines: logs events that were not published, and polls that ended early.
-        rests: the subscriptions that have failed in a row.
+        circuits: of the subscriptions.
         rates: of the inputs, in their order. Empty if no input has one.
         disk: of the provider.
         control: what operators have told the application.
@@ -35,7 +35,7 @@ class WorkingState:
     numbers: Iterator[int]
     pauses: InputPauses
     lines: GroupedLog
-    rests: Rests
+    circuits: Circuits
     rates: Sequence[RateLimit]
     disk: FreeDisk
     control: ControlWatch

@@ -178,7 +178,7 @@ def choose_handler(levels: Iterable[Mapping[str, str]], default: str) -> tuple[s
 
     Args:
         levels: the properties of the meta-objects, in the order in which they count. The
-            properties of a :class:`~connector.businessobjects.rules.Rule` have ``Default`` in them already.
+            handler of a :class:`~connector.businessobjects.rules.Rule` has ``Default`` in them already.
         default: MIME type or class of the connector's default data handler.
 
     Returns:

@@ -9,14 +9,14 @@ from typing import Any, Final
 from connector.config.http_model import OPERATE, READ
 from connector.config.loading import load
 from connector.errors import ConnectorError, SelectorError, UnknownDestination
-from connector.http.control import Action, ControlCall
+from connector.http.operator_calls import Action, ControlCall
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector, callers_selector
 from connector.messaging.state_store import StateStore
 from connector.operate.control import Pausable, await_reload, pause, reload_document, resume, targets_of
 from connector.operate.errors import error_groups
-from connector.operate.history import read_life
+from connector.operate.lives import read_life
 from connector.operate.replay import Discard, Move, Mover, Order, Replay, check_target, make_choice
 from connector.service.assembly import make_provider, make_targets, own_history
 from connector.service.orders import correct_message, run_order

@@ -26,9 +26,9 @@ from connector.http.connections import (
     most_connections,
     with_connections,
 )
-from connector.http.control import OperatorCalls
 from connector.http.health import HealthPages
 from connector.http.openapi import describe_requests
+from connector.http.operator_calls import OperatorCalls
 from connector.http.pages import Pages
 from connector.http.timeout_limits import milliseconds
 from connector.http.tokens import Tokens

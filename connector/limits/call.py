@@ -22,9 +22,9 @@ from contextlib import suppress
 from typing import Any, Final, NoReturn, TypeVar
 
 from connector.errors import ConnectorError
-from connector.limits.control import RunnerControl
 from connector.limits.memory import WorkerMemory, data_memory
 from connector.limits.process_end import how_it_ended
+from connector.limits.runner_control import RunnerControl
 
 _PR_SET_PDEATHSIG: Final = 1
 _CHUNK: Final = 1 << 20

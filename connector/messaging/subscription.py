@@ -58,7 +58,7 @@ class SubscriptionInfo:
     error: int = 0
     delayed: int = 0
 
-    def kept(self) -> str:
+    def losses(self) -> str:
         """Returns the messages that a removal loses, in words: ``2 waiting, 1 in error``. Empty = none."""
         numbers = (
             (self.waiting, "waiting"),

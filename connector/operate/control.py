@@ -276,7 +276,7 @@ def reload_document(answers: Mapping[str, ReloadAnswer]) -> dict[str, Any]:
 
 
 class ControlWatch:
-    """The control as one instance knows it. :meth:`waits` is for any thread, all others for one thread.
+    """The control as one instance knows it. :meth:`delays` is for any thread, all others for one thread.
 
     Args:
         clock: returns monotonic seconds.
@@ -341,7 +341,7 @@ class ControlWatch:
         """Whether an input is paused."""
         return (TargetKind.INPUT, destination) in self._paused
 
-    def waits(self) -> Mapping[str, float]:
+    def delays(self) -> Mapping[str, float]:
         """Returns the paused subscriptions, each with the seconds until its events come again."""
         if not self._paused:
             return {}

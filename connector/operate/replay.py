@@ -26,7 +26,7 @@ from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.selector import Selector
 from connector.messaging.settlement import HISTORY, Settlement
 from connector.operate.errors import group_of, text_of
-from connector.operate.history import DISCARDED, MOVED, REPLAYED
+from connector.operate.lives import DISCARDED, MOVED, REPLAYED
 from connector.operate.own_history import OwnHistory
 from connector.operate.reasons import ReasonKind
 from connector.status import OutcomeKind, timestamp

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from connector.declare.value_types import write_duration
-from connector.operate.limits import Health
+from connector.operate.health_section import Health
 from connector.text.alike import mask
 
 _SHOWN: Final = 200

@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -40,11 +39,11 @@ from connector.messaging.provider import Capabilities, Connection
 from connector.requests.broker_replies import BrokerLink, BrokerReplies
 from connector.requests.contract import Requests
 from connector.requests.conversion import RequestConverter
-from connector.requests.history import HistorySpec, RequestHistory
 from connector.requests.late import LateReplies
 from connector.requests.pending import Call, Failure, PendingCalls, key_of
 from connector.requests.reply_listener import ReplyListener
 from connector.requests.reply_receiver import ReplyReceiver, ReplySources
+from connector.requests.request_history import HistorySpec, RequestHistory
 from connector.requests.result import RequestResult
 from connector.requests.sender import OutgoingRequest, Senders
 from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
@@ -76,20 +75,6 @@ class RequestFuture(Future[RequestResult]):
 
     def __await__(self) -> Generator[Any, None, RequestResult]:
         return asyncio.wrap_future(self).__await__()
-
-
-@dataclass(frozen=True, slots=True)
-class RequestStats:
-    """Counters of a request client.
-
-    Args:
-        in_flight: requests that are being sent or await a reply now.
-        late_replies, duplicate_replies: replies that no request awaited any more.
-    """
-
-    in_flight: int
-    late_replies: int
-    duplicate_replies: int
 
 
 class RequestClient(Requests):
@@ -194,11 +179,6 @@ class RequestClient(Requests):
         is_helper = threading.current_thread().name.startswith(_NAME)  # a callback may call stop
         for pool in helpers.values():
             pool.shutdown(wait=not is_helper)
-
-    @property
-    def stats(self) -> RequestStats:
-        """The counters at this moment."""
-        return RequestStats(self._slots.used, self._late.late, self._late.duplicate)
 
     # -- slots ---------------------------------------------------------------------------------------
 

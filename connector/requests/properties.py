@@ -147,7 +147,7 @@ def _levels(bo: BusinessObject, settings: RequestSettings) -> Iterator[_Level]:
     if entry is not None:
         # The entry also holds the values of Default. They are left out, so that errors name Default.
         own = {name: text for name, text in entry.properties.items() if defaults.get(name) != text}
-        yield _Level(f"{settings.rules.name}.rules.{entry.name}", own)
+        yield _Level(f"{settings.rules.name}.rules.{entry.id}", own)
     yield _Level(f"{settings.rules.name}.Default", defaults)
 
 

@@ -12,7 +12,7 @@ from connector.requests.settings import RequestSettings
 
 if TYPE_CHECKING:
     from connector.requests.client import RequestClient
-    from connector.requests.history import HistorySpec
+    from connector.requests.request_history import HistorySpec
 
 
 @dataclass(frozen=True, slots=True)

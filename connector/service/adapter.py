@@ -247,7 +247,7 @@ class Adapter:
     @property
     def resting(self) -> list[dict[str, Any]]:
         """The subscriptions that rest: ``subscription``, ``since`` (seconds since 1970), ``reason``."""
-        return self._connection.working.rests.rows()
+        return self._connection.working.circuits.rows()
 
     @property
     def loads(self) -> list[dict[str, Any]]:

@@ -204,7 +204,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         ConfigurationError: a data handler is missing or its options are wrong.
     """
     # imported here, because most commands make no requests
-    from connector.requests.history import HistorySpec
+    from connector.requests.request_history import HistorySpec
     from connector.requests.settings import Matching, RequestSettings
     from connector.requests.spec import RequestClientSpec
 
@@ -264,7 +264,7 @@ def make_targets(configuration: Configuration) -> Targets:
 def needs_delays(configuration: Configuration) -> bool:
     """Whether a rule gives its messages a delivery delay."""
     rules = _rules(configuration)
-    said = () if rules is None else (rules.defaults, *(rule.properties for rule in rules.rules))
+    said = () if rules is None else (rules.defaults, *(entry.properties for entry in rules.entries))
     return any(read_delivery_delay(one.get("DeliveryDelay", "0")) for one in said)
 
 
@@ -295,7 +295,7 @@ def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
         for mime_type in catalogue.mime_types:
             found[mime_type, config] = catalogue.spec(mime_type, given_by_type.get(mime_type), config)
     for static in configuration.metaobjects.static.values():
-        for properties in (static.defaults, *(rule.properties for rule in static.rules)):
+        for properties in (static.defaults, *(rule.handler for rule in static.rules)):
             class_name = properties.get("DataHandlerClassName", "").strip()
             if class_name:
                 found[class_name, ""] = spec_for_class(class_name, directory)

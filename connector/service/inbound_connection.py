@@ -16,6 +16,7 @@ from connector.agent_trace import DETAILS
 from connector.config.loading import Configuration
 from connector.errors import ConnectorError, DatabaseProblem, PipelineError, ProviderError
 from connector.events.assembly import make_inbound
+from connector.events.circuits import Circuits
 from connector.events.free_disk import FreeDisk
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.inbound import Inbound
@@ -24,7 +25,6 @@ from connector.events.pipeline import CHECK, Workers
 from connector.events.probe import differences
 from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
-from connector.events.rests import Rests
 from connector.events.summary import Summary
 from connector.events.task_settings import TaskSettings
 from connector.events.working_state import WorkingState
@@ -136,7 +136,7 @@ class InboundConnection:
             numbers,
             InputPauses((configuration.connector.poll_frequency or 0) / 1000),
             lines,
-            Rests(entry.subscription() for entry in configuration.subscriptions),
+            Circuits(entry.subscription() for entry in configuration.subscriptions),
             [RateLimit(one.rate) for one in inputs] if any(one.rate for one in inputs) else (),
             FreeDisk(self._provider.disk(), configuration.min_free),
             control,
@@ -271,7 +271,7 @@ class InboundConnection:
         if kind is None or self.pipeline.session() is None:
             return None
         control = self.working.control
-        return kind.make(self._configuration, self._settings.instance, _Spark(self), control.waits)
+        return kind.make(self._configuration, self._settings.instance, _Spark(self), control.delays)
 
     def _use_loads(self, loads: AdapterLoads | None) -> None:
         """Ends the loads of an earlier configuration, and starts others."""

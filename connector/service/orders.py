@@ -5,7 +5,7 @@ from __future__ import annotations
 from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
 from connector.operate.correct import correct
-from connector.operate.history import DISCARDED, note_action
+from connector.operate.lives import DISCARDED, note_action
 from connector.operate.replay import TRANSACTION, Movement, Mover, ReplayResult, carry_out
 from connector.service.assembly import make_provider, own_history, with_poll_quantity
 

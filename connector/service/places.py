@@ -5,13 +5,13 @@ from __future__ import annotations
 from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
 from connector.messaging.provider_kind import AdapterProvider
-from connector.operate.history import DELAYED, IN_PROGRESS, Life, find_now
+from connector.operate.lives import DELAYED, IN_PROGRESS, Life, find_now
 
 
 def find_places(configuration: Configuration, provider: AdapterProvider, life: Life) -> list[dict[str, str]]:
     """Returns where the messages of a life are, in the queues of the deployment and of the life.
 
-    For :meth:`connector.operate.history.Life.as_dict`.
+    For :meth:`connector.operate.lives.Life.as_dict`.
 
     Raises:
         ProviderError: a queue cannot be read.

@@ -43,7 +43,7 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
             found.setdefault(subscription.sends_to, "subscription")
     static = configuration.metaobjects.static.get(connector.configuration_meta_object or "")
     if static is not None:
-        for properties in (static.defaults, *(rule.properties for rule in static.rules)):
+        for properties in (static.defaults, *(entry.properties for entry in static.entries)):
             for key in ("ReplyToDestination", "OutputDestination"):
                 if text := properties.get(key, "").strip():  # a blank value is undefined
                     found.setdefault(configuration.destination(text), _ROLES[key])

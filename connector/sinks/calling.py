@@ -50,7 +50,7 @@ def _retry(deliver: Deliver, retries: int) -> Deliver:
 
     backoff = tenacity.wait_exponential(multiplier=0.1, max=_LONGEST) + tenacity.wait_random(0.0, 0.1)
 
-    def wait(state: tenacity.RetryCallState) -> float:
+    def delay(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
         after = error.after if isinstance(error, TemporaryFailure) else 0.0
         return max(backoff(state), min(after, _LONGEST))
@@ -58,7 +58,7 @@ def _retry(deliver: Deliver, retries: int) -> Deliver:
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(TemporaryFailure),
         stop=tenacity.stop_after_attempt(retries + 1),
-        wait=wait,
+        wait=delay,
         reraise=True,
     )
 

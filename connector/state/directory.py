@@ -20,9 +20,9 @@ from typing import Final
 from urllib.parse import quote
 
 from connector.messaging.state_store import InstanceNote, PublishedIds, StateStore
-from connector.state.control import ControlFile
+from connector.state.control_file import ControlFile
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow, read_keys
-from connector.state.history import HISTORY, HistoryFiles
+from connector.state.history_files import HISTORY, HistoryFiles
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.journal import JournalDirectory
 

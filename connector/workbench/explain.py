@@ -35,13 +35,14 @@ class RuleFinding:
     """A rule beside a message.
 
     Args:
-        name: of the rule.
+        name, id: of the rule. The id is unique.
         matches: whether all match keys fit.
         reasons: why not, match key by match key.
         priority: ``rule_priority``.
     """
 
     name: str
+    id: str
     matches: bool
     reasons: tuple[str, ...]
     priority: int = 0
@@ -101,7 +102,7 @@ class Explanation:
         destination: the input destination.
         message_format: the format that rules see, or None.
         rules: every rule of the static meta-object.
-        rule: the rule that dictates the object, or None.
+        rule: the id of the rule that dictates the object, or None.
         why: why this rule counts, or why none does.
         data_handler, mime_type, config: class, MIME type and data-handler meta-object. Empty = not found.
         named_by: what names the data handler: a rule, ``Default`` or the connector.
@@ -217,7 +218,7 @@ class Explainer:
         if settings.rules is not None:
             seen = SeenMessage(message)
             rules = tuple(
-                RuleFinding(rule.name, not reasons, tuple(reasons), rule.rule_priority)
+                RuleFinding(rule.name, rule.id, not reasons, tuple(reasons), rule.rule_priority)
                 for rule in settings.rules.rules
                 for reasons in [rule.mismatches(found_format, where, seen)]
             )
@@ -249,7 +250,7 @@ class Explainer:
             destination,
             found_format,
             rules,
-            choice.rule.name if choice is not None and choice.rule is not None else None,
+            choice.rule.id if choice is not None and choice.rule is not None else None,
             why,
             "" if choice is None else type(choice.handler).__name__,
             "" if choice is None else choice.mime_type,
@@ -328,9 +329,9 @@ class Explainer:
         return {name: value for name, value in options.items() if name in own or name not in common}
 
     def _naming_part(self, choice: Choice) -> str:
-        if choice.rule is None or not any(choice.rule.properties.get(key) for key in HANDLER_KEYS):
+        if choice.rule is None or not any(choice.rule.handler.get(key) for key in HANDLER_KEYS):
             return "the connector"
-        return f"the rule {choice.rule.name}" if choice.rule.names_handler else "Default"
+        return f"the rule {choice.rule.id}" if choice.rule.names_handler else "Default"
 
 
 def _why(rules: StaticMetaObject, found_format: str | None, where: Destination, message: Message) -> str:
@@ -340,10 +341,10 @@ def _why(rules: StaticMetaObject, found_format: str | None, where: Destination, 
     except MalformedData:
         return "a rule cannot be evaluated for the message"
     if len(matching) == 1:
-        return f"only the rule {matching[0].name} counts"
+        return f"only the rule {matching[0].id} counts"
     if not matching:
         return f"no rule of {name} matches, so the default data handler decides"
-    names = ", ".join(rule.name for rule in matching)
+    names = ", ".join(rule.id for rule in matching)
     return f"several rules match ({names}), which is as if none did, so the default data handler decides"
 
 

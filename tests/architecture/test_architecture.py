@@ -89,7 +89,7 @@ def _is_under(name: str, prefixes: tuple[str, ...]) -> bool:
     return any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
 
 
-def _folder(name: str) -> str:
+def folder_of(name: str) -> str:
     """Returns the folder of a module, below ``connector``."""
     top = ".".join(name.split(".")[:2])
     is_folder = name != top or MODULES[name].name == "__init__.py"
@@ -114,7 +114,7 @@ def _assert_no_circle(graph: Mapping[str, set[str]]) -> None:
 
 
 def test_every_folder_has_a_floor() -> None:
-    assert sorted({_folder(name) for name in MODULES}) == sorted(sum(FLOORS, ()))
+    assert sorted({folder_of(name) for name in MODULES}) == sorted(sum(FLOORS, ()))
 
 
 def test_the_page_shows_the_same_floors() -> None:
@@ -125,12 +125,12 @@ def test_the_page_shows_the_same_floors() -> None:
 
 
 def test_no_import_runs_upward() -> None:
-    assert _imports_that(lambda name, one: _floor(_folder(one)) > _floor(_folder(name))) == []
+    assert _imports_that(lambda name, one: _floor(folder_of(one)) > _floor(folder_of(name))) == []
 
 
 def test_no_wing_imports_another() -> None:
     def is_across(name: str, imported: str) -> bool:
-        folders = {_folder(name), _folder(imported)}
+        folders = {folder_of(name), folder_of(imported)}
         return len(folders) == 2 and folders <= set(WINGS)
 
     assert _imports_that(is_across) == []
@@ -138,7 +138,7 @@ def test_no_wing_imports_another() -> None:
 
 def test_the_two_ways_and_the_deployment_name_no_store_no_broker_and_no_spark() -> None:
     ways, plug_ins = ("authoring", "events", "config", "workbench", "http"), ("stores", "brokers", "spark")
-    assert _imports_that(lambda name, one: _folder(name) in ways and _folder(one) in plug_ins) == []
+    assert _imports_that(lambda name, one: folder_of(name) in ways and folder_of(one) in plug_ins) == []
 
 
 @rows("folder", [f"connector.{folder}" for folder in FOUND_BY_ENTRY_POINT])
@@ -149,8 +149,8 @@ def test_nobody_names_what_an_entry_point_finds(folder: str) -> None:
 def test_no_imports_and_no_folders_run_in_a_circle() -> None:
     folders: dict[str, set[str]] = {}
     for name, imports in GRAPH.items():
-        above = {_folder(one) for one in imports & MODULES.keys()} - {_folder(name)}
-        folders.setdefault(_folder(name), set()).update(above)
+        above = {folder_of(one) for one in imports & MODULES.keys()} - {folder_of(name)}
+        folders.setdefault(folder_of(name), set()).update(above)
     _assert_no_circle(folders)
     _assert_no_circle({name: imports & MODULES.keys() - {name} for name, imports in GRAPH.items()})
 

@@ -98,8 +98,8 @@ def test_a_whole_repository_is_carried_over_and_loads_without_a_warning(shop: Co
     named = {rule.name: rule for rule in found.static["MO_JMS_Config"].rules}
     create = named["Customer_Create"]
     assert (create.input_format, str(create.input_destination)) == ("CUST_IN", "queue://customers")
-    assert create.properties["DataHandlerMimeType"] == "text/xml"
-    assert named["Customer_Retrieve"].properties == {
+    assert create.handler["DataHandlerMimeType"] == "text/xml"
+    assert found.static["MO_JMS_Config"].properties("Customer", "Retrieve") == {
         "OutputDestination": "queue://crm",
         "ResponseTimeout": "5000",
         "OutputFormat": "CUST_ASK",
@@ -185,7 +185,7 @@ def test_properties_of_websphere_mq_become_those_of_jms_and_no_match_key_is_a_de
     assert found.defaults == {"OutputDestination": "queue://crm"}
     (one,) = found.rules
     assert (one.input_format, str(one.input_destination)) == ("A", "queue://in")
-    assert one.properties == {"OutputDestination": "queue://out"}
+    assert found.properties(one.object, one.verb) == {"OutputDestination": "queue://out"}
 
 
 def test_a_static_meta_object_without_rules_has_to_be_named(shop: Commands) -> None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Definition, Definitions, Verb
-from connector.businessobjects.rule_conditions import Place, SeenMessage, needed_texts
-from connector.businessobjects.rules import Rule, StaticMetaObject, message_format, split_rule_name
+from connector.businessobjects.rule_conditions import SeenMessage, TextPath, needed_texts
+from connector.businessobjects.rules import (
+    OutputEntry,
+    Rule,
+    StaticMetaObject,
+    message_format,
+    split_rule_name,
+)
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
 from tests.tables import rows, texts
@@ -82,6 +90,23 @@ def test_of_several_matching_rules_the_highest_priority_counts() -> None:
     assert static.only_match("F", OTHER) is high
     twice = Rule("D_Create", "D", "Create", "F", rule_priority=1)
     assert StaticMetaObject("MO", [low, middle, twice]).match("F", INPUT) == (middle, twice)
+
+
+def test_rules_of_one_name_have_ids_of_their_own() -> None:
+    urgent, big = (replace(URGENT, number=0), replace(URGENT, jmespath="size > `1`", number=1))
+    assert [URGENT.id, urgent.id, big.id] == ["A_Create", "A_Create[0]", "A_Create[1]"]
+    assert StaticMetaObject("MO", [urgent, big]).match("F", INPUT, message_of(urgent=True)) == (urgent,)
+
+
+def test_an_object_and_verb_are_sent_as_one_entry_says() -> None:
+    entries = [OutputEntry(f"A_Create[{n}]", "A", "Create", {"OutputFormat": str(n)}) for n in range(2)]
+    static = StaticMetaObject("MO", [URGENT], {"OutputFormat": "D"}, entries[1:])
+    assert [static.properties("A", verb) for verb in ("Create", "Delete")] == [
+        {"OutputFormat": "1"},
+        {"OutputFormat": "D"},
+    ]
+    with pytest.raises(ValueError, match=r"^MO: A_Create\[0\] and A_Create\[1\] both say how an object"):
+        StaticMetaObject("MO", [URGENT], {}, entries)
 
 
 def test_a_rule_says_why_it_does_not_match() -> None:
@@ -166,9 +191,9 @@ def test_matching_by_conditions_is_what_each_rule_says_by_itself(
 
 def test_a_rule_is_found_by_the_text_that_its_condition_asks_for() -> None:
     by_property = needed_texts("size > 1 AND country IN ('NL', 'BE')", None)
-    assert by_property == (Place(False, ("country",)), frozenset({"NL", "BE"}))
+    assert by_property == (TextPath(False, ("country",)), frozenset({"NL", "BE"}))
     by_body = needed_texts("size > 1", "size && order.country == 'NL'")
-    assert by_body == (Place(True, ("order", "country")), frozenset({"NL"}))
+    assert by_body == (TextPath(True, ("order", "country")), frozenset({"NL"}))
     assert needed_texts("size > 1", "length(lines) > `3`") is None
 
 

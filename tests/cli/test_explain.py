@@ -14,8 +14,8 @@ def test_a_message_is_explained(plain: Commands) -> None:
     found = done.document
     reason = "InputFormat is 'CANCEL', the message has no format"
     assert found["rules"] == [
-        {"name": "Order_Create", "matches": True, "reasons": [], "priority": 0},
-        {"name": "Order_Cancel", "matches": False, "reasons": [reason], "priority": 0},
+        {"name": "Order_Create", "id": "Order_Create", "matches": True, "reasons": [], "priority": 0},
+        {"name": "Order_Cancel", "id": "Order_Cancel", "matches": False, "reasons": [reason], "priority": 0},
     ]
     chosen = [found[name] for name in ("rule", "data_handler", "mime_type", "named_by")]
     assert chosen == ["Order_Create", "JsonHandler", "application/json", "Default"]
@@ -45,6 +45,21 @@ def test_a_message_is_explained(plain: Commands) -> None:
 def test_an_explanation_for_people(plain: Commands, options: str, status: int, words: str) -> None:
     done = plain("explain", "order.json", *options.split())
     assert (done.returncode, words in done.stdout) == (status, True), done.stdout
+
+
+def test_rules_of_one_name_are_told_apart(plain: Commands) -> None:
+    file = plain.directory / "metaobjects" / "objects.yaml"
+    several = "[{InputDestination: queue://web}, {InputFormat: LIST, DataHandlerMimeType: application/json}]"
+    file.write_text(file.read_text().replace("{InputDestination: queue://web}", several))
+    found = plain("explain", "order.json", "--type", "LIST", "--json").document
+    reason = "InputDestination is queue://web, the message is from queue://orders"
+    assert [(one["name"], one["id"], one["matches"], one["reasons"]) for one in found["rules"][:2]] == [
+        ("Order_Create", "Order_Create[0]", False, [reason]),
+        ("Order_Create", "Order_Create[1]", True, []),
+    ]
+    assert (found["rule"], found["named_by"]) == ("Order_Create[1]", "the rule Order_Create[1]")
+    why = plain("explain", "order.json", "--type", "LIST", "--destination", "web").stdout
+    assert "several rules match (Order_Create[0], Order_Create[1])" in why
 
 
 def test_the_message_that_a_subscription_sends_is_shown(plugged: Commands) -> None:

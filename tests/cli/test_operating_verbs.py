@@ -18,7 +18,7 @@ from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Connection
 from connector.messaging.subscription import TopicSubscription
 from connector.operate.errors import error_groups, group_of
-from connector.operate.history import note_action
+from connector.operate.lives import note_action
 from connector.service.assembly import make_provider
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.user import operator_name

@@ -92,8 +92,7 @@ def test_format_codes_and_switch_words_in_metaobjects_stay_texts(deployment: Sam
     deployment.replace(R, "InputFormat: CUST_IN", "InputFormat: 0710")
     deployment.replace(R, 'text/xml: {BOPrefix: ""', "Text/XML; charset=utf-8: {BOPrefix: on")
     metaobjects = deployment.load().metaobjects
-    rule = metaobjects.static["MO_Config"].entry("Customer", "Create")
-    assert rule is not None
+    rule = metaobjects.static["MO_Config"].rules[0]
     assert rule.input_format == "0710"
     options = metaobjects.handler_options["MO_DataHandler_Default"]  # by MIME type, however it is written
     assert list(options) == ["text/xml"]
@@ -190,8 +189,8 @@ def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(
     pairs = deployment.load().metaobjects.static["MO_Config"]
     assert pairs == mapping
     customer, order = pairs.rules
-    assert customer.properties["DataHandlerMimeType"] == "application/json"
-    assert order.properties["DataHandlerMimeType"] == "text/xml"
+    assert customer.handler["DataHandlerMimeType"] == "application/json"
+    assert order.handler["DataHandlerMimeType"] == "text/xml"
     assert order.input_destination == Destination("queue", "orders")
 
 
@@ -218,7 +217,43 @@ def test_a_rule_may_have_a_selector_an_expression_and_a_priority(deployment: Sam
     customer = deployment.load().metaobjects.static["MO_Config"].rules[0]
     assert (customer.selector, customer.jmespath) == ("size > 10 AND region = 'EU'", "a.b == `1`")
     assert customer.rule_priority == 3
-    assert not {"selector", "jmespath", "rule_priority"} & set(customer.properties)
+    sent = deployment.load().metaobjects.static["MO_Config"].properties("Customer", "Create")
+    assert not {"selector", "jmespath", "rule_priority"} & set(sent)
+
+
+def test_an_object_and_verb_may_have_several_rules(deployment: Sample) -> None:
+    rules = deployment.read(R)
+    several = """[
+    {InputDestination: orders, DataHandlerMimeType: text/xml},
+    "InputDestination=customers;OutputFormat=O2",
+    {InputFormat: ORDER},
+  ]"""
+    deployment.write(
+        R, rules.replace("{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", several)
+    )
+    static = deployment.load().metaobjects.static["MO_Config"]
+    orders = static.rules[1:]
+    assert [one.id for one in static.rules] == ["Customer_Create", *(f"Order_Create[{n}]" for n in range(3))]
+    assert {(one.name, one.object, one.verb) for one in orders} == {("Order_Create", "Order", "Create")}
+    by_destination = [static.only_match(None, Destination("queue", name)) for name in ("orders", "customers")]
+    assert by_destination == list(orders[:2])
+    assert [one.handler["DataHandlerMimeType"] for one in orders] == ["text/xml", *["application/json"] * 2]
+    assert static.entry("Order", "Create").id == "Order_Create[1]"  # type: ignore[union-attr]
+    assert static.properties("Order", "Create") == {
+        "DataHandlerMimeType": "application/json",
+        "OutputFormat": "O2",
+    }
+
+
+def test_a_list_of_rules_without_properties_for_sending_leaves_sending_to_default(deployment: Sample) -> None:
+    rules = deployment.read(R)
+    several = "[{InputDestination: orders, DataHandlerMimeType: text/xml}, {InputFormat: ORDER}]"
+    deployment.write(
+        R, rules.replace("{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", several)
+    )
+    static = deployment.load().metaobjects.static["MO_Config"]
+    assert static.entry("Order", "Create") is None
+    assert static.properties("Order", "Create") == {"DataHandlerMimeType": "application/json"}
 
 
 def test_a_data_handler_that_a_rule_names_stands_against_one_of_default_however_either_is_named(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from connector.operate.history import read_all
+from connector.operate.lives import read_all
 from tests import forked_command
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, assert_settled_once

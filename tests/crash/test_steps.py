@@ -14,7 +14,7 @@ from collections import Counter
 
 import pytest
 
-from connector.operate.history import Life, read_life
+from connector.operate.lives import Life, read_life
 from connector.stores.dropbox import codec
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, assert_settled_once

@@ -16,8 +16,8 @@ import pytest
 
 from connector.events.convert import Converter
 from connector.limits import stages
-from connector.limits.control import RunnerControl
 from connector.limits.memory import data_memory
+from connector.limits.runner_control import RunnerControl
 from connector.messaging.message import Message
 from tests.events.conftest import Bench, EventDeployment, handler
 from tests.tables import rows

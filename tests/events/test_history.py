@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connector.messaging.history import History, HistoryRow
-from connector.operate.history import LifeEvent, find_ids, find_now, note_action, read_all, read_life
+from connector.operate.lives import LifeEvent, find_ids, find_now, note_action, read_all, read_life
 from tests.events.conftest import Bench, EventDeployment
 from tests.events.test_retry_later import SOON, drain
 from tests.tables import rows

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 import pytest
 
 from connector.events.hooks.activity import OutcomeCounts, TaskActivity
+from connector.events.hooks.event_history import EventHistory, TaskNotes
 from connector.events.hooks.event_hook import EventHook
 from connector.events.hooks.failures import TaskFailures
-from connector.events.hooks.history import EventHistory, TaskNotes
 from connector.events.hooks.outcome_log import OutcomeLog
 from connector.events.hooks.spans import EventSpans, TaskSpans
 from connector.events.hooks.task_hook import TaskHook, TaskHooks

@@ -11,7 +11,7 @@ from connector.events.outcome import Outcome
 from connector.events.redeliveries import Redeliveries, Redelivery
 from connector.events.task import Task
 from connector.events.task_settings import WorkItem
-from connector.limits.control import RunnerControl
+from connector.limits.runner_control import RunnerControl
 from connector.messaging.destination import parse_destination
 from connector.messaging.state_store import ClaimNote, CycleJournal
 from connector.service.assembly import make_task_settings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connector.events.outcome import split_names
-from connector.operate.history import read_life
+from connector.operate.lives import read_life
 from connector.status import ReturnCode
 from tests.events.conftest import A_AND_B, Bench, customer, logged, placeless
 from tests.tables import Table, rows

@@ -21,7 +21,7 @@ from connector.events.settling import CopyDestinations, SettlementRules
 from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
-from connector.operate.history import read_life
+from connector.operate.lives import read_life
 from connector.service.assembly import make_provider
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from connector.messaging.history import plain_text
-from connector.operate.history import read_life
+from connector.operate.lives import read_life
 from tests.http.shop import BOSS, CONSOLE, service, with_archive
 from tests.http.test_console import fields, signed_in
 from tests.http.world import client

@@ -17,7 +17,7 @@ from connector.http.problems import HttpProblem
 from connector.http.tokens import Tokens
 from connector.messaging import selector
 from connector.messaging.history import HistoryRow
-from connector.operate.history import LifeEvent
+from connector.operate.lives import LifeEvent
 from connector.service.status_document import as_json
 from connector.text.iso_time import iso_time
 from tests.http import shop

@@ -169,13 +169,13 @@ def test_the_longer_a_pause_lasts_the_longer_its_events_wait(tmp_path: Path) -> 
     control.pause(record, [ORDERS, A], by="ann")
     watch = ControlWatch(lambda: now[0])
     assert watch.look(record)
-    assert watch.waits() == {"a": 5.0}
+    assert watch.delays() == {"a": 5.0}
     assert watch.is_paused("queue://orders")
     now[0] += 30
     assert not watch.look(record), "nothing has changed"
-    assert watch.waits() == {"a": 30.0}
+    assert watch.delays() == {"a": 30.0}
     now[0] += 3600
-    assert watch.waits() == {"a": 60.0}
+    assert watch.delays() == {"a": 60.0}
 
 
 def test_a_record_that_cannot_be_read_stops_the_adapter_and_resumes_nothing(bench: Bench) -> None:

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from connector.operate.activity import BOUNDS, Activity, Durations, cumulative, recent
-from connector.operate.limits import Health
+from connector.operate.health_section import Health
 from connector.operate.well import Facts, InstanceFacts, well
 from connector.service.status_document import StatusFound
 from connector.status import OutcomeKind

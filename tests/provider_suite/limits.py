@@ -66,7 +66,7 @@ class LimitTests(SuiteBase):
         assert found == [(0, 0, 0, 1), (1, 0, 0, 0)]
         assert [info.error for info in strict.destinations()] == [0]
         pollers[0].close()
-        assert strict.unsubscribe("a").kept() == "1 in error"
+        assert strict.unsubscribe("a").losses() == "1 in error"
         strict.close()
 
     @needs("selectors")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.rules import Rule, StaticMetaObject, complete_properties
+from connector.businessobjects.rules import OutputEntry, StaticMetaObject, complete_properties
 from connector.formats.catalogue import discover
 from connector.formats.handlers import Handlers
 from connector.messaging.message import Message, PropertyValue
@@ -108,11 +108,13 @@ def settings(
     rules = []
     if entry is not None:
         rules.append(
-            Rule("Customer_Create", "Customer", "Create", properties=complete_properties(entry, defaults))
+            OutputEntry(
+                "Customer_Create", "Customer", "Create", properties=complete_properties(entry, defaults)
+            )
         )
     settings: dict[str, Any] = {
         "definitions": of,
-        "rules": StaticMetaObject("MO_Config", rules, defaults),
+        "rules": StaticMetaObject("MO_Config", (), defaults, rules),
         "handlers": HANDLERS,
         "default_handler": "application/json",
     }

@@ -17,7 +17,7 @@ from connector.config.loading import load
 from connector.errors import ProviderError, UnknownBusinessObject
 from connector.messaging.destination import parse_destination
 from connector.messaging.history import History
-from connector.operate.history import LifeEvent, find_ids, read_all, read_life
+from connector.operate.lives import LifeEvent, find_ids, read_all, read_life
 from connector.service.assembly import make_requests
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment

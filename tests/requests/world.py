@@ -17,7 +17,7 @@ import pytest
 from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.brokers.engine.provider import RemoteProvider
 from connector.businessobjects.definition import Definitions, Verb
-from connector.businessobjects.rules import Rule, StaticMetaObject
+from connector.businessobjects.rules import OutputEntry, StaticMetaObject
 from connector.core.connection import CoreConnection
 from connector.errors import UnknownDestination
 from connector.formats.handlers import HandlerSpec
@@ -64,13 +64,13 @@ def settings(*verbs: Verb, reliable: bool = True, **changes: Any) -> RequestSett
         reliable: whether messages are persistent.
         changes: of the settings.
     """
-    rules = [
-        Rule(f"Customer_{verb}", "Customer", verb, properties={"ResponseTimeout": "120000"})
+    entries = [
+        OutputEntry(f"Customer_{verb}", "Customer", verb, properties={"ResponseTimeout": "120000"})
         for verb in ("Retrieve", *(verb.name for verb in verbs))
     ]
     made = RequestSettings(
         definitions=definitions(*verbs),
-        rules=StaticMetaObject("MO_Config", rules, {"OutputDestination": str(REQUESTS)}),
+        rules=StaticMetaObject("MO_Config", (), {"OutputDestination": str(REQUESTS)}, entries),
         handlers=(HandlerSpec("application/json", "JsonHandler", "connector.datahandlers.json_handler"),),
         default_handler="application/json",
         persistent=reliable,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.messaging.history import HistoryRow
-from connector.state import history
-from connector.state.history import HistoryFiles
+from connector.state import history_files
+from connector.state.history_files import HistoryFiles
 from tests.tables import rows
 
 ID = "ID:" + "a" * 20
@@ -22,9 +22,9 @@ def test_a_search_in_parts_finds_the_first_place(
 ) -> None:
     content, pattern = (bytes(one % 2 for one in given_bytes) for given_bytes in (content, pattern))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(history, "_LEAST_BYTES", size)
-        patch.setattr(history, "_MOST_BYTES", 2 * size)
-        assert history._find(content, pattern, begin) == content.find(pattern, begin)
+        patch.setattr(history_files, "_LEAST_BYTES", size)
+        patch.setattr(history_files, "_MOST_BYTES", 2 * size)
+        assert history_files._find(content, pattern, begin) == content.find(pattern, begin)
 
 
 @rows("since, found", [(0.0, True), (-1e9, True), (-1e18, True), (1e9, False), (1e18, False), (1e300, False)])

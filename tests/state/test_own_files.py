@@ -14,7 +14,7 @@ import pytest
 from connector import own_files
 from connector.config.loading import check
 from connector.messaging.message import Message
-from connector.operate.history import note_action
+from connector.operate.lives import note_action
 from tests.cli.in_process import Commands
 from tests.events.conftest import ORDER, Bench, EventDeployment, bench
 from tests.tables import rows

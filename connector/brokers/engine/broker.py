@@ -84,8 +84,8 @@ class BrokerReceiver(Protocol):
                 got, so the caller rolls the transaction back.
         """
 
-    def tell(self, tag: int) -> bool:
-        """Lets :meth:`BrokerConnection.take_news` tell of each message that is fetched from now on.
+    def notify(self, tag: int) -> bool:
+        """Lets :meth:`BrokerConnection.take_news` return the tag of each message that is fetched from now on.
 
         Args:
             tag: names the receiver, from 1 on.

@@ -31,7 +31,7 @@ class ReceiverNews:
     def watch(self, receiver: BrokerReceiver) -> int:
         """Returns the number of a new receiver."""
         number = next(self._numbers)
-        if not receiver.tell(number):
+        if not receiver.notify(number):
             return 0
         self._is_told = True
         self._watched.add(number)

@@ -345,8 +345,8 @@ class JmsReceiver(BrokerReceiver):
         """Allows the broker a moment to send: the receiver is new, or its session was rolled back."""
         self._fetched_at = time.monotonic() + _FETCH_SECONDS
 
-    def tell(self, tag: int) -> bool:
-        """See :meth:`BrokerReceiver.tell`. Qpid JMS and the client of ActiveMQ Classic tell."""
+    def notify(self, tag: int) -> bool:
+        """See :meth:`BrokerReceiver.notify`. Qpid JMS and the client of ActiveMQ Classic can."""
         methods = self._java.getClass().getMethods()
         setter = next((one for one in methods if str(one.getName()) == "setAvailableListener"), None)
         if setter is None:

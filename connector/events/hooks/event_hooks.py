@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from connector.agent_trace import EVENTS
 from connector.events.hooks.activity import OutcomeCounts
+from connector.events.hooks.event_history import EventHistory, LateEventHistory
 from connector.events.hooks.event_hook import EventHook, EventHooks
 from connector.events.hooks.event_trace import EventTrace
-from connector.events.hooks.history import EventHistory, LateEventHistory
 from connector.events.hooks.outcome_log import OutcomeLog
 from connector.events.settings import EventSettings
 from connector.events.settling import SettlementRules

@@ -6,7 +6,7 @@ from connector.events.hooks.event_hook import EventHook
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.outcome import event_fields
 from connector.events.settling import Commit
-from connector.operate.history import COPY_KEYS
+from connector.operate.lives import COPY_KEYS
 from connector.status import OutcomeKind
 
 

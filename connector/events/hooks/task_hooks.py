@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from connector.events.hooks.activity import TaskActivity
+from connector.events.hooks.event_history import TaskNotes
 from connector.events.hooks.failures import TaskFailures
-from connector.events.hooks.history import TaskNotes
 from connector.events.hooks.task_hook import TaskHook, TaskHooks
 from connector.events.task_settings import TaskSettings
 

@@ -26,8 +26,8 @@ from connector.http.calls import RequestCalls
 from connector.http.console import views
 from connector.http.console.requests import RequestForm
 from connector.http.console.session import COOKIE, SECONDS, Sessions
-from connector.http.control import Action, ControlCall, do, log_action
 from connector.http.guard import POLICY
+from connector.http.operator_calls import Action, ControlCall, do, log_action
 from connector.http.pages import Pages
 from connector.http.problems import HttpProblem
 from connector.http.tokens import Caller, Tokens

@@ -22,7 +22,7 @@ from connector.messaging.message import MESSAGE_CLASSES, Message
 from connector.messaging.selector import callers_selector
 from connector.operate.activity import STEP
 from connector.operate.errors import error_groups, group_of
-from connector.operate.history import find_ids, read_last, read_life
+from connector.operate.lives import find_ids, read_last, read_life
 from connector.service.assembly import make_provider
 from connector.service.observer import Observer
 from connector.service.places import find_places
@@ -292,12 +292,13 @@ def history(observer: Observer, query: Query) -> View:
 def configuration(observer: Observer, _: Query) -> View:
     found: Configuration = observer.configuration
     static = found.metaobjects.static.get(found.connector.configuration_meta_object or "")
+    sent = {entry.id: entry.properties for entry in static.entries} if static else {}
     return {
         "yaml": as_yaml(as_document(found)),
         "sections": explained(found),
         "file": str(found.file),
         "inputs": [str(one.destination) for one in found.connector.inputs],
-        "rules": list(static.rules) if static is not None else [],
+        "rules": [(rule, sent.get(rule.id, rule.handler)) for rule in static.rules] if static else [],
         "definitions": [
             found.metaobjects.definitions[name] for name in sorted(found.metaobjects.definitions)
         ],

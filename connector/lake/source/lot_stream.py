@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from connector import faults
 from connector.config.loading import load
 from connector.errors import LotError, MalformedData
-from connector.events.hooks.history import EventHistory
+from connector.events.hooks.event_history import EventHistory
 from connector.events.outcome import Outcome
 from connector.events.settling import CopyDestinations, SettlementRules
 from connector.lake.source.rows import SourceRows, refused

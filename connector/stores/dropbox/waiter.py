@@ -18,8 +18,8 @@ from connector.stores.engine.store import Watch
 
 _log = logging.getLogger("connector.dropbox")
 
-_SHORTEST_PAUSE: Final = 0.0005
-_LONGEST_PAUSE: Final = 0.02
+_SHORTEST_INTERVAL: Final = 0.0005
+_LONGEST_INTERVAL: Final = 0.02
 """Seconds between two looks while waiting. The first look is soon, those of a long wait cost nothing."""
 
 _LIMITS: Final = {
@@ -223,15 +223,15 @@ class DropboxWatch(Watch):
     def wait(self, seconds: float) -> bool:
         return self._waiter.wait(seconds) if self._waiter is not None else True
 
-    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
+    def wait_for_news(self, has_news: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        pause = _SHORTEST_PAUSE
+        interval = _SHORTEST_INTERVAL
         os.sched_yield()  # a folder that has just changed always has news: lets its writers run
         while not self._ended and not has_news():
             left = deadline - time.monotonic()
-            if left <= 0 or self._woken.wait(min(pause, left)):
+            if left <= 0 or self._woken.wait(min(interval, left)):
                 break
-            pause = min(pause * 1.5, _LONGEST_PAUSE)
+            interval = min(interval * 1.5, _LONGEST_INTERVAL)
         self._woken.clear()  # only here: the caller handles an earlier wake after this returns
 
     def wake(self) -> None:

@@ -225,7 +225,9 @@ class LocalConnection(Connection):
 
     def wait(self, seconds: float) -> None:
         pollers = tuple(self._pollers)
-        self._watch.pause(lambda: any(poller.has_news() for poller in pollers), self._until_due(seconds))
+        self._watch.wait_for_news(
+            lambda: any(poller.has_news() for poller in pollers), self._until_due(seconds)
+        )
 
     def _until_due(self, seconds: float) -> float:
         """Returns the seconds until the next delayed message is due, ``seconds`` at most."""

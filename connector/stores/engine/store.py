@@ -460,7 +460,7 @@ class Watch(Waiter, Protocol):
         """Whether :meth:`begin` and :meth:`wait` work. If not, the connection has no waiter."""
 
     @abstractmethod
-    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
+    def wait_for_news(self, has_news: Callable[[], bool], seconds: float) -> None:
         """Waits ``seconds`` at most until ``has_news``, :meth:`wake` or the end of the client."""
 
     @abstractmethod

@@ -274,14 +274,14 @@ def _read(record: Record) -> StoredSubscription:
 
 
 def _warn_of_loss(ended: SubscriptionInfo, how: str) -> None:
-    if kept := ended.kept():
+    if losses := ended.losses():
         _log.warning(
             "the messages of a subscription were removed with the subscription",
             extra={
                 "subscription": ended.subscription.name,
                 "destination": str(ended.subscription.topic),
                 "reason": how,
-                "lost": kept,
+                "lost": losses,
             },
         )
 

@@ -17,7 +17,8 @@ _ENTRY_BYTES: Final = 800
 """Approximate bytes of an entry without its texts. Measured with CPython 3.11."""
 _PROPERTY_BYTES: Final = 200
 
-Place = tuple[int, int]
+Rank = tuple[int, int]
+"""The position of a message in a line. The lowest is first."""
 
 
 @dataclass(slots=True)
@@ -49,7 +50,7 @@ class Entry:
     number: int
     headers: Message
     body: Body
-    order: Place
+    order: Rank
     due: int
     channel: Channel | None = None
     claim: LocalClaim | None = None
@@ -80,10 +81,10 @@ class Line:
         place: returns the place of a message in the line.
     """
 
-    def __init__(self, waiting: Mapping[int, Entry], place: Callable[[Entry], Place]) -> None:
+    def __init__(self, waiting: Mapping[int, Entry], place: Callable[[Entry], Rank]) -> None:
         self._waiting = waiting
         self._place = place
-        self._heap: list[tuple[Place, int]] = []
+        self._heap: list[tuple[Rank, int]] = []
 
     def push(self, entry: Entry) -> None:
         """Adds a message. Most items of a line have not left, so that its length is that of the box."""
@@ -104,19 +105,19 @@ class Line:
         """Drops the first message from the line."""
         heapq.heappop(self._heap)
 
-    def _find(self, place: Place, number: int) -> Entry | None:
+    def _find(self, place: Rank, number: int) -> Entry | None:
         entry = self._waiting.get(number)
         return entry if entry is not None and self._place(entry) == place else None
 
 
-by_order: Final[Callable[[Entry], Place]] = attrgetter("order")
+by_order: Final[Callable[[Entry], Rank]] = attrgetter("order")
 
 
-def _by_due(entry: Entry) -> Place:
+def _by_due(entry: Entry) -> Rank:
     return entry.due, entry.number
 
 
-def _by_expiration(entry: Entry) -> Place:
+def _by_expiration(entry: Entry) -> Rank:
     return entry.headers.expiration, entry.number
 
 

@@ -64,7 +64,7 @@ class MemoryReader(Reader):
             self._has_news = True
             if self.judge.selects:
                 self._line.push(entry)
-        self.watch.tell(returned=giver == self.watch.client_id)
+        self.watch.notify(returned=giver == self.watch.client_id)
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         claims: list[LocalClaim] = []

@@ -9,7 +9,7 @@ from connector.stores.engine.store import Watch
 
 
 class MemoryWatch(Watch):
-    """Waits for messages. The readers of the client tell it that a message has come."""
+    """Waits for messages. The readers of the client notify it that a message has come."""
 
     can_tell = True
 
@@ -18,8 +18,8 @@ class MemoryWatch(Watch):
         self.changed = threading.Condition(lock)
         self.has_come = self.woken = self.ended = False
 
-    def tell(self, *, returned: bool) -> None:
-        """Tells that a message waits for a reader. ``returned`` = this client has given the message back."""
+    def notify(self, *, returned: bool) -> None:
+        """Notes that a message waits for a reader. ``returned`` = this client has given the message back."""
         with self.changed:
             self.has_come = self.has_come or not returned
             self.changed.notify_all()
@@ -31,10 +31,10 @@ class MemoryWatch(Watch):
 
     def wait(self, seconds: float) -> bool:
         with self.changed:
-            self.pause(lambda: self.has_come, seconds)
+            self.wait_for_news(lambda: self.has_come, seconds)
             return self.has_come or self.ended
 
-    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
+    def wait_for_news(self, has_news: Callable[[], bool], seconds: float) -> None:
         with self.changed:
             self.changed.wait_for(lambda: self.woken or self.ended or has_news(), seconds)
             self.woken = False

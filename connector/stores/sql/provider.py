@@ -32,7 +32,7 @@ from connector.stores.sql.schema import client as clients
 from connector.stores.sql.state import PostgresState, SqliteState
 from connector.stores.sql.statements import IS_CLAIMED, IS_NEW, select_claims
 from connector.stores.sql.store import SqlStore
-from connector.stores.sql.watch import FileNews, News, SqlWatch
+from connector.stores.sql.watch import FileNotifier, Notifier, SqlWatch
 
 _PATIENCE: Final = 5.0
 """Seconds that an operator waits for a client in the middle of a claim."""
@@ -129,16 +129,16 @@ class SqlProvider(AdapterProvider):
         db = DatabaseClient(database, info.client_id, info.application)
         readers: dict[SqlReader, None] = {}
         registry = SqlRegistry(db, info, liveness_of(self._settings))
-        news: News
+        notifier: Notifier
         if (file := self._settings.file) is not None:
-            news = FileNews(file)
+            notifier = FileNotifier(file)
         else:
-            from connector.stores.sql.notices import Notices  # needs the extra postgresql
+            from connector.stores.sql.postgres_notifier import PostgresNotifier  # needs the extra postgresql
 
-            news = Notices.of_process(self._settings)
-        store = SqlStore(db, readers, self._keep_processed, news.notify)
+            notifier = PostgresNotifier.of_process(self._settings)
+        store = SqlStore(db, readers, self._keep_processed, notifier.notify)
         limit = self._redelivery_limit or None
-        watch = SqlWatch(db, readers, news)
+        watch = SqlWatch(db, readers, notifier)
         return LocalConnection(store, registry, watch, limit=limit, client_id=client_id, lots=True)
 
     # -- for operators -----------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from connector.messaging.state_store import (
 )
 from connector.state.directory import StateDirectory, own_folder
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
-from connector.stores.sql.history import PostgresHistory
+from connector.stores.sql.history_table import PostgresHistory
 from connector.stores.sql.journals import PostgresJournals
 from connector.stores.sql.messages import write_key
 from connector.stores.sql.processes import HOLDER, StateConnection, durable, this_machine

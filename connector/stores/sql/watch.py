@@ -17,16 +17,16 @@ _LONGEST: Final = 1.0
 """Seconds between two looks at most."""
 
 
-class News:
-    """Tells watches when to look."""
+class Notifier:
+    """Notifies watches of messages, so that they look."""
 
     def add(self, watch: SqlWatch) -> None:
-        """Calls :meth:`SqlWatch.tell` of a watch from now on. Repeatable."""
+        """Calls :meth:`SqlWatch.notify` of a watch from now on. Repeatable."""
 
     def remove(self, watch: SqlWatch) -> None:
         """Ends :meth:`add`. Repeatable."""
 
-    def pause(self, *, selects: bool) -> float:
+    def interval(self, *, selects: bool) -> float:
         """Returns the seconds until the next look. ``selects``: a reader of the watch has a selector."""
         raise NotImplementedError
 
@@ -38,10 +38,10 @@ class News:
         """Announces messages in channels that were empty. Never raises."""
 
 
-class FileNews(News):
+class FileNotifier(Notifier):
     """Watches the log beside a SQLite file. Every commit changes the log, and to look at the log is cheap."""
 
-    _PAUSE: Final = 0.01
+    _INTERVAL: Final = 0.01
     _COARSE_NS: Final = 20_000_000
     """Two changes within so many nanoseconds may have the same time."""
 
@@ -49,8 +49,8 @@ class FileNews(News):
         self._log = f"{file}-wal"
         self._seen: tuple[int, int] | None = None
 
-    def pause(self, *, selects: bool) -> float:
-        return self._PAUSE
+    def interval(self, *, selects: bool) -> float:
+        return self._INTERVAL
 
     def may_have_come(self) -> bool:
         try:
@@ -64,10 +64,10 @@ class FileNews(News):
 class SqlWatch(Watch):
     can_tell = True
 
-    def __init__(self, db: DatabaseClient, readers: dict[SqlReader, None], news: News) -> None:
+    def __init__(self, db: DatabaseClient, readers: dict[SqlReader, None], notifier: Notifier) -> None:
         self._db = db
         self._readers = readers
-        self._news = news
+        self._notifier = notifier
         self._changed = threading.Condition()
         self._is_woken = False
         self._is_told = False
@@ -75,7 +75,7 @@ class SqlWatch(Watch):
         self._mark: Any = db.dialect.beginning
 
     def begin(self) -> bool:
-        self._news.add(self)
+        self._notifier.add(self)
         self._ask(self._begin)
         return not self._ended
 
@@ -86,7 +86,7 @@ class SqlWatch(Watch):
         return True
 
     def wait(self, seconds: float) -> bool:
-        self.pause(self._has_come, seconds)
+        self.wait_for_news(self._has_come, seconds)
         return self._ask(self._has_come)
 
     def _has_come(self) -> bool:
@@ -99,18 +99,18 @@ class SqlWatch(Watch):
         except ProviderError:
             return True
 
-    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
-        self._news.add(self)
+    def wait_for_news(self, has_news: Callable[[], bool], seconds: float) -> None:
+        self._notifier.add(self)
         deadline = time.monotonic() + seconds
         look = 0.0
         while (now := time.monotonic()) < deadline or not look:
             is_told = self._take_told()  # in any case, or the next sleep would end at once
-            if is_told or self._news.may_have_come() or now >= look:
+            if is_told or self._notifier.may_have_come() or now >= look:
                 look = now + _LONGEST
                 if self._ask(has_news):
                     break
             selects = any(reader.selects for reader in tuple(self._readers))
-            until = min(deadline, look, time.monotonic() + self._news.pause(selects=selects))
+            until = min(deadline, look, time.monotonic() + self._notifier.interval(selects=selects))
             if self._sleep(until - time.monotonic()):
                 break
         with self._changed:
@@ -127,7 +127,7 @@ class SqlWatch(Watch):
             self._changed.wait_for(lambda: self._is_woken or self._is_told or self._ended, max(0.0, seconds))
             return self._is_woken or self._ended
 
-    def tell(self, channel: str | None) -> None:
+    def notify(self, channel: str | None) -> None:
         """Ends a sleep: a message waits in a channel that was empty. None = in an unknown channel."""
         if channel is None or any(reader.channel == channel for reader in tuple(self._readers)):
             with self._changed:
@@ -140,7 +140,7 @@ class SqlWatch(Watch):
             self._changed.notify_all()
 
     def close(self) -> None:
-        self._news.remove(self)
+        self._notifier.remove(self)
         with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connector.brokers.engine.state import RemoteState
-from connector.operate.history import read_all
+from connector.operate.lives import read_all
 from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.server import serving

@@ -11,7 +11,7 @@ import pytest
 from connector.messaging.destination import Destination
 from connector.messaging.history import History
 from connector.messaging.message import Message
-from connector.operate.history import find_ids, find_now, read_all, read_life
+from connector.operate.lives import find_ids, find_now, read_all, read_life
 from connector.operate.metrics import InstanceMetrics
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter

@@ -25,7 +25,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.statement import driver_of
-from connector.stores.sql.watch import News, SqlWatch
+from connector.stores.sql.watch import Notifier, SqlWatch
 from tests.postgres import OLDER, PostgresServer, end_signs_of_life, new_server
 from tests.stores.sql.conftest import ARCHIVE, ORDERS, PRICES
 from tests.tables import Table
@@ -253,12 +253,12 @@ def test_sqlite_reads_the_whole_of_no_table_of_messages(root: Path) -> None:
 
 
 def test_a_notice_wakes_a_watch_once(root: Path) -> None:
-    class Told(News):
-        def pause(self, *, selects: bool) -> float:
+    class Told(Notifier):
+        def interval(self, *, selects: bool) -> float:
             return 1.0
 
     looks = []
     watch = SqlWatch(DatabaseClient(MessageDatabase(Settings(f"sqlite:///{root}/new.db"))), {}, Told())
-    watch.tell(None)
-    watch.pause(lambda: looks.append(1) or False, 0.05)  # type: ignore[func-returns-value]
+    watch.notify(None)
+    watch.wait_for_news(lambda: looks.append(1) or False, 0.05)  # type: ignore[func-returns-value]
     assert len(looks) < 3

@@ -22,7 +22,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.sql import watch as watch_module
 from connector.stores.sql.database import Settings
-from connector.stores.sql.notices import Notices
+from connector.stores.sql.postgres_notifier import PostgresNotifier
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.turns import Turns
 from tests.postgres import PostgresServer
@@ -153,7 +153,7 @@ def test_only_empty_channels_are_told_of(database: str, listener: psycopg.Connec
 def test_a_notice_ends_a_wait_that_looks_at_nothing(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     provider = SqlProvider(Settings(database))
     monkeypatch.setattr(watch_module, "_LONGEST", 3600.0)
-    monkeypatch.setattr(Notices, "pause", lambda self, *, selects: 3600.0)
+    monkeypatch.setattr(PostgresNotifier, "interval", lambda self, *, selects: 3600.0)
     connection, other = provider.connect("suite", "one"), provider.connect("suite", "two")
     poller, waiter = connection.poller(ORDERS), connection.waiter()
     assert waiter is not None

@@ -1,8 +1,9 @@
-"""Rest: a subscription that failed ``rest_after`` times in a row is left alone.
+"""The circuit breaker: a subscription that failed ``rest_after`` times in a row rests.
 
-Only failures count that ``retry_later`` names. The events of a resting subscription come again later, without
-a call and without a count. Every ``first`` seconds one of them is tried. A call with any other end ends the
-rest. The driver of an instance keeps all of this in memory.
+Only failures count that ``retry_later`` names. The circuit of a resting subscription is open: its events come
+again later, without a call and without a count. Every ``first`` seconds the circuit is half-open, and one of
+them is tried. A call with any other end closes the circuit. The driver of an instance keeps all of this in
+memory.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from connector.sinks.subscriptions import Subscription
 _log: Final = logging.getLogger("connector.events")
 
 
-class Failing(NamedTuple):
+class CircuitState(NamedTuple):
     """What a task is told of a subscription that has failed.
 
     Args:
         failures: in a row until now.
-        wait: seconds until an event comes again that is not tried.
-        may_try: whether the task may try one event although the subscription rests.
+        delay: seconds until an event comes again that is not tried.
+        is_half_open: whether the task may try one event although the subscription rests.
     """
 
     failures: int
-    wait: float
-    may_try: bool = False
+    delay: float
+    is_half_open: bool = False
 
 
-class Calls(NamedTuple):
+class CallCounts(NamedTuple):
     """What a task tells of the calls of a subscription.
 
     Args:
@@ -67,14 +68,14 @@ class DeliveryGate:
 
     def __init__(self, subscriptions: Iterable[Subscription]) -> None:
         self._rules = _rules(subscriptions)
-        self._told: dict[str, Failing] = {}
+        self._told: dict[str, CircuitState] = {}
         self._paused: Mapping[str, float] = {}
-        self.calls: dict[str, Calls] = {}
+        self.calls: dict[str, CallCounts] = {}
         """The calls of the subscriptions that have failed, in this assignment or before."""
         self.is_open = True
         """Whether every subscription gets its events. Then nobody has to ask."""
 
-    def begin(self, told: Mapping[str, Failing], paused: Mapping[str, float]) -> None:
+    def begin(self, told: Mapping[str, CircuitState], paused: Mapping[str, float]) -> None:
         """Begins an assignment.
 
         Args:
@@ -84,7 +85,7 @@ class DeliveryGate:
         self._told, self.calls, self._paused = dict(told), {}, paused
         self.is_open = not (told or paused)
 
-    def wait(self, name: str, *, is_called: bool) -> float | None:
+    def delay(self, name: str, *, is_called: bool) -> float | None:
         """Returns the seconds until an event comes again without a delivery. None = it is delivered now.
 
         Args:
@@ -98,13 +99,13 @@ class DeliveryGate:
         told = self._told.get(name)
         if self._failures(name) < rest_after:
             return None
-        if told is not None and told.may_try:
-            self._told[name] = told._replace(may_try=False)
+        if told is not None and told.is_half_open:
+            self._told[name] = told._replace(is_half_open=False)
             return None
-        return retry_later.first if told is None else told.wait
+        return retry_later.first if told is None else told.delay
 
     def _failures(self, name: str) -> int:
-        calls, told = self.calls.get(name, Calls()), self._told.get(name)
+        calls, told = self.calls.get(name, CallCounts()), self._told.get(name)
         return calls.failures + (0 if calls.has_other or told is None else told.failures)
 
     def note(self, name: str, failure: str | None) -> None:
@@ -116,27 +117,27 @@ class DeliveryGate:
         """
         if name not in self._rules:
             return
-        calls = self.calls.get(name, Calls())
+        calls = self.calls.get(name, CallCounts())
         if failure is not None:
             self.is_open = False
             self.calls[name] = calls._replace(
                 number=calls.number + 1, failures=calls.failures + 1, reason=failure
             )
         elif calls.failures or name in self._told:
-            self.calls[name] = Calls(calls.number + 1, has_other=True)
+            self.calls[name] = CallCounts(calls.number + 1, has_other=True)
 
 
 @dataclass(slots=True)
-class _Row:
-    """The failures of a subscription in a row.
+class _Circuit:
+    """The failures of a subscription in a circuit, and its circuit.
 
     Args:
         failures: their number.
         reason: of the last one.
-        since: start of the rest in monotonic seconds. None = the subscription does not rest.
+        since: when the circuit was opened, in monotonic seconds. None = it is closed.
         began: the same in seconds since 1970.
         tried: the last try, in monotonic seconds.
-        is_tried: whether a task may try one event now.
+        is_half_open: whether a task may try one event now.
     """
 
     failures: int = 0
@@ -144,11 +145,11 @@ class _Row:
     since: float | None = None
     began: float = 0.0
     tried: float = 0.0
-    is_tried: bool = False
+    is_half_open: bool = False
 
 
-class Rests:
-    """The failures of the subscriptions, over all connections of an instance. For any thread.
+class Circuits:
+    """The circuits of the subscriptions, over all connections of an instance. For any thread.
 
     Args:
         subscriptions: of the adapter.
@@ -161,32 +162,34 @@ class Rests:
         self._rules = _rules(subscriptions)
         self._clock = clock
         self._lock = threading.Lock()
-        self._rows: dict[str, _Row] = {}
+        self._found: dict[str, _Circuit] = {}
+        """The circuits of the subscriptions whose last call has failed."""
         self.has_failures = False
         """Whether a subscription has failed. Otherwise a task has to be told nothing."""
         self._turn = 0
 
-    def tell(self, tasks: int) -> Sequence[Mapping[str, Failing]]:
+    def states(self, tasks: int) -> Sequence[Mapping[str, CircuitState]]:
         """Returns what each of the tasks of a batch is told. Each has to be given back to :meth:`note`."""
-        told: list[dict[str, Failing]] = [{} for _ in range(tasks)]
-        if not self._rows:
+        told: list[dict[str, CircuitState]] = [{} for _ in range(tasks)]
+        if not self._found:
             return told
         with self._lock:
             now = self._clock()
-            for name, row in self._rows.items():
+            for name, circuit in self._found.items():
                 _, rules = self._rules[name]
-                rested = 0.0 if row.since is None else now - row.since
-                wait = max(rules.first, min(rules.most, rested))
+                rested = 0.0 if circuit.since is None else now - circuit.since
+                delay = max(rules.first, min(rules.most, rested))
                 for one in told:
-                    one[name] = Failing(row.failures, wait)
-                if row.since is not None and not row.is_tried and now - row.tried >= rules.first:
+                    one[name] = CircuitState(circuit.failures, delay)
+                is_due = circuit.since is not None and now - circuit.tried >= rules.first
+                if is_due and not circuit.is_half_open:
                     self._turn += 1
-                    row.is_tried = True
+                    circuit.is_half_open = True
                     one = told[self._turn % tasks]
-                    one[name] = one[name]._replace(may_try=True)
+                    one[name] = one[name]._replace(is_half_open=True)
         return told
 
-    def note(self, told: Mapping[str, Failing], calls: Mapping[str, Calls]) -> None:
+    def note(self, told: Mapping[str, CircuitState], calls: Mapping[str, CallCounts]) -> None:
         """Takes the answer of a task.
 
         Args:
@@ -196,35 +199,35 @@ class Rests:
         if not told and not calls:
             return
         with self._lock:
-            for name, failing in told.items():
-                if failing.may_try and (row := self._rows.get(name)) is not None:
-                    row.is_tried = False
-                    row.tried = self._clock() if name in calls else row.tried
+            for name, state in told.items():
+                if state.is_half_open and (circuit := self._found.get(name)) is not None:
+                    circuit.is_half_open = False
+                    circuit.tried = self._clock() if name in calls else circuit.tried
             for name, found in calls.items():
                 self._count(name, found)
 
-    def _count(self, name: str, calls: Calls) -> None:
+    def _count(self, name: str, calls: CallCounts) -> None:
         rest_after, _ = self._rules[name]
-        row = self._rows.setdefault(name, _Row())
-        row.failures = calls.failures + (0 if calls.has_other else row.failures)
-        row.reason = calls.reason or row.reason
-        if row.failures >= rest_after and row.since is None:
-            row.since = row.tried = self._clock()
-            row.began = time.time()
-            fields = {"subscription": name, "failures": row.failures, "reason": row.reason}
+        circuit = self._found.setdefault(name, _Circuit())
+        circuit.failures = calls.failures + (0 if calls.has_other else circuit.failures)
+        circuit.reason = calls.reason or circuit.reason
+        if circuit.failures >= rest_after and circuit.since is None:
+            circuit.since = circuit.tried = self._clock()
+            circuit.began = time.time()
+            fields = {"subscription": name, "failures": circuit.failures, "reason": circuit.reason}
             _log.warning("a subscription rests", extra=fields)
-        elif row.failures < rest_after and row.since is not None:
-            row.since = None
+        elif circuit.failures < rest_after and circuit.since is not None:
+            circuit.since = None
             _log.info("a subscription rests no more", extra={"subscription": name})
-        if not row.failures:
-            del self._rows[name]
-        self.has_failures = bool(self._rows)
+        if not circuit.failures:
+            del self._found[name]
+        self.has_failures = bool(self._found)
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the resting subscriptions, each with the start of its rest and the last reason."""
         with self._lock:
             return [
-                {"subscription": name, "since": round(row.began, 3), "reason": row.reason}
-                for name, row in sorted(self._rows.items())
-                if row.since is not None
+                {"subscription": name, "since": round(circuit.began, 3), "reason": circuit.reason}
+                for name, circuit in sorted(self._found.items())
+                if circuit.since is not None
             ]

@@ -1,4 +1,4 @@
-"""LISTEN and NOTIFY of PostgreSQL: notices of messages in channels that were empty.
+"""LISTEN and NOTIFY of PostgreSQL: tells of messages in channels that were empty.
 
 A notice is sent after the commit, by another statement. A notice may be lost. So a watch also looks from time
 to time.
@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from connector.databases.urls import own_options
 from connector.stores.sql.database import Settings
 from connector.stores.sql.processes import StateConnection
-from connector.stores.sql.watch import News, SqlWatch
+from connector.stores.sql.watch import Notifier, SqlWatch
 
 _CHANNEL: Final = "connector_messages"
 _RETRY: Final = 1.0
@@ -28,8 +28,8 @@ _LONGEST_PAYLOAD: Final = 7000
 """Bytes. PostgreSQL allows fewer than 8000."""
 
 
-class Notices(News):
-    """The notices for the watches of one process.
+class PostgresNotifier(Notifier):
+    """Notifies the watches of one process.
 
     A thread listens as long as there are watches, on a connection outside the pool.
     """
@@ -42,8 +42,8 @@ class Notices(News):
         self._is_listening = False
 
     @classmethod
-    def of_process(cls, settings: Settings) -> Notices:
-        """Returns the notices of this process."""
+    def of_process(cls, settings: Settings) -> PostgresNotifier:
+        """Returns the notifier of this process."""
         return _shared.setdefault((os.getpid(), settings), cls(settings))
 
     def add(self, watch: SqlWatch) -> None:
@@ -52,14 +52,14 @@ class Notices(News):
         with self._lock:
             self._watches[watch] = None
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="connector-notices", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="connector-notifier", daemon=True)
                 self._thread.start()
 
     def remove(self, watch: SqlWatch) -> None:
         with self._lock:
             self._watches.pop(watch, None)
 
-    def pause(self, *, selects: bool) -> float:
+    def interval(self, *, selects: bool) -> float:
         # Rejected messages may stay in a channel for long. Then no client announces the next message.
         return 0.05 if selects or not self._is_listening else 1.0
 
@@ -107,7 +107,7 @@ class Notices(News):
         with self._lock:
             watches = list(self._watches)
         for watch in watches:
-            watch.tell(channel)
+            watch.notify(channel)
 
 
-_shared: Final[dict[tuple[int, Settings], Notices]] = {}
+_shared: Final[dict[tuple[int, Settings], PostgresNotifier]] = {}
