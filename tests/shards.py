@@ -35,8 +35,8 @@ SERVERS: Final = "tests/servers"
 _CORES: Final = os.cpu_count() or 1
 _SHARDS: Final = 3 * _CORES
 """Three for each core, because a shard waits for other processes more than half of its time."""
-_SERVER_SHARDS: Final = 2 * _CORES
-"""Each starts its brokers, which need more of a core than most tests."""
+_SERVER_SHARDS: Final = 3 * _CORES
+"""The same: most tests with brokers wait for time to pass, as a broker without an answer does."""
 _BROWSER: Final = "browser.py"
 """The end of the names of files whose tests share a browser."""
 _PROGRESS: Final = re.compile(r"^tests/\S+ .*\[ *\d+%\]$")
