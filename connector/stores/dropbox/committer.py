@@ -109,12 +109,15 @@ class Committer:
             self.assert_ours()
             raise unwritable(error) from error
         faults.point("settle.committing")
+        self._sync_name(committing)
+        self._finish(committing, moves, copies)
+
+    def _sync_name(self, committing: str) -> None:
         if self._durable and not self._keeps_order:
             try:
                 files.sync_directory(self._layout.committing)
             except OSError as error:
                 raise _unfinished(committing, error) from error
-        self._finish(committing, moves, copies)
 
     @lazy_property
     def _keeps_order(self) -> bool:
