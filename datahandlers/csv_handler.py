@@ -169,9 +169,7 @@ class _BodyReader:
     """Reads the records of one body.
 
     Args:
-        records: the records.
         hint: the object that a rule dictates.
-        handler: the handler.
     """
 
     def __init__(self, records: Records, hint: Hint | None, handler: CsvHandler) -> None:

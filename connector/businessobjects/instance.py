@@ -236,7 +236,6 @@ def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults:
     The connector calls this after every handler, so that a handler only has to read the format.
 
     Args:
-        bo: the object.
         default_verb: the verb when neither rule nor body names a verb (``DefaultVerb``).
         use_defaults: a required attribute that is not set takes its default (``UseDefaults``). The
             default of an attribute that is not required is never taken.

@@ -191,8 +191,6 @@ class MetadataProblem(NamedTuple):
     """A mistake in an attribute of a dynamic meta-object or of JMSProperties.
 
     Args:
-        object, attribute: the place.
-        found: the mistake.
         expected: the valid values. Empty when ``found`` says them.
         warning: whether the attribute may be intended.
     """

@@ -77,8 +77,6 @@ def extra_argument(verb: str, arguments: Sequence[str], message: str) -> str | N
     """Returns a hint for a call with more arguments than the verb takes.
 
     Args:
-        verb: the verb.
-        arguments: the whole command line.
         message: the error of the parser.
 
     Returns:
@@ -96,7 +94,6 @@ def missing_argument(verb: str, message: str) -> str | None:
     """Returns a hint for a call without an argument that the verb needs.
 
     Args:
-        verb: the verb.
         message: the error of the parser.
 
     Returns:

@@ -58,7 +58,6 @@ class _Part(NamedTuple):
 
     Args:
         key: of its rows in the document.
-        title: its first line.
         nothing: stands behind the title if there are no rows. Empty = the part is then left out.
         columns: from their titles to the keys of a row.
     """

@@ -238,7 +238,6 @@ def place_of(file: Path, location: Location) -> str:
 
     Args:
         file: the absolute path. The text has a path that works in the working directory.
-        location: of the value.
     """
     relative = os.path.relpath(file)
     display = str(file) if relative.startswith(os.pardir) else relative

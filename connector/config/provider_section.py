@@ -155,7 +155,6 @@ def check_provider(
     """Reports the mistakes that the model of the section cannot see.
 
     Args:
-        pipeline: runs the batches.
         in_process: whether the deployment runs in one process, without Spark.
         makes: whether the provider is made, to know its capabilities. It connects to nothing.
         finds_lacks: whether parts that this machine lacks are mistakes, too.

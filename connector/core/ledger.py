@@ -31,7 +31,6 @@ class Delivery:
     """A message on the way to the program: a claim that is not settled yet.
 
     Args:
-        claim: of the provider.
         poller: the poller that took the message.
     """
 
@@ -72,7 +71,6 @@ class Ledger:
     For one thread at a time.
 
     Args:
-        connection: of the provider.
         apart: each delivery is a cycle, so that a broker can settle it without the others.
     """
 

@@ -71,7 +71,6 @@ def _mistake(match: re.Match[str], value: str | None, *, hides: bool) -> tuple[s
     """Returns what is wrong with a reference, and what is expected. None = nothing is wrong.
 
     Args:
-        match: of the reference.
         value: of the variable. None = the variable is not set.
         hides: whether the texts may not show what the reference says.
     """

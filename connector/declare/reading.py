@@ -109,7 +109,6 @@ class SectionReader:
         """Returns the model that a plug-in brings. None = the plug-in cannot be used, which is reported.
 
         Args:
-            load: imports the plug-in.
             at, path: the place that names the plug-in.
         """
         try:

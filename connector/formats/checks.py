@@ -53,7 +53,6 @@ def check_single_attribute(
     Args:
         mime_type: the data handler that a rule or a subscription names. A class is not checked.
         options: of the data handler, as written.
-        definition: the object.
         location: of the rule or the subscription.
     """
     mime_type = normal_mime_type(mime_type)

@@ -26,7 +26,6 @@ class Column(Item):
     """An attribute of an object or of a child, as the header names it.
 
     Args:
-        field: the attribute.
         name: as the header has it.
         path: the attributes that lead to the child that has the attribute. Empty = the object itself.
     """

@@ -27,7 +27,6 @@ class JsonDecoder:
     The decoder for an object is prepared at the first body. Used by one thread at a time.
 
     Args:
-        plans: of the business objects.
         keys: members beside the attributes of the outermost object, such as its type. They hold a text
             or null.
     """
@@ -95,7 +94,6 @@ def _adopt(plan: JsonPlan, values: dict[str, Any], level: int, has_null: bool) -
     """Turns decoded values into those of an object, in place. Returns the number of members.
 
     Args:
-        plan: of the object.
         values: by attribute.
         level: of the object, from 1.
         has_null: whether a value may be None.

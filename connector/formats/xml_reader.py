@@ -44,7 +44,6 @@ class XmlReader:
     """Reads elements by the plans of business objects.
 
     Args:
-        plans: the plans.
         ignore_undefined: pass over elements and XML attributes that the definitions lack.
         no_attributes: further namespaces whose XML attributes are passed over.
     """

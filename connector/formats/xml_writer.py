@@ -43,11 +43,7 @@ _DECLARED: Final = re.compile(r"""encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 
 
 class XmlWriter:
-    """Writes business objects by their plans.
-
-    Args:
-        plans: the plans.
-    """
+    """Writes business objects by their plans."""
 
     def __init__(self, plans: XmlPlans) -> None:
         self._plans = plans
@@ -87,7 +83,6 @@ class XmlWriter:
         """Returns an element with its namespaces and its verb.
 
         Args:
-            bo: the object.
             name: of the element. Empty = as the plans say.
 
         Raises:

@@ -65,7 +65,6 @@ def check_dynamic(definition: Definition, data: Mapping[str, Any], most: int) ->
     A value that is not a valid ResponseTimeout passes, because the request client reports that mistake.
 
     Args:
-        definition: of the business object.
         data: its attributes, as they came.
         most: the bound in ms.
 

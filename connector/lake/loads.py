@@ -37,8 +37,6 @@ class Loads(AdapterLoads):
     """Loads the objects of all such subscriptions.
 
     Args:
-        configuration: of the deployment.
-        instance: of the adapter.
         spark: has the SparkSession.
         paused: returns the paused subscriptions by name.
 

@@ -52,15 +52,9 @@ class Load:
     """A subscription with a load.
 
     Args:
-        application: ApplicationName.
-        subscription: its name.
-        object: its business object.
-        queue: the objects to load.
         size: most objects of a lot.
         every: seconds after which an object is loaded, at the latest.
         retry: when a lot is loaded again.
-        writer: writes the rows.
-        definitions: the business objects.
         copies: of objects that cannot be loaded.
         deployment: the directory of adapter.yaml.
     """
@@ -130,8 +124,6 @@ class LotLoad:
         """Writes a lot, and settles it.
 
         Args:
-            connection: of the lot.
-            lot: to load.
             attempt: 1 for the first try of this lot.
             is_half: whether a larger lot has failed with an object of this one, perhaps.
 

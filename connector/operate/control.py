@@ -48,7 +48,6 @@ class Pausable(NamedTuple):
     """What can be paused.
 
     Args:
-        kind: of what.
         what: the destination of the input, or the name of the subscription.
     """
 
@@ -61,7 +60,6 @@ class Targets:
 
     Args:
         inputs: the destinations of the inputs, as text.
-        subscriptions: their names.
         is_managed: whether the events are under ContainerManagedEvents. Then no event comes again later, and
             no subscription can be paused.
     """
@@ -142,9 +140,7 @@ def pause(record: ControlRecord, targets: Sequence[Pausable], *, by: str, reason
     """Pauses inputs and subscriptions. What is paused already keeps its entry.
 
     Args:
-        record: of the application.
         targets: to be paused.
-        by: who pauses them.
         reason: why.
 
     Raises:
@@ -163,7 +159,6 @@ def resume(record: ControlRecord, targets: Sequence[Pausable]) -> PauseResult:
     """Resumes inputs and subscriptions.
 
     Args:
-        record: of the application.
         targets: to be resumed.
 
     Raises:
@@ -210,7 +205,6 @@ class ReloadAnswer(NamedTuple):
     Args:
         number: of the request. 0 = none since the start of the instance.
         result: ``reloaded`` or ``refused``. Empty without a request.
-        reason: why it was refused.
         restart: what is changed by a restart only.
     """
 
@@ -243,9 +237,7 @@ def await_reload(
     """Asks all instances to read their configuration anew, and waits for their answers.
 
     Args:
-        state: of the application.
         by: who asks.
-        seconds: to wait.
         pause: waits for some seconds.
 
     Returns:
@@ -297,7 +289,6 @@ class ControlWatch:
         """Reads the record, at most once a second. Returns whether inputs or subscriptions have changed.
 
         Args:
-            record: of the application.
             at_once: whether to read although the last look was just now.
 
         Raises:

@@ -67,13 +67,10 @@ def correct(
     ``connector_event_id``, so the history leads from one to the other.
 
     Args:
-        provider: of the adapter.
         own: says whether the history of the message counts.
         source: the queue with the message.
         identity: JMSMessageID. May lack its ``ID:``.
         body: new.
-        archive: gets the old message.
-        by: the operator.
         note: called with the JMSMessageID and the queue before the commit.
 
     Raises:

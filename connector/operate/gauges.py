@@ -11,7 +11,6 @@ class Gauges:
     """The present values of an instance.
 
     Args:
-        version, application: of the adapter.
         well, ready, provider_up: as the pages below ``/health`` say.
         inputs: the number of waiting messages, and the age of the oldest in seconds, by input.
         delayed: messages of the inputs that wait for their time.

@@ -59,7 +59,6 @@ class MessageChoice:
     Args:
         ids: message ids. Empty = any.
         group: of :class:`connector.operate.errors.ErrorGroup`. Empty = any, and so below.
-        kind: of the reason.
         reason: text that the reason contains, in upper or lower case.
         selector: None = any.
         limit: number of messages, at most. None = no limit.
@@ -232,7 +231,6 @@ class Discard(Order):
 
     Args:
         archive: None = they end without a copy.
-        who: the operator.
         why: the reason. Empty = none.
     """
 
@@ -260,9 +258,7 @@ class Movement:
 
     Args:
         what: ``replayed``, ``moved`` or ``discarded``.
-        source: the queue.
         to: where the messages go, in words.
-        ids: of the messages.
     """
 
     what: str
@@ -304,7 +300,6 @@ class Mover:
 
     Args:
         source: the queue, or a virtual destination.
-        choice: which messages are meant.
         order: what is done with them.
     """
 
@@ -326,7 +321,6 @@ class Mover:
         """Finds the messages that are meant, and moves nothing.
 
         Args:
-            messages: of the queue.
             owners: of these messages (:meth:`.provider.Connection.owners`). What has an owner stays.
         """
         result, limit = self.result, self._choice.limit
@@ -450,8 +444,6 @@ def carry_out(
     """Looks at a queue, and moves the messages if the operator says so.
 
     Args:
-        provider: of the adapter.
-        application: ApplicationName.
         mover: new.
         yes: False = only a preview.
         expect: number of messages that the operator expects. None = any.

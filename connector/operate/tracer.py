@@ -102,7 +102,6 @@ class _Sdk:
     """The SDK, which makes spans with the ids and times that tasks have given. For one thread at a time.
 
     Args:
-        exporter: sends the spans.
         service, instance: as in :class:`Tracer`.
     """
 

@@ -50,7 +50,6 @@ class ReplyListener:
 
     Args:
         open_receiver: makes a receiver on a new connection.
-        settings: of the requests.
     """
 
     def __init__(

@@ -171,7 +171,6 @@ class ReplyMatcher:
     """Finds the calls of replies.
 
     Args:
-        sources: where replies come from.
         calls: the calls that await replies.
         late: decides about replies that nobody awaits.
     """
@@ -185,8 +184,6 @@ class ReplyMatcher:
         """Reads a reply and finds its call. A call that is found expects no other reply.
 
         Args:
-            claim: the reply.
-            load: reads the reply.
             unnamed: the call of a reply that names no call.
         """
         try:

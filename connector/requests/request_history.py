@@ -31,8 +31,6 @@ class HistorySpec(NamedTuple):
 
     Args:
         state: returns the state of an application.
-        application: ApplicationName.
-        instance: in the rows.
         keys: whether rows have the keys of objects.
         keep: seconds. Older rows are removed now and then.
     """

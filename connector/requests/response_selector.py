@@ -99,7 +99,6 @@ class ResponseSelector:
 
         Args:
             definition: of the business object whose verb has the selector.
-            definitions: all business objects.
         """
         found = [*self._source.mistakes, *self._source.problems(definition, definitions)]
         yield from found

@@ -33,7 +33,6 @@ class OutgoingRequest:
     """A request that is being sent.
 
     Args:
-        destination: of the request.
         message: complete but for the id.
         before_commit: called before anybody can see the message, with its id and the ``sent_ids`` of the
             connection. Called again if the request gets another id.

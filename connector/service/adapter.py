@@ -62,7 +62,6 @@ class Adapter:
     :meth:`serve`, :meth:`settle_ended` and :meth:`finish` instead.
 
     Args:
-        configuration: of the deployment.
         spark: a ``SparkSession`` of the process, which runs the events and goes on afterwards.
         output: called with each line that workers print.
         debug: whether the tracebacks of user code that workers log have all frames.
@@ -125,7 +124,6 @@ class Adapter:
 
         Args:
             path: of ``adapter.yaml``.
-            spark: as in the constructor.
 
         Raises:
             ConfigurationError: with every mistake.

@@ -45,9 +45,6 @@ def check_databases(
     """Connects to each database, and checks the table of outcomes and the tables of all subscriptions.
 
     Args:
-        databases: of the deployment.
-        subscriptions: of the deployment.
-        definitions: the business objects.
         makes: whether a missing table of outcomes is made.
 
     Yields:

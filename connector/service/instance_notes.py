@@ -21,7 +21,6 @@ class InstanceNotes:
 
     Args:
         publish: publishes facts about this instance.
-        activity: of the instance.
         resting: returns the subscriptions that rest.
         count_errors: returns the number of messages in the ErrorDestination. None = unknown.
         loads: returns the loads that are not well.

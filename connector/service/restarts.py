@@ -75,9 +75,6 @@ class Restarts:
     def start(self, connect: Callable[[], None]) -> None:
         """Connects for the first time. Tries again while a provider is away or Spark is lost.
 
-        Args:
-            connect: one attempt.
-
         Raises:
             ProviderError: no attempt was successful, or waiting does not help.
             PipelineError: Spark cannot be started, and waiting does not help.
@@ -93,7 +90,6 @@ class Restarts:
         """Reconnects.
 
         Args:
-            reconnect: one attempt.
             reason: for the log and for the error.
 
         Raises:

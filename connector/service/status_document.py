@@ -33,7 +33,6 @@ class StatusReader:
     """Looks at an application as another process does. Changes nothing. For one thread at a time.
 
     Args:
-        configuration: of the deployment.
         provider: of the messages. Belongs to this reader.
     """
 

@@ -61,7 +61,6 @@ class EntryCheck:
 
     Args:
         reporter: the tree of ``adapter.yaml``, and the list of mistakes.
-        location: of the entry.
         key: the key of the sink.
         directory: of ``adapter.yaml``.
         catalogue: the data handlers. None = those of the deployment are not known.

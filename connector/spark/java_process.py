@@ -40,9 +40,6 @@ class JavaProcess:
     """A Java that runs.
 
     Args:
-        command: the command line.
-        environment: of the process.
-        directory: its working directory.
         log: Spark's log, which Java writes.
 
     Raises:

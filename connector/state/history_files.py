@@ -39,7 +39,6 @@ class HistoryFiles(History):
     """The history in a directory.
 
     Args:
-        directory: of the ApplicationName.
         instance: that appends rows. Empty = another program.
         durable: whether rows can be synced.
     """

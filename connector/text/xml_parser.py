@@ -52,7 +52,6 @@ def parse_xml(
     declarations and entities are refused, but for the five entities of XML itself.
 
     Args:
-        body: the document.
         charset: the character set that the configuration names. Empty = none.
         keeps_specials: keep comments and processing instructions.
         may_have_doctype: a document type declaration without an internal subset is passed over.

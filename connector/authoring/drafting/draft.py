@@ -143,7 +143,6 @@ class Draft:
     """A business object and its children.
 
     Args:
-        name: of the business object.
         taken: the names of other definitions, which no child can have.
 
     Attributes:

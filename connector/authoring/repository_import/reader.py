@@ -120,7 +120,6 @@ def read_repository(
     """Returns the business objects of a repository file, by name.
 
     Args:
-        path: the file.
         problems: gets a warning for each section and key that has no counterpart.
         charset: the character set. Empty = that of the byte order mark, else UTF-8.
         display: the file as the user would type it. Empty = ``path``.

@@ -79,7 +79,6 @@ class Jars:
 
     Args:
         packages: coordinates, ``GROUP:ARTIFACT:VERSION``.
-        directory: of adapter.yaml.
         cache: None = the cache of this user.
     """
 

@@ -72,7 +72,6 @@ class JmsClient(BrokerClient):
 
     Args:
         jpype: the module, with a started machine.
-        factory: of connections.
         subscriptions: the durable subscriptions of the deployment.
     """
 

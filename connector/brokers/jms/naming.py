@@ -139,7 +139,6 @@ class Destinations:
 
     Args:
         jpype: the module, with a started machine.
-        jms: the package of JMS.
         naming: None = names of destinations are those of the broker.
     """
 

@@ -58,7 +58,6 @@ def with_options(factory: str, url: str, messages: int) -> str:
 
     Args:
         factory: class of the connection factory.
-        url: of the broker.
         messages: most messages that a poll takes.
     """
     wanted = {}

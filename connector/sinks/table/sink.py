@@ -30,7 +30,6 @@ class TableSpec:
     Args:
         database: a key of ``databases:``.
         object: name of the business object.
-        mapping: of the table.
         on_conflict: what an insert does when the row is there.
         operation: for every verb. None = by the verb (:data:`OPERATIONS`).
     """
@@ -61,7 +60,6 @@ class TableSink(TransactionalSink):
 
     Args:
         spec: the configuration of the subscription.
-        definitions: the business objects.
     """
 
     def __init__(self, spec: TableSpec, definitions: Definitions) -> None:

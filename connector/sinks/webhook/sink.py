@@ -38,8 +38,6 @@ class WebhookSpec:
     """Recipe for a :class:`WebhookSink`.
 
     Args:
-        url: the template.
-        method: of HTTP.
         headers: names and values. They may hold secrets.
         mime_type: format of the body. None = the connector's default data handler.
         timeout: seconds for the whole exchange.
@@ -66,7 +64,6 @@ class WebhookSink(ExternalSink):
 
     Args:
         spec: the configuration of the subscription.
-        context: of the worker.
     """
 
     def __init__(self, spec: WebhookSpec, context: SinkContext) -> None:

@@ -32,7 +32,6 @@ class Changes:
     """Makes the changes of one client.
 
     Args:
-        context: of the client.
         fan_out: makes the files of messages for subscriptions.
     """
 

@@ -95,7 +95,6 @@ class OwnClient:
     With a lease, a thread touches the file of the client every third of the lease.
 
     Args:
-        directory: of the clients.
         details: without an origin, the client id is the origin.
         lease: seconds after which others take the client for dead. None = never, except by an operator.
 
@@ -179,7 +178,6 @@ def dead_clients(directory: str, own: str, lease: float | None = None) -> Iterat
     """Yields the files of dead clients, and holds them. The caller removes or abandons each.
 
     Args:
-        directory: of the clients.
         own: id of the calling client.
         lease: seconds after which a client counts as dead although its file is held. None = never.
     """

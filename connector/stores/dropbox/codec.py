@@ -313,7 +313,6 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
     """Returns the headers and properties in a name, and the protocol's reserved properties (without prefix).
 
     Args:
-        name: of the file.
         readable_only: leave out parts that cannot be read. For callers that only look: a copy in the error
             destination shows its reason even if the cause is a header of the message.
 

@@ -35,8 +35,6 @@ class Committer:
     """Writes and finishes the commit records of one client.
 
     Args:
-        layout, store: of the root.
-        client_id: names the records.
         durable: whether records and moves are synced.
         window: directory for finished records with published ids. None = not needed.
         client: must be alive at the commit point. None = the client only looks.
@@ -243,7 +241,6 @@ class Committer:
         Args:
             path: of the record that is being finished.
             left: its moves that cannot be made.
-            number: of all its moves.
 
         Returns:
             whether the record ``path`` can be finished. False for the record of such moves, with nothing new.

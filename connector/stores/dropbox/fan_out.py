@@ -50,7 +50,6 @@ class FanOutFiles:
     """Makes the files of messages for subscriptions, for one client.
 
     Args:
-        layout, headers: of the root.
         durable: whether copies are synced. Links need no sync.
     """
 

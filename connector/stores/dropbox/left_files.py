@@ -124,7 +124,6 @@ class _Report:
     """Names files in the log, each once.
 
     Args:
-        folder: of the files.
         one: text of a line about one file.
         many: text of a line about several files.
         field: name of the field with the details of a file.

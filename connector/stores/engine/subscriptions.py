@@ -68,8 +68,6 @@ class Subscriptions:
         """Returns the channels that get a message sent to a topic now.
 
         Args:
-            topic: the topic.
-            headers: of the message.
             is_foreign: whether another program sends the message, and not this client.
         """
         origin = "" if is_foreign else self._client.info.origin

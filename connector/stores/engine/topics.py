@@ -23,7 +23,6 @@ class ForeignMessages:
     """Distributes messages that other programs put into topics, for one client.
 
     Args:
-        client: the client that distributes.
         subscriptions: decide which channels get a message.
     """
 
@@ -38,7 +37,6 @@ class ForeignMessages:
         """Distributes the messages that have arrived in a topic.
 
         Args:
-            topic: the topic.
             cycle: of the calling poll. Within a cycle the topic is looked at only now and then. None = look
                 now.
 

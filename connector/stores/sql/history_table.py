@@ -27,9 +27,7 @@ class PostgresHistory(History):
     no row waits for the disk.
 
     Args:
-        settings: of the database.
         prepare: makes the tables, if allowed.
-        application: ApplicationName.
     """
 
     def __init__(self, settings: Settings, prepare: Callable[[], object], application: str) -> None:

@@ -95,7 +95,6 @@ def _claim(dialect: Dialect, candidates: RowsParameter | None = None, *, by_grou
     """Claims up to ``limit`` messages, best first. Claims nothing for a client that was taken over from.
 
     Args:
-        dialect: of the database.
         candidates: the references that may be taken. None = all.
         by_group: leave the groups that other clients hold.
     """
