@@ -86,7 +86,6 @@ class UserCode:
     """Tells the frames of user code from all other frames.
 
     Args:
-        deployment: the directory of the deployment in this process.
         target: the called sink or data handler.
     """
 

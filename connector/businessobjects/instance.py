@@ -35,8 +35,6 @@ class BusinessObject:
     a :class:`~connector.errors.MalformedData`. The text names the nearest right attribute.
 
     Args:
-        definitions: the definitions of the object and its children.
-        type: the name of the business object.
         verb: the verb. None = not known yet (see :func:`finish`).
         values: attributes to set, as :meth:`set_values` does.
 

@@ -206,7 +206,6 @@ def metadata_problems(definition: Definition, definitions: Definitions) -> Itera
     """Returns the mistakes of a dynamic meta-object as the meta-data of requests.
 
     Args:
-        definition: the definition of the dynamic meta-object itself.
         definitions: contain the type of the child JMSProperties.
     """
     known = [*READERS, *HEADERS, PROPERTIES]

@@ -70,7 +70,6 @@ def adopt_keys(root: Table, problems: Problems) -> None:
 
     Args:
         root: the tree of ``adapter.yaml``. Its two sections are replaced.
-        problems: gets the keys that both sections have.
     """
     provider, connector = root.entries.get("provider"), root.entries.get("connector")
     if not isinstance(provider, Table) or not isinstance(connector, Table):

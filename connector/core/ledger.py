@@ -28,11 +28,7 @@ _OPEN: Final = DeliveryState.OPEN
 
 
 class Delivery:
-    """A message on the way to the program: a claim that is not settled yet.
-
-    Args:
-        poller: the poller that took the message.
-    """
+    """A message on the way to the program: a claim that is not settled yet."""
 
     state = DeliveryState.OPEN
     begun = 1

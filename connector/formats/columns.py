@@ -26,7 +26,6 @@ class Column(Item):
     """An attribute of an object or of a child, as the header names it.
 
     Args:
-        name: as the header has it.
         path: the attributes that lead to the child that has the attribute. Empty = the object itself.
     """
 
@@ -117,7 +116,6 @@ class _Group:
     """The places of the attributes of an object or a child in a record.
 
     Args:
-        schema: the definition of the object or the child.
         path: of the object, as errors name it.
     """
 

@@ -40,7 +40,6 @@ class JsonDecoder:
         """Returns the object in a body, without a verb, and the values of ``keys`` in the body.
 
         Args:
-            name: the name of the business object.
             body: UTF-8, without a byte order mark.
 
         Returns:

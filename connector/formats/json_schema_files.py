@@ -255,7 +255,6 @@ class _Copy:
     the engine knows files. Alternatives may be without their mistakes.
 
     Args:
-        path: the file of the schema.
         brief: as for :meth:`SchemaFiles.validator`.
     """
 

@@ -227,9 +227,6 @@ class _Names:
     """The names of elements below one root: which namespaces have which prefixes.
 
     The namespace of the root element is the default one, unless it has a prefix or an element has none.
-
-    Args:
-        plans: of the root and its descendants.
     """
 
     def __init__(self, plans: list[XmlPlan]) -> None:

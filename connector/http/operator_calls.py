@@ -45,7 +45,6 @@ class ControlCall:
         path: the variable parts of the path, by name.
         query: the parameters behind ``?``.
         body: the JSON object in the body. Empty = none.
-        observer: of the adapter. Has the configuration.
     """
 
     caller: str

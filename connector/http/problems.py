@@ -26,7 +26,6 @@ class HttpProblem(Exception):
     """A call that cannot be answered as requested.
 
     Args:
-        detail: the mistake and the remedy, for the caller.
         closes: whether the connection ends with the answer. The rest of the call is not read.
     """
 

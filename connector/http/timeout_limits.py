@@ -31,7 +31,6 @@ def requested_timeout(given: Sequence[tuple[str, str]], most: int) -> int | None
     """Returns ResponseTimeout of this request in ms, from ``?timeout=``. None = as the meta-objects say.
 
     Args:
-        given: the parameters of the call, with their values.
         most: the bound in ms.
 
     Raises:

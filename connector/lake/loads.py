@@ -38,7 +38,6 @@ class Loads(AdapterLoads):
 
     Args:
         spark: has the SparkSession.
-        paused: returns the paused subscriptions by name.
 
     Raises:
         ConnectorError: a function cannot be loaded, or an object has no columns.

@@ -52,7 +52,6 @@ class Load:
     """A subscription with a load.
 
     Args:
-        size: most objects of a lot.
         every: seconds after which an object is loaded, at the latest.
         retry: when a lot is loaded again.
         copies: of objects that cannot be loaded.
@@ -83,7 +82,6 @@ class Tried(NamedTuple):
         is_open: whether the lot is open still, so that the same lot is tried again.
         seconds: until then.
         reason: of the failure of an open lot. Empty = the loader has been stopped.
-        settled: messages that have left the queue.
         halved: messages that have gone back to the front of the queue. One of them cannot be loaded.
     """
 

@@ -86,9 +86,6 @@ def read_object(definitions: Definitions, name: str, message: Message) -> Busine
 
     Attributes that the definition has lost since then are passed over.
 
-    Args:
-        message: from the queue of a load.
-
     Raises:
         MalformedData: the body is none of such a message, or does not fit the definition any more.
     """

@@ -117,9 +117,7 @@ class PauseResult(NamedTuple):
     """What a command has done.
 
     Args:
-        changed: what was paused or resumed by the command.
         unchanged: what was so before.
-        paused: everything that is paused now.
     """
 
     changed: list[str]

@@ -67,8 +67,6 @@ def correct(
     ``connector_event_id``, so the history leads from one to the other.
 
     Args:
-        own: says whether the history of the message counts.
-        source: the queue with the message.
         identity: JMSMessageID. May lack its ``ID:``.
         body: new.
         note: called with the JMSMessageID and the queue before the commit.

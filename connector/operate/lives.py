@@ -37,7 +37,6 @@ class LifeEvent(NamedTuple):
     Args:
         id: JMSMessageID.
         sequence: of the claim. None = the row is about no claims.
-        keys, correlation_id: of the message, as far as known.
         origins: ids of the event that the message came from.
     """
 
@@ -180,8 +179,6 @@ def note_action(
         what: :data:`REPLAYED`, :data:`MOVED` or :data:`DISCARDED`.
         ids: JMSMessageIDs.
         by: who.
-        origin: the destination that the messages were in.
-        to: the destination that the messages are in now.
 
     Raises:
         ProviderError: the row cannot be written.

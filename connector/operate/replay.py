@@ -159,7 +159,6 @@ class Replay(Order):
     outcome, such as one in doubt, go on to be counted.
 
     Args:
-        source: the queue of the messages.
         to: a queue for all messages. None = each goes where it came from.
         own: says whether the history of a message counts. None = it does.
         own_names: whether names of destinations are those of a server.

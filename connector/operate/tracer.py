@@ -77,7 +77,6 @@ class Tracer:
         """Hands a span to the thread that sends. Never waits for the collector.
 
         Args:
-            span: of work that has ended.
             reason: of its failure.
         """
         attributes = dict(span.attributes)

@@ -100,7 +100,6 @@ class _Group:
     """Calls whose replies one consumer takes.
 
     Args:
-        waiting: those that await their replies.
         until: when the consumer ends, by the monotonic clock. 0 = with its last call.
     """
 
@@ -115,8 +114,6 @@ class BrokerReplies(ReplyReceiver):
 
     Args:
         connection: to the broker, for this object only.
-        calls: the calls that await replies.
-        late: decides about replies that nobody awaits.
     """
 
     def __init__(

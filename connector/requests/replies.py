@@ -69,7 +69,6 @@ def interpret(
     Args:
         bo: the business object of the request. Not changed. The result contains this object unless the reply
             refills the object.
-        settings: the requests of the adapter.
     """
     value = reply.properties.get(settings.result_property)
     status = RESULTS.get(value) if isinstance(value, str) else None

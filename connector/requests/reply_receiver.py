@@ -168,12 +168,7 @@ class Match(NamedTuple):
 
 
 class ReplyMatcher:
-    """Finds the calls of replies.
-
-    Args:
-        calls: the calls that await replies.
-        late: decides about replies that nobody awaits.
-    """
+    """Finds the calls of replies."""
 
     def __init__(self, sources: ReplySources, calls: PendingCalls, late: LateReplies) -> None:
         self._sources = sources

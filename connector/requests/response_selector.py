@@ -145,7 +145,6 @@ class _Plain:
         """Returns the text with markers, and the values for these markers.
 
         Args:
-            data: the attributes of the request.
             is_sample: whether the data is made up. Then every place gets a value that it takes.
 
         Raises:

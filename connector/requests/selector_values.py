@@ -53,7 +53,6 @@ class Mistake:
     """A mistake in a text.
 
     Args:
-        offset: of the wrong character in the text.
         found, expected: as in :class:`connector.errors.Problem`.
         warning: True if the text may be right all the same.
         meant: the name that may be misspelt, or empty.

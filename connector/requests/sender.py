@@ -157,11 +157,7 @@ class Senders:
 
 
 class Sender:
-    """Commits requests, many in one commit if many wait. Thread-safe.
-
-    Args:
-        open_session: opens a transacted session on a new connection.
-    """
+    """Commits requests, many in one commit if many wait. Thread-safe."""
 
     def __init__(self, open_session: Callable[[], CoreSession]) -> None:
         self._open_session = open_session

@@ -56,8 +56,6 @@ class StoredReplies(ReplyReceiver):
 
     Args:
         session: in INDIVIDUAL mode, for this object only.
-        calls: the calls that await replies.
-        late: decides about replies that nobody awaits.
 
     Raises:
         ProviderError: the connection has failed.

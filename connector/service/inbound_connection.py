@@ -78,7 +78,6 @@ class InboundConnection:
     Args:
         make_pipeline: makes the pipeline. Called again when the pipeline has died.
         requests: returns what lets a process make requests.
-        stop: whether the adapter is told to stop.
         tracer: exports the spans of events. None = there is no tracing.
         debug: as in :class:`connector.service.adapter.Adapter`.
     """

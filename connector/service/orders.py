@@ -23,7 +23,6 @@ def run_order(
 
     Args:
         mover: new.
-        why: the reason, for the history.
         yes, expect: see :func:`connector.operate.replay.carry_out`.
 
     Raises:
@@ -47,7 +46,6 @@ def correct_message(
     """Sends a message of a queue with another body to where it came from. Returns that queue.
 
     Args:
-        source: the queue with the message.
         identity: JMSMessageID. May lack its ``ID:``.
         body: new.
 

@@ -48,7 +48,6 @@ class Restarts:
         count: RestartRetryCount. None = without limit.
         interval: RestartRetryInterval, in seconds.
         wait: waits for so many seconds, or until the adapter stops.
-        stopping: whether the adapter is told to stop.
     """
 
     def __init__(

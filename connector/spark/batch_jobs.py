@@ -37,10 +37,8 @@ class BatchJobs(EventTasks):
     """Runs each batch as a Spark job.
 
     Args:
-        group: job group of all jobs.
         application: begins the description of each job.
         archive: name of the shipped archive in Spark's files. Empty = nothing was shipped.
-        explain: turns the exceptions of Spark into errors.
     """
 
     stays = False

@@ -39,9 +39,6 @@ _LAST_WORDS = ("Traceback (most recent call last):", "PySpark daemon failed")
 class JavaProcess:
     """A Java that runs.
 
-    Args:
-        log: Spark's log, which Java writes.
-
     Raises:
         PipelineError: Java cannot be run.
     """

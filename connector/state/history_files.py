@@ -40,7 +40,6 @@ class HistoryFiles(History):
 
     Args:
         instance: that appends rows. Empty = another program.
-        durable: whether rows can be synced.
     """
 
     def __init__(self, directory: str, instance: str = "", *, durable: bool = True) -> None:

@@ -61,7 +61,6 @@ class Case:
 
     Args:
         name: for people.
-        position: the place of the case.
         destination: the input destination. None = the first input.
         headers: ``type`` and ``correlation_id`` of the message.
         properties: name, JMS type and value of each property.
@@ -93,7 +92,6 @@ def read_cases(
     Args:
         display: the file as the user would type it.
         definitions: give the types of the expected values.
-        subscriptions: the names of all subscriptions.
         problems: gets the mistakes. A case with a mistake is left out.
     """
     reader = _Reader(path, definitions, subscriptions, problems)

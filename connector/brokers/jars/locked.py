@@ -162,9 +162,6 @@ class Jars:
     def write(self, paths: Sequence[Path]) -> None:
         """Writes the lock.
 
-        Args:
-            paths: of the jars in the cache.
-
         Raises:
             ProviderError: a jar differs from the one that the lock had for the same packages, or the lock
                 cannot be written.

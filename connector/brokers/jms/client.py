@@ -72,7 +72,6 @@ class JmsClient(BrokerClient):
 
     Args:
         jpype: the module, with a started machine.
-        subscriptions: the durable subscriptions of the deployment.
     """
 
     def __init__(self, jpype: Any, factory: Factory, subscriptions: SubscriptionRecords) -> None:

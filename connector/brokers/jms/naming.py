@@ -61,7 +61,6 @@ class Naming:
 
     Args:
         environment: of the initial context.
-        factory: name of the connection factory.
         destinations: whether names of destinations are looked up.
     """
 

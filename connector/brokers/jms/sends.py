@@ -59,7 +59,6 @@ class Sends:
 
     Args:
         failure: returns why the connection has failed, or None.
-        client: what is known of the client library.
     """
 
     def __init__(

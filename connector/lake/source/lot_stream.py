@@ -51,7 +51,6 @@ class LotReading:
 
     Args:
         config: the path of adapter.yaml.
-        name: of the sequence of lots.
         object: the business object. Empty = raw messages.
         selector: of the messages. Empty = all.
     """

@@ -73,11 +73,7 @@ class DestinationSpec:
 
 
 class DestinationSink(PreparedSink):
-    """A sink that makes messages for one destination.
-
-    Args:
-        spec: the configuration of the subscription.
-    """
+    """A sink that makes messages for one destination."""
 
     def __init__(self, spec: DestinationSpec, context: SinkContext) -> None:
         self.destination = spec.destination

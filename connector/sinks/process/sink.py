@@ -45,7 +45,6 @@ class _Process:
     """Calls a Python function ``f(bo, event)``.
 
     Args:
-        subscription: the name of the subscription.
         replies: whether the return value of the function is the reply.
     """
 
@@ -76,7 +75,6 @@ class TransactionalProcessSink(_Process, TransactionalSink):
     """A sink that calls a Python function with an open transaction.
 
     Args:
-        subscription: the name of the subscription.
         database: whose transaction the function gets.
     """
 

@@ -60,11 +60,7 @@ class WebhookSpec:
 
 
 class WebhookSink(ExternalSink):
-    """A sink that sends requests to one server. The server's cookies and redirects have no effect.
-
-    Args:
-        spec: the configuration of the subscription.
-    """
+    """A sink that sends requests to one server. The server's cookies and redirects have no effect."""
 
     def __init__(self, spec: WebhookSpec, context: SinkContext) -> None:
         try:

@@ -17,7 +17,6 @@ class ClientContext:
 
     Args:
         client_id: names the owner in claims. Empty for a client that only looks.
-        durable: whether sent messages and commits are synced.
         keep: whether ``processed/`` and ``expired/`` keep files.
         client: None = the client only looks.
     """

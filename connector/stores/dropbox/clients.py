@@ -49,11 +49,8 @@ class ClientDetails:
 
     Args:
         application: ApplicationName of an adapter. Empty for a client that is no adapter.
-        instance: name of the instance of the adapter.
-        host, pid: the machine and the process of the client.
         started: seconds since 1970.
         origin: connections of equal origin count as one, for no-local and temporary destinations.
-        declared_dead: whether an operator has declared the client dead.
     """
 
     application: str = ""

@@ -35,7 +35,6 @@ class Committer:
     """Writes and finishes the commit records of one client.
 
     Args:
-        durable: whether records and moves are synced.
         window: directory for finished records with published ids. None = not needed.
         client: must be alive at the commit point. None = the client only looks.
     """

@@ -76,7 +76,6 @@ class LeftFiles:
         Args:
             folder: that this user may not change: this one, or the one that messages are moved to.
             number: of the messages that wait there.
-            reason: the text of the log line.
         """
         if self._closed is None:
             fields = {"directory": self._folder, "number": number, "reason": reason}

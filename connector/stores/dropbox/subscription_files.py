@@ -121,7 +121,6 @@ def write_subscription(layout: RootLayout, record: Record, unique: str, *, durab
 
     Args:
         unique: no other file name begins with this text.
-        durable: whether the subscription is synced.
 
     Raises:
         ProviderError: the subscription cannot be made or written.

@@ -30,7 +30,6 @@ class DropboxTaskSpec(TaskStoreSpec):
 
     Args:
         client_id: owner of prepared messages, so that a recovery finds them.
-        durable: whether prepared messages are synced.
     """
 
     root: str

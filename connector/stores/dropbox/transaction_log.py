@@ -217,7 +217,6 @@ class Left(NamedTuple):
 
     Args:
         source, target: of the move, relative to the root. A target None means delete.
-        reason: the error of the system.
     """
 
     source: str

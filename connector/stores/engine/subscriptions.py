@@ -135,11 +135,7 @@ class Subscriptions:
             return subscription, self.consume(subscription.channel)
 
     def consume(self, channel: Channel) -> Record:
-        """Records a consumer of this client, under the lock of the registry.
-
-        Args:
-            channel: of a subscription, or a temporary queue.
-        """
+        """Records a consumer of this client, under the lock of the registry."""
         info = self._client.info
         record = Record(CONSUMER, channel, f"{info.client_id}-{next(self._numbers)}", owner=info)
         self._client.registry.write(record)

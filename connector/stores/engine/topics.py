@@ -20,11 +20,7 @@ _ALL: Final = DeliveryRules(None, None, is_view=True)
 
 
 class ForeignMessages:
-    """Distributes messages that other programs put into topics, for one client.
-
-    Args:
-        subscriptions: decide which channels get a message.
-    """
+    """Distributes messages that other programs put into topics, for one client."""
 
     def __init__(self, client: Client, subscriptions: Subscriptions) -> None:
         self._client = client

@@ -33,7 +33,6 @@ def wait_for_room(memory: Memory, entries: Sequence[Entry], channel: Channel, cl
     the sender itself has claimed does not count, because otherwise the sender would wait for itself.
 
     Args:
-        entries: the messages, not counted yet.
         channel: a target of the messages.
 
     Raises:
