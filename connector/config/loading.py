@@ -351,7 +351,7 @@ def _read_parts(
 ) -> Configuration | None:
     """Reads all but the section of the provider, which says what the names of destinations are."""
     problems, directory = reader.problems, file.parent
-    instead = {("connector", key): text for key, text in _NEEDED["connector"].items()}
+    instead: dict[Location, str] = {("connector", key): text for key, text in _NEEDED["connector"].items()}
     given = {"provider": provider}
     reading = reader.read(AdapterFile, complete, refused=_REFUSED, instead=instead, given=given)
     read = reading.section

@@ -229,14 +229,11 @@ def reload_answers(
     return answers, waiting
 
 
-def await_reload(
-    state: StateStore, *, by: str, seconds: float, pause: Callable[[float], object] = time.sleep
-) -> dict[str, ReloadAnswer]:
+def await_reload(state: StateStore, *, by: str, seconds: float) -> dict[str, ReloadAnswer]:
     """Asks all instances to read their configuration anew, and waits for their answers.
 
     Args:
         by: who asks.
-        pause: waits for some seconds.
 
     Returns:
         the answers by instance. An instance without one has the result ``waits``, or ``ended``.
@@ -252,7 +249,7 @@ def await_reload(
         asked.update(dict.fromkeys([*answers, *waiting]))
         if not waiting or time.monotonic() >= deadline:
             break
-        pause(_RELOAD_PAUSE)
+        time.sleep(_RELOAD_PAUSE)
     if not asked:
         raise ProviderError("no service of this application runs; the next start reads the configuration")
     for name in asked:

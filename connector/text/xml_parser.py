@@ -74,10 +74,10 @@ def parse_xml(
         if mark in data:
             _check_doctype(data, may_have_doctype)
     root = _parse(data, encoding, keeps_specials=keeps_specials)
-    docinfo = root.getroottree().docinfo
+    docinfo: Any = root.getroottree().docinfo
     if not may_have_doctype and (docinfo.internalDTD is not None or docinfo.externalDTD is not None):
         raise _doctype()  # an encoding had hidden the declaration from the search above
-    dtd: Any = docinfo.internalDTD
+    dtd = docinfo.internalDTD
     if dtd is not None and (next(dtd.iterentities(), None), next(dtd.iterelements(), None)) != (None, None):
         raise _doctype()  # an encoding had hidden an internal subset
     return root

@@ -79,12 +79,11 @@ class Jars:
 
     Args:
         packages: coordinates, ``GROUP:ARTIFACT:VERSION``.
-        cache: None = the cache of this user.
     """
 
-    def __init__(self, packages: Sequence[str], directory: Path, cache: Path | None = None) -> None:
+    def __init__(self, packages: Sequence[str], directory: Path) -> None:
         self.packages = tuple(packages)
-        self.cache = cache_directory() if cache is None else cache
+        self.cache = cache_directory()
         self.file = directory / LOCK
 
     def lock(self) -> Lock | None:
