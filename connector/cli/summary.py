@@ -56,6 +56,7 @@ def print_next(summary: Summary, connector: Connector, config: str) -> None:
     """Writes to stderr which command shows what became of the messages, or why there were none.
 
     Args:
+        summary: of the run.
         connector: the section of the configuration.
         config: the configuration, as the user has named it.
     """

@@ -41,6 +41,7 @@ class CoreSession(Session):
 
     Args:
         connection: of the provider, for this session only.
+        mode: of acknowledgement.
         owner: the connection of JMS.
 
     Requests and channels also use ``connection``, ``inbox`` and ``lock``. They settle in ways that JMS
@@ -367,6 +368,8 @@ def sole_session(
 
     Args:
         connection: abandoned if the session cannot be made.
+        mode: of acknowledgement.
+        capabilities: of the provider.
         options: of :class:`~connector.core.session_owner.SessionOwner`.
 
     Raises:

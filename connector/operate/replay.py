@@ -59,6 +59,7 @@ class MessageChoice:
     Args:
         ids: message ids. Empty = any.
         group: of :class:`connector.operate.errors.ErrorGroup`. Empty = any, and so below.
+        kind: of the reason.
         reason: text that the reason contains, in upper or lower case.
         selector: None = any.
         limit: number of messages, at most. None = no limit.
@@ -159,6 +160,7 @@ class Replay(Order):
     outcome, such as one in doubt, go on to be counted.
 
     Args:
+        source: the queue of the messages.
         to: a queue for all messages. None = each goes where it came from.
         own: says whether the history of a message counts. None = it does.
         own_names: whether names of destinations are those of a server.
@@ -230,6 +232,7 @@ class Discard(Order):
 
     Args:
         archive: None = they end without a copy.
+        who: the operator.
         why: the reason. Empty = none.
     """
 
@@ -257,7 +260,9 @@ class Movement:
 
     Args:
         what: ``replayed``, ``moved`` or ``discarded``.
+        source: the queue.
         to: where the messages go, in words.
+        ids: of the messages.
     """
 
     what: str
@@ -299,6 +304,7 @@ class Mover:
 
     Args:
         source: the queue, or a virtual destination.
+        choice: which messages are meant.
         order: what is done with them.
     """
 
@@ -320,6 +326,7 @@ class Mover:
         """Finds the messages that are meant, and moves nothing.
 
         Args:
+            messages: of the queue.
             owners: of these messages (:meth:`.provider.Connection.owners`). What has an owner stays.
         """
         result, limit = self.result, self._choice.limit
@@ -443,6 +450,8 @@ def carry_out(
     """Looks at a queue, and moves the messages if the operator says so.
 
     Args:
+        provider: of the adapter.
+        application: ApplicationName.
         mover: new.
         yes: False = only a preview.
         expect: number of messages that the operator expects. None = any.

@@ -50,6 +50,7 @@ class RequestSettings:
     """The configuration of the requests of one adapter.
 
     Args:
+        definitions: the business objects.
         rules: the static meta-object. None = only the dynamic one and the connector's properties count.
         handlers: the recipes of all data handlers that a request may ask for.
         default_handler: MIME type (or class) of the connector's default data handler.
@@ -58,6 +59,7 @@ class RequestSettings:
         persistent: whether messages without DeliveryMode are persistent. False if the provider is not
             reliable.
         reply_to: the connector's ReplyToDestination.
+        result_property: MessageResponseResultProperty.
         pool_size: requests in flight at a time (SessionPoolSizeForRequests).
         pool_timeout: seconds that a request waits for a slot at most, and then fails.
         matching: the fields by which a reply names the request.
@@ -68,6 +70,8 @@ class RequestSettings:
         max_body: bytes of a reply. A larger reply is unreadable.
         convert_timeout: seconds for the conversion of a reply.
         worker_memory: bytes for the conversion of a reply. None = no limit.
+        trace: of AgentTraceLevel.
+        intervals: of the reply listener.
         own_names: whether names of destinations are those of a server.
     """
 

@@ -56,6 +56,10 @@ class StoredReplies(ReplyReceiver):
 
     Args:
         session: in INDIVIDUAL mode, for this object only.
+        sources: where replies come from.
+        calls: the calls that await replies.
+        late: decides about replies that nobody awaits.
+        settings: of the requests.
 
     Raises:
         ProviderError: the connection has failed.

@@ -49,6 +49,7 @@ class FastStart(SparkApplication):
     """A Spark application in a JVM that this process has started itself.
 
     Args:
+        java: the Java to run.
         jars: directory with Spark's jars.
         properties: of Spark, with master and name.
         python: the workers' Python.

@@ -87,8 +87,10 @@ def java_command(
     """Returns the command. Writes the files that it names.
 
     Args:
+        java: the Java to run.
         jars: directory with Spark's jars.
         scratch: a private directory that lives as long as Java.
+        properties: of Spark.
         options: further JVM options, last of all.
         extra_class_path: entries before Spark's jars.
     """

@@ -35,6 +35,7 @@ class JavaSettings:
     """The Java of the client library.
 
     Args:
+        classpath: jars of the deployment.
         packages: jars of Maven packages, behind those of the deployment.
         options: of the virtual machine.
     """
@@ -59,6 +60,8 @@ class JmsProvider(RemoteProvider):
     """Queues and topics of a broker, through its own JMS client library.
 
     Args:
+        factory: of connections.
+        java: runs the client library.
         state_directory, batch, batch_bytes, most_of_lot, max_body, commit_queue, redelivery_limit: as of
             :class:`~connector.brokers.engine.provider.RemoteProvider`.
     """

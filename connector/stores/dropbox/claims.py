@@ -64,10 +64,13 @@ class DropboxClaim(LocalClaim):
     """A claimed file (see :class:`connector.stores.engine.claims.LocalClaim`).
 
     Args:
+        layout, headers: of the root.
+        folders: the folders that the message goes back to.
         home: the channel of these folders.
         name: the file name of the message, without the tag of a claim.
         path: the current path of the file, relative to the root.
         client_id, cycle, sequence: the owner, as :class:`Owner`. An empty ``client_id`` = no owner.
+        in_progress: whether the message lies in an in-progress destination.
     """
 
     __slots__ = ("_full", "_headers", "_id", "_layout", "folders", "name", "path")
