@@ -70,6 +70,8 @@ class LocalConnection(Connection):
             class.
         limit: deliveries begun after which a message is put aside. None = no limit.
         client_id: of JMS, held as long as the connection lives. Empty = none.
+        virtual_destinations: whether the provider has them. Otherwise the store need not keep messages that
+            are put aside.
         lots: whether the store and the registry keep lots.
 
     Raises:
@@ -84,6 +86,7 @@ class LocalConnection(Connection):
         *,
         limit: int | None,
         client_id: str = "",
+        virtual_destinations: bool = True,
         lots: bool = False,
     ) -> None:
         self.client_id = registry.info.client_id
@@ -91,6 +94,7 @@ class LocalConnection(Connection):
         self.store = store
         self._registry = registry
         self._watch = watch
+        self._has_views = virtual_destinations
         self._subscriptions = Subscriptions(client)
         self._temporaries = TemporaryDestinations(client, self._subscriptions)
         self._foreign = ForeignMessages(client, self._subscriptions)
@@ -160,6 +164,8 @@ class LocalConnection(Connection):
             raise CapabilityError(f"the topic {source} holds no messages itself: subscribe to the topic")
         if source.view == "PROCESSING":
             raise CapabilityError(f"{source} can only be browsed: its messages are claimed already")
+        if source.view and not self._has_views:
+            raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")
         return channel_of(source)
 
     def _queue_poller(
