@@ -46,18 +46,11 @@ class Trace:
         Args:
             level: lowest trace level that shows the line.
             text: short and constant.
-            fields: of the line.
         """
         _log.info(text, extra={**fields, "trace_level": level})
 
     def step(self, name: str, fields: Mapping[str, object], work: Callable[[], _Returned]) -> _Returned:
-        """Does a step and writes a line at its start and end. The caller has compared the levels.
-
-        Args:
-            name: of the step.
-            fields: of the lines.
-            work: the step.
-        """
+        """Does a step and writes a line at its start and end. The caller has compared the levels."""
         self(STEPS, "step begins", step=name, **fields)
         began = time.monotonic()
         try:
@@ -74,8 +67,6 @@ class Trace:
         """Returns a step of a whole batch whose entry and exit are traced. Below level 4, returns ``work``.
 
         Args:
-            name: of the step.
-            work: the step.
             fields: of the lines, from the arguments of ``work``.
         """
         if self.level < STEPS:

@@ -13,9 +13,6 @@ class lazy_property(Generic[_T]):
 
     A process that is forked while another thread holds that lock would wait for ever. Two threads may both
     make the value, so making it must have no effect.
-
-    Args:
-        make: returns the value.
     """
 
     def __init__(self, make: Callable[[Any], _T]) -> None:

@@ -109,7 +109,6 @@ class PlugIns(Generic[PlugIn]):
         """Turns an error of the code of a plug-in into a :class:`PlugInError`, but no ConnectorError.
 
         Args:
-            name: of the plug-in.
             failures: the errors that the plug-in is blamed for.
         """
         try:

@@ -12,7 +12,6 @@ def read_regular(path: Path, limit: int = -1) -> bytes:
     """Returns the bytes of a file, without waiting for anybody.
 
     Args:
-        path: of the file.
         limit: the most bytes that are read. -1 = all.
 
     Raises:

@@ -86,7 +86,6 @@ class UserCode:
     """Tells the frames of user code from all other frames.
 
     Args:
-        deployment: the directory of the deployment in this process.
         target: the called sink or data handler.
     """
 
@@ -168,8 +167,6 @@ def log_failure(
     """Logs an exception of user code at level error, with the frames of user code.
 
     Args:
-        text: of the line.
-        error: the exception.
         target: the business process or data handler.
         deployment: directory of the deployment in this process.
         fields: of the line. Fields with None are left out.

@@ -166,13 +166,7 @@ class CsvHandler(SplittingHandler):
 
 
 class _BodyReader:
-    """Reads the records of one body.
-
-    Args:
-        records: the records.
-        hint: the object that a rule dictates.
-        handler: the handler.
-    """
+    """Reads the records of one body."""
 
     def __init__(self, records: Records, hint: Hint | None, handler: CsvHandler) -> None:
         self._records = records

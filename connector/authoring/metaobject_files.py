@@ -109,7 +109,6 @@ class Neighbours:
     """The definitions beside the files that are written.
 
     Args:
-        surroundings: the deployment.
         target: the directory that is written to.
         replaced: the names of the files in ``target`` that are written, and so do not count.
     """
@@ -194,7 +193,6 @@ def write_files(directory: Path, texts: Mapping[str, str], *, force: bool = Fals
     """Writes files into a directory, all or none. Makes the directory.
 
     Args:
-        directory: a directory.
         texts: from the names of the files to their texts.
         force: replace files of these names.
 

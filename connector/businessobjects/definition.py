@@ -41,7 +41,6 @@ class Attribute:
     Args:
         name: at most 80 letters, digits and ``_``.
         type: a name of :data:`SIMPLE_TYPES`, or the name of a business object (a child).
-        is_key, is_foreign_key, is_required: flags of the definition.
         max_length: characters of a text. 0 = unlimited.
         digits: significant digits of a Decimal. 0 = unlimited.
         scale: places of a Decimal after the point. None = unlimited.
@@ -130,7 +129,6 @@ class Field:
     """An attribute with its converters and the schema of its child.
 
     Args:
-        attribute: the attribute.
         in_body: False for an attribute that holds a meta-object.
     """
 
@@ -174,7 +172,6 @@ class Schema:
     """A definition with its fields and the schemas of its children. Made once by :meth:`Definitions.schema`.
 
     Args:
-        definition: the definition.
         definitions: the definitions that contain the definition.
     """
 

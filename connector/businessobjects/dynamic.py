@@ -45,7 +45,6 @@ class Header(NamedTuple):
 
     Args:
         field: the header or property, by its name in JMS.
-        types: the types that the attribute may have.
         read: returns the value of a message. None = the value comes from the adapter, not from the message.
         remark: for the reference page.
     """

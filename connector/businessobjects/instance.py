@@ -35,8 +35,6 @@ class BusinessObject:
     a :class:`~connector.errors.MalformedData`. The text names the nearest right attribute.
 
     Args:
-        definitions: the definitions of the object and its children.
-        type: the name of the business object.
         verb: the verb. None = not known yet (see :func:`finish`).
         values: attributes to set, as :meth:`set_values` does.
 
@@ -236,7 +234,6 @@ def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults:
     The connector calls this after every handler, so that a handler only has to read the format.
 
     Args:
-        bo: the object.
         default_verb: the verb when neither rule nor body names a verb (``DefaultVerb``).
         use_defaults: a required attribute that is not set takes its default (``UseDefaults``). The
             default of an attribute that is not required is never taken.

@@ -191,8 +191,6 @@ class MetadataProblem(NamedTuple):
     """A mistake in an attribute of a dynamic meta-object or of JMSProperties.
 
     Args:
-        object, attribute: the place.
-        found: the mistake.
         expected: the valid values. Empty when ``found`` says them.
         warning: whether the attribute may be intended.
     """
@@ -208,7 +206,6 @@ def metadata_problems(definition: Definition, definitions: Definitions) -> Itera
     """Returns the mistakes of a dynamic meta-object as the meta-data of requests.
 
     Args:
-        definition: the definition of the dynamic meta-object itself.
         definitions: contain the type of the child JMSProperties.
     """
     known = [*READERS, *HEADERS, PROPERTIES]

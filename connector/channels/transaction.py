@@ -22,7 +22,6 @@ class ChannelTransaction(SessionTransaction):
     only. A context manager, which commits at its end, or rolls back after an exception.
 
     Args:
-        session: of the channels.
         key: names the messages. No other transaction of the session has this key.
         on_commit: called with the sent messages, after the commit.
         on_end: called with this transaction.

@@ -41,13 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     ours, rest = _split(arguments)
     debug = _DEBUG in ours
     arguments = [argument for argument in ours if argument != _DEBUG] + rest
-    wanted = _verb_of(arguments)
-    if arguments and arguments[0] in ("-c", "--config"):
-        known = {*VERBS, *ROOM_VERBS.names}
-        verb = next((argument for argument in arguments if argument in known), "run")
-        complain(f"connector: the verb comes first: connector {verb} {' '.join(arguments[:2])}")
-        return 2
-    if (text := other_command(wanted or "")) is not None and wanted not in ROOM_VERBS.names:
+    if text := _mistake(arguments):
         complain(f"connector: {text}")
         return 2
     try:
@@ -56,43 +50,59 @@ def run(arguments: Sequence[str]) -> int:
         )
         flush()
         return status if isinstance(status, int) else 0
-    except ConfigurationError as error:
-        if debug:
-            raise
-        for problem in error.problems:
-            complain(str(problem))
-        return 2
     except CannotAnswer as error:
         _give_up_stdout()
         complain(f"connector: {error}")
         return error.exit_code
     except typer.TyperException as error:
-        show = getattr(error, "show", None)  # only errors that know the usage of the verb have this method
-        if show is None:
-            complain(f"connector: {_one_line(error)}")
-        else:
-            show(file=sys.stderr)
-            verb, message = _verb_of(arguments) or "", error.format_message()
-            if hint := extra_argument(verb, arguments, message) or missing_argument(verb, message):
-                complain(f"connector: {hint}")
-        return int(error.exit_code)
+        return _refuse(error, arguments)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
         _give_up_stdout()
         return 1
-    except ConnectorError as error:
-        if debug:
-            raise
-        complain(f"connector: {_one_line(error)}")
-        return error.exit_status
     except Exception as error:
         if debug:
             raise
-        complain(
-            f"connector: {type(error).__name__}: {_one_line(error)}{_module_of(error)} ({_DEBUG} shows where)"
-        )
-        return 1
+        return _fail(error)
+
+
+def _mistake(arguments: Sequence[str]) -> str:
+    """Returns what is wrong with the words of a command line that is not parsed yet. Empty = nothing."""
+    if arguments and arguments[0] in ("-c", "--config"):
+        known = {*VERBS, *ROOM_VERBS.names}
+        verb = next((argument for argument in arguments if argument in known), "run")
+        return f"the verb comes first: connector {verb} {' '.join(arguments[:2])}"
+    wanted = _verb_of(arguments)
+    text = other_command(wanted or "")
+    return "" if text is None or wanted in ROOM_VERBS.names else text
+
+
+def _refuse(error: typer.TyperException, arguments: Sequence[str]) -> int:
+    """Tells why a command line is refused. Returns the exit status."""
+    show = getattr(error, "show", None)  # only errors that know the usage of the verb have this method
+    if show is None:
+        complain(f"connector: {_one_line(error)}")
+        return int(error.exit_code)
+    show(file=sys.stderr)
+    verb, message = _verb_of(arguments) or "", error.format_message()
+    if hint := extra_argument(verb, arguments, message) or missing_argument(verb, message):
+        complain(f"connector: {hint}")
+    return int(error.exit_code)
+
+
+def _fail(error: Exception) -> int:
+    """Tells why a verb has failed. Returns the exit status."""
+    if isinstance(error, ConfigurationError):
+        for problem in error.problems:
+            complain(str(problem))
+        return 2
+    if isinstance(error, ConnectorError):
+        complain(f"connector: {_one_line(error)}")
+        return error.exit_status
+    text = f"{type(error).__name__}: {_one_line(error)}{_module_of(error)}"
+    complain(f"connector: {text} ({_DEBUG} shows where)")
+    return 1
 
 
 def _module_of(error: Exception) -> str:

@@ -35,12 +35,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Answers in JSON.")]
 
 
 def whole_number(least: int, most: int, metavar: str, help: str) -> Any:
-    """Returns an option for a whole number, in the notation of all edges.
-
-    Args:
-        least, most: limits.
-        metavar, help: of the option.
-    """
+    """Returns an option for a whole number, in the notation of all edges."""
 
     def read(value: str | int) -> int:
         try:

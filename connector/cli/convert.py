@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -23,7 +24,7 @@ from connector.cli.common import (
     user_code,
 )
 from connector.cli.deployment import load_for
-from connector.config.loading import CONVERSION
+from connector.config.loading import CONVERSION, Configuration
 from connector.config.model import Connector
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import (
@@ -85,36 +86,12 @@ def convert(
     if json and to is not None:
         raise BadArgument("--json and --to: the answer is a body of that format")
     configuration = load_for(config, CONVERSION, in_process=True, thorough=True)
-    handlers, default = make_handlers(configuration)
-    reader = from_ or default
-    with user_code(configuration.directory):
-        handler = handlers.get(reader)  # before the command waits for a body
-        writer = None if to is None else handlers.get(to)
+    conversion = _Conversion(configuration, from_, to)  # before the command waits for a body
     if object is not None:
         _check(object, verb, configuration.metaobjects.definitions)
     source, body = _read(file)
-    settings = configuration.connector
-    is_list = getattr(handler, "splits", False)
-
-    def work() -> bytes | list[str] | _Refusal:
-        """Returns the body, the objects as JSON, or why there are none."""
-        try:
-            hint = None if object is None else Hint(object, verb)
-            objects = _objects(handler, body, hint, handlers.name_handler(reader), settings)
-            if writer is not None:
-                return _to_body(writer, objects, cast(str, to))
-        except MalformedData as error:
-            unknown = object is None and isinstance(error, UnknownBusinessObject)
-            advice = "; --object names it" if unknown else ""
-            place = error.place(str(configuration.directory)) if isinstance(error, HandlerFailed) else ""
-            return _Refusal(f"{printable(message_of(error))}{place}{advice}")
-        return [_document(bo, indent=None if is_list or json else 2) for bo in objects]
-
-    try:
-        with user_code(configuration.directory):
-            result = call_limited(work, settings.convert_timeout, settings.worker_memory)
-    except ConversionEnded as ended:
-        result = _Refusal(str(ended))
+    hint = None if object is None else Hint(object, verb)
+    result = conversion.run(body, hint, on_one_line=json)
     if isinstance(result, _Refusal):
         raise _Refused(f"{source}: {result.text}")
     if isinstance(result, bytes):
@@ -122,6 +99,47 @@ def convert(
         return
     for text in result:
         answer(text)
+
+
+class _Conversion:
+    """What the data handlers of a deployment make of a body.
+
+    Args:
+        reader: the MIME type of the body. None = that of the connector.
+        writer: the MIME type of the answer. None = the objects are written as JSON.
+    """
+
+    def __init__(self, configuration: Configuration, reader: str | None, writer: str | None) -> None:
+        handlers, default = make_handlers(configuration)
+        self._directory = configuration.directory
+        self._settings = configuration.connector
+        with user_code(self._directory):
+            self._reader = handlers.get(reader or default)
+            self._writer = None if writer is None else (handlers.get(writer), writer)
+        self._find_name_handler = partial(handlers.name_handler, reader or default)
+
+    def run(self, body: bytes, hint: Hint | None, *, on_one_line: bool) -> bytes | list[str] | _Refusal:
+        """Returns the body, the objects as JSON, or why there are none. A child process converts."""
+        is_list = getattr(self._reader, "splits", False)
+        work = partial(self._convert, body, hint, None if is_list or on_one_line else 2)
+        try:
+            with user_code(self._directory):
+                return call_limited(work, self._settings.convert_timeout, self._settings.worker_memory)
+        except ConversionEnded as ended:
+            return _Refusal(str(ended))
+
+    def _convert(self, body: bytes, hint: Hint | None, indent: int | None) -> bytes | list[str] | _Refusal:
+        try:
+            objects = _objects(self._reader, body, hint, self._find_name_handler(), self._settings)
+            if self._writer is not None:
+                handler, mime_type = self._writer
+                return _to_body(handler, objects, mime_type)
+        except MalformedData as error:
+            unknown = hint is None and isinstance(error, UnknownBusinessObject)
+            advice = "; --object names it" if unknown else ""
+            place = error.place(str(self._directory)) if isinstance(error, HandlerFailed) else ""
+            return _Refusal(f"{printable(message_of(error))}{place}{advice}")
+        return [_document(bo, indent) for bo in objects]
 
 
 def _document(bo: BusinessObject, indent: int | None) -> str:

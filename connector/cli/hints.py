@@ -76,11 +76,6 @@ def other_command(word: str) -> str | None:
 def extra_argument(verb: str, arguments: Sequence[str], message: str) -> str | None:
     """Returns a hint for a call with more arguments than the verb takes.
 
-    Args:
-        verb: the verb.
-        arguments: the whole command line.
-        message: the error of the parser.
-
     Returns:
         None when the error is another one, or nothing is known.
     """
@@ -94,10 +89,6 @@ def extra_argument(verb: str, arguments: Sequence[str], message: str) -> str | N
 
 def missing_argument(verb: str, message: str) -> str | None:
     """Returns a hint for a call without an argument that the verb needs.
-
-    Args:
-        verb: the verb.
-        message: the error of the parser.
 
     Returns:
         None when the error is another one, or nothing is known.

@@ -67,18 +67,20 @@ def history(
         if message_id is not None
         else find_ids(known, correlation_id=correlation_id, key=key, since=begin)
     )
-    lives = [read_life(known, one, begin) for one in ids]
-    lives = [life for life in lives if life.events]
+    lives = [life for life in (read_life(known, one, begin) for one in ids) if life.events]
     for life in lives:
-        places = find_places(configuration, provider, life)
-        if json:
-            answer_json(life.as_dict(places))
-            continue
-        for line in _text(life, places):
-            answer(line)
+        _show_life(life, find_places(configuration, provider, life), json=json)
     if not lives:
         note("the history knows no such message")
     raise typer.Exit(0 if lives else 1)
+
+
+def _show_life(life: Life, places: Sequence[dict[str, str]], *, json: bool) -> None:
+    if json:
+        answer_json(life.as_dict(places))
+        return
+    for line in _text(life, places):
+        answer(line)
 
 
 def _text(life: Life, places: Sequence[dict[str, str]]) -> Iterable[str]:

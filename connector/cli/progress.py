@@ -34,9 +34,6 @@ class Progress:
 
     Inside the context, all other output to stderr, the log included, appears above the live line.
 
-    Args:
-        summary: of the adapter.
-
     With a JSON log, the counts are a line of the log every 2 s.
     """
 

@@ -49,6 +49,7 @@ _MODES = {
 }
 
 
+# long: more than half declares the options
 def receive(
     destination: Annotated[
         str, typer.Argument(metavar="DEST", help="queue://NAME or topic://NAME. A bare name is a queue.")
@@ -91,8 +92,6 @@ def receive(
     is_lent = provider.capabilities.transactions
     if not is_lent:  # a selector at a broker is the broker's
         read_selector(selector)
-    number = unreadable = 0
-    last: ReceivedMessage | None = None
     connection = provider.connect(client_id=client_id)
     with contextlib.closing(
         sole_session(connection, _MODES[ack], provider.capabilities, client_id=client_id)
@@ -108,29 +107,43 @@ def receive(
             )
             known = connection.subscriptions()
             consumer = _attach(session, _as_it_is(wanted, known, any_selector=selector is None))
-        while number + unreadable < count:
-            try:
-                message = consumer.receive(wait / 1000)
-            except MalformedData as error:
-                unreadable += 1
-                reason = printable(str(error))
-                note(f"connector: a message of {target} cannot be read and waits again: {reason}")
-                continue
-            if message is None:
-                break
-            show(message, as_json=json, received=True)
-            flush()  # the reader has the message before the acknowledgement removes it
-            if ack == "auto":
-                message.acknowledge()
-            number, last = number + 1, message
-        if ack == "client" and last is not None:
-            if unreadable:  # an acknowledgement would include the message that could not be shown
-                note("connector: nothing was acknowledged")
-            else:
-                last.acknowledge()
+        number, unreadable = _take(consumer, target, count, wait / 1000, ack, as_json=json)
         if number + unreadable < count and target.is_queue:
             _tell_owners(connection, target)
     _end(number, unreadable, target, as_json=json)
+
+
+def _take(
+    consumer: Consumer, target: Destination, count: int, wait: float, ack: str, *, as_json: bool
+) -> tuple[int, int]:
+    """Takes and shows messages, and acknowledges them as ``--ack`` says.
+
+    Returns:
+        the number of messages that were shown, and of those that cannot be read.
+    """
+    number = unreadable = 0
+    last: ReceivedMessage | None = None
+    while number + unreadable < count:
+        try:
+            message = consumer.receive(wait)
+        except MalformedData as error:
+            unreadable += 1
+            reason = printable(str(error))
+            note(f"connector: a message of {target} cannot be read and waits again: {reason}")
+            continue
+        if message is None:
+            break
+        show(message, as_json=as_json, received=True)
+        flush()  # the reader has the message before the acknowledgement removes it
+        if ack == "auto":
+            message.acknowledge()
+        number, last = number + 1, message
+    if ack == "client" and last is not None:
+        if unreadable:  # an acknowledgement would include the message that could not be shown
+            note("connector: nothing was acknowledged")
+        else:
+            last.acknowledge()
+    return number, unreadable
 
 
 def _tell_owners(connection: Connection, queue: Destination) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -20,7 +21,7 @@ from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, compl
 from connector.cli.notify import ServiceManager
 from connector.cli.progress import Progress
 from connector.cli.summary import print_next, print_summary, write_summary
-from connector.config.loading import load
+from connector.config.loading import Configuration, load
 from connector.errors import ConnectorError, PipelineError, ProviderError
 from connector.events.report import CycleReport
 from connector.log import LogSettings, divert_to_log, is_json, set_up_logging
@@ -63,13 +64,11 @@ def run(
         raise typer.BadParameter("--once and --drain exclude each other")
     began = time.monotonic()
     configuration = load(config, thorough=True)
-    settings = LogSettings(configuration.logging.level, configuration.logging.format, bool(context.obj))
-    set_up_logging(settings)
-    if is_json():
-        divert_to_log()
-    adapter = Adapter(configuration, output=show_output, debug=settings.debug, on_hang=_end_hanging)
+    debug = bool(context.obj)
+    _set_up_log(configuration, debug=debug)
+    adapter = Adapter(configuration, output=show_output, debug=debug, on_hang=_end_hanging)
     manager = ServiceManager()
-    failure: str | None = None
+    polls = partial(_poll_or_drain, adapter, drain=drain) if once or drain else None
 
     def on_signal(name: str) -> None:
         why = f"{name}: what is in flight is finished; once more ends at once"
@@ -78,25 +77,7 @@ def run(
         adapter.request_stop()
 
     with _signals(on_signal) as stopped:
-        if not stopped.is_set():
-            try:
-                if not (once or drain):
-                    manager.starting(lambda: adapter.working_for)
-                with nullcontext() if once or drain else _http_server(adapter, stopped):
-                    if _starts(adapter, stopped, waits=not (once or drain)):
-                        failure = (
-                            _poll_or_drain(adapter, drain=drain)
-                            if once or drain
-                            else _service(adapter, stopped, manager)
-                        )
-                    if failure is not None and not stopped.is_set():
-                        _log.info("stopping", extra={"reason": failure})
-                        manager.stopping(failure)
-            finally:
-                _stop(adapter)
-                manager.close()
-                seconds = round(time.monotonic() - began, 3)
-                _log.info("stopped", extra={**adapter.summary.total.as_dict(), "seconds": seconds})
+        failure = None if stopped.is_set() else _work(adapter, polls, stopped, manager, began)
         print_summary(adapter.summary, as_json=json)
         if drain and not json and not is_json() and failure is None and sys.stdout.isatty():
             print_next(adapter.summary, configuration.connector, config)
@@ -105,6 +86,46 @@ def run(
     if failure is not None:
         complain(f"connector: {failure}")
     raise typer.Exit(1 if failure is not None and not stopped.is_set() else 0)
+
+
+def _work(
+    adapter: Adapter,
+    polls: Callable[[], str | None] | None,
+    stopped: threading.Event,
+    manager: ServiceManager,
+    began: float,
+) -> str | None:
+    """Starts the adapter, lets the adapter work to its end or to a signal, and stops it.
+
+    Args:
+        polls: the work. None = the adapter is a service.
+        began: the time of the start of the command, of ``time.monotonic``.
+
+    Returns:
+        the reason of a failure. None = there was none.
+    """
+    is_service, failure = polls is None, None
+    try:
+        if is_service:
+            manager.starting(lambda: adapter.working_for)
+        with _http_server(adapter, stopped) if is_service else nullcontext():
+            if _starts(adapter, stopped, waits=is_service):
+                failure = _service(adapter, stopped, manager) if polls is None else polls()
+            if failure is not None and not stopped.is_set():
+                _log.info("stopping", extra={"reason": failure})
+                manager.stopping(failure)
+    finally:
+        _stop(adapter)
+        manager.close()
+        seconds = round(time.monotonic() - began, 3)
+        _log.info("stopped", extra={**adapter.summary.total.as_dict(), "seconds": seconds})
+    return failure
+
+
+def _set_up_log(configuration: Configuration, *, debug: bool) -> None:
+    set_up_logging(LogSettings(configuration.logging.level, configuration.logging.format, debug))
+    if is_json():
+        divert_to_log()
 
 
 def _stop(adapter: Adapter) -> None:

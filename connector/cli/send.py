@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +37,7 @@ from connector.messaging.message import (
     parse_property,
 )
 from connector.messaging.numbers import MAX_INT, MAX_LONG
+from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.selectors.identifiers import check_property_name
 from connector.printable import printable
@@ -44,6 +47,7 @@ from connector.service.queues import INPUT, roles
 _BATCH = 500
 
 
+# long: more than half declares the options
 def send(
     destination: Annotated[
         str, typer.Argument(metavar="DEST", help="queue://NAME or topic://NAME. A bare name is a queue.")
@@ -77,19 +81,8 @@ def send(
     A queue that does not exist is made, with a warning if the configuration does not name the queue.
     A topic hands the messages to the subscriptions that it has now. Without a subscription they are lost.
     """
-    template = Message(
-        body=read_body(body),
-        message_class="B" if bytes else "T",
-        type=type or None,
-        correlation_id=correlation_id or None,
-    )
-    if not bytes:
-        try:
-            template.body.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise BadArgument(
-                f"the body is no UTF-8 text (byte {error.start}); give --bytes to send it as it is"
-            ) from None
+    template = _template(read_body(body), is_text=not bytes)
+    template.type, template.correlation_id = type or None, correlation_id or None
     if priority is not None:
         template.priority = priority
     for text in property or ():
@@ -100,16 +93,7 @@ def send(
         raise BadArgument(f"{target} is a view of {target.base}: send to {target.base}")
     if reply_to is not None:
         template.reply_to = str(read_destination(reply_to, configuration))
-    try:
-        template.expiration = expiration_after(expires_in or 0)
-    except ValueError as error:
-        raise BadArgument(f"--expires-in {expires_in}: {error}") from None
-    try:
-        template.delivery_time = delivery_time_after(delay or 0)
-    except ValueError as error:
-        raise BadArgument(f"--delay {delay}: {error}") from None
-    if expires_in and delay and expires_in <= delay:
-        raise BadArgument(f"--delay {delay}: the message would expire before its delivery; give it more time")
+    _set_times(template, expires_in or 0, delay or 0)
     try:
         template.check()
     except ValueError as error:
@@ -117,20 +101,13 @@ def send(
     provider = make_provider(configuration)
     if delay and not provider.capabilities.delays:
         raise BadArgument("--delay: the provider cannot delay a message")
-    connection = provider.connect()
-    try:
+    with closing(provider.connect()) as connection:
         warn_of_new_queue(target, configuration, provider)
-        left = count
-        while left > 0:
-            ids = connection.send(target, [template] * min(left, _BATCH))
-            left -= len(ids)
-            for one in ids:
-                if json:
-                    answer_json({"JMSMessageID": one})
-                else:
-                    answer(one)
-    finally:
-        connection.close()
+        for one in _send(connection, target, template, count):
+            if json:
+                answer_json({"JMSMessageID": one})
+            else:
+                answer(one)
     if delay and provider.capabilities.shows_all and _stays_delayed(target, configuration, provider):
         note(
             f"no adapter runs, and the configuration does not poll {target}: the messages stay delayed until "
@@ -138,6 +115,38 @@ def send(
         )
     if sys.stdout.isatty() and not json and _waits(target, configuration, provider):
         note(f"no adapter runs; next: {printable(command_line('run --drain', config))}")
+
+
+def _template(body: bytes, *, is_text: bool) -> Message:
+    """Returns a message with a body."""
+    if is_text:
+        try:
+            body.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise BadArgument(
+                f"the body is no UTF-8 text (byte {error.start}); give --bytes to send it as it is"
+            ) from None
+    return Message(body, message_class="T" if is_text else "B")
+
+
+def _set_times(message: Message, expires_in: int, delay: int) -> None:
+    """Sets the expiration and the time of the delivery. Both arguments are in milliseconds, 0 = none."""
+    try:
+        message.expiration = expiration_after(expires_in)
+    except ValueError as error:
+        raise BadArgument(f"--expires-in {expires_in}: {error}") from None
+    try:
+        message.delivery_time = delivery_time_after(delay)
+    except ValueError as error:
+        raise BadArgument(f"--delay {delay}: {error}") from None
+    if 0 < expires_in <= delay:
+        raise BadArgument(f"--delay {delay}: the message would expire before its delivery; give it more time")
+
+
+def _send(connection: Connection, target: Destination, message: Message, count: int) -> Iterator[str]:
+    """Sends a message several times. Yields each id."""
+    for begin in range(0, count, _BATCH):
+        yield from connection.send(target, [message] * min(count - begin, _BATCH))
 
 
 def _waits(destination: Destination, configuration: Configuration, provider: AdapterProvider) -> bool:

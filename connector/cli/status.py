@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -43,105 +43,76 @@ def status(
 
 def _text(document: Mapping[str, Any], now: float) -> Iterable[str]:
     yield from _health(document, now)
-    yield from _part(
-        f"instances of {document['application']}",
+    for part in _PARTS:
+        rows = document[part.key]
+        if rows:
+            yield part.title.format_map(document)
+            texts = [[_cell(field, row[field], now) for field in part.columns.values()] for row in rows]
+            yield from table(list(part.columns), texts, indent=2)
+        elif part.nothing:
+            yield f"{part.title.format_map(document)}: {part.nothing}"
+
+
+class _Part(NamedTuple):
+    """A table of the answer.
+
+    Args:
+        key: of its rows in the document.
+        nothing: stands behind the title if there are no rows. Empty = the part is then left out.
+        columns: from their titles to the keys of a row.
+    """
+
+    key: str
+    title: str
+    nothing: str
+    columns: Mapping[str, str]
+
+
+def _same(*names: str) -> dict[str, str]:
+    return dict(zip(names, names, strict=True))
+
+
+_PARTS: Final = (
+    _Part(
+        "instances",
+        "instances of {application}",
         "none runs",
-        ("instance", "host", "pid", "state", "since", "last good poll", "client"),
-        [
-            (
-                row["instance"],
-                _cell(row["host"]),
-                _cell(row["pid"]),
-                row["state"],
-                ago(row["since"], now),
-                ago(row["last_good_poll"], now),
-                _cell(row["client"]),
-            )
-            for row in document["instances"]
-        ],
-    )
-    yield from _part(
+        _same("instance", "host", "pid", "state", "since")
+        | {"last good poll": "last_good_poll", "client": "client"},
+    ),
+    _Part(
+        "batches",
         "running batches",
         "none",
-        ("batch", "instance", "events", "claimed", "destinations"),
-        [
-            (
-                str(row["batch"]),
-                row["instance"],
-                f"{row['events']:,}",
-                ago(row["since"], now),
-                ", ".join(row["destinations"]),
-            )
-            for row in document["batches"]
-        ],
-    )
-    yield from _part(
+        _same("batch", "instance", "events") | {"claimed": "since", "destinations": "destinations"},
+    ),
+    _Part(
+        "workers",
         "workers with events",
         "none",
-        ("pid", "host", "instance", "batch", "message at work", "since", "destination"),
-        [
-            (
-                _cell(row["pid"]),
-                _cell(row["host"]),
-                row["instance"],
-                str(row["batch"]),
-                _cell(row["message_id"]),
-                ago(row["since"], now),
-                _cell(row["destination"]),
-            )
-            for row in document["workers"]
-        ],
-    )
-    yield from _part(
+        _same("pid", "host", "instance", "batch")
+        | {"message at work": "message_id", "since": "since", "destination": "destination"},
+    ),
+    _Part(
+        "resting",
         "resting subscriptions",
         "none",
-        ("subscription", "instance", "since", "last failure"),
-        [
-            (row["subscription"], row["instance"], ago(row["since"], now), row["reason"])
-            for row in document["resting"]
-        ],
-    )
-    if document["loads"]:  # most applications have none
-        yield from _part(
-            "loads that are not well",
-            "none",
-            ("subscription", "instance", "state", "lot", "attempt", "since", "reason"),
-            [
-                (
-                    row["subscription"],
-                    row["instance"],
-                    row["state"],
-                    _cell(row["lot"]),
-                    str(row["attempt"]),
-                    ago(row["since"], now),
-                    row["reason"],
-                )
-                for row in document["loads"]
-            ],
-        )
-    yield from _part(
-        "paused by operators",
-        "nothing",
-        ("what", "kind", "since", "by", "reason"),
-        [
-            (row["what"], row["kind"], ago(row["since"], now), row["by"], _cell(row["reason"]))
-            for row in document["paused"]
-        ],
-    )
-    yield from _part(
+        _same("subscription", "instance", "since") | {"last failure": "reason"},
+    ),
+    _Part(
+        "loads",
+        "loads that are not well",
+        "",  # most applications have no loads
+        _same("subscription", "instance", "state", "lot", "attempt", "since", "reason"),
+    ),
+    _Part("paused", "paused by operators", "nothing", _same("what", "kind", "since", "by", "reason")),
+    _Part(
+        "inputs",
         "inputs",
         "none",
-        ("destination", "waiting", "delayed", "age of the oldest"),
-        [
-            (
-                row["destination"],
-                f"{row['waiting']:,}",
-                f"{row['delayed']:,}",
-                span(row["age"]) if row["age"] is not None else "-",
-            )
-            for row in document["inputs"]
-        ],
-    )
+        _same("destination", "waiting", "delayed") | {"age of the oldest": "age"},
+    ),
+)
 
 
 def _health(document: Mapping[str, Any], now: float) -> Iterable[str]:
@@ -159,13 +130,13 @@ def _health(document: Mapping[str, Any], now: float) -> Iterable[str]:
         yield f"last failure: {ago(last['time'], now)}, {last['destination']}: {printable(last['reason'])}"
 
 
-def _part(title: str, nothing: str, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    if not rows:
-        yield f"{title}: {nothing}"
-        return
-    yield title
-    yield from table(titles, rows, indent=2)
-
-
-def _cell(value: object) -> str:
-    return "-" if value is None or value == "" else str(value)
+def _cell(field: str, value: Any, now: float) -> str:
+    if field in ("since", "last_good_poll"):
+        return ago(value, now)
+    if value is None or value == "":
+        return "-"
+    if field == "age":
+        return span(value)
+    if field in ("events", "waiting", "delayed"):
+        return f"{value:,}"
+    return ", ".join(value) if field == "destinations" else str(value)

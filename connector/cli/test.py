@@ -99,7 +99,6 @@ def _files(paths: Sequence[Path], root: Path | None) -> Iterator[Path]:
     """Yields the files with cases.
 
     Args:
-        paths: files and directories.
         root: this directory is skipped, because it may have any number of messages.
     """
     for path in paths:

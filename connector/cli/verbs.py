@@ -34,7 +34,6 @@ VERBS: Final = {
     "history": "Shows what happened to a message, and where the message is now.",
     "reload": "Lets running services read their configuration anew.",
     "takeover": "Takes over from a client whose lock never comes free.",
-    "jars": "Lists the jars of provider.packages, and fetches them.",
     "queues": "Lists destinations, subscriptions and lots, with their numbers of messages.",
     "lot": "Gives the messages of a lot back.",
     "errors": "Groups the messages in error by their reasons.",

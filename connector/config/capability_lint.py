@@ -31,7 +31,6 @@ def check_capabilities(
     """Compares a configuration with the capabilities of its provider.
 
     Args:
-        name: of the provider.
         entries: of ``subscriptions``.
     """
     for location, found, expected in _of_inputs(name, capabilities, file, reading):
@@ -53,7 +52,6 @@ def check_delays(
     """Reports rules that delay messages where the provider cannot.
 
     Args:
-        name: of the provider.
         static: the rules. None = there are none.
     """
     if static is None or capabilities.delays:

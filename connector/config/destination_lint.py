@@ -38,7 +38,6 @@ def check_destinations(
     """Reports mistakes in the inputs, and destinations that have two roles.
 
     Args:
-        entries: the subscriptions.
         static: the static meta-object of the connector.
         collected: contains the document of ``static``.
     """

@@ -110,7 +110,6 @@ def check_made(
 
     Args:
         catalogue: the data handlers. None = not known, so nothing is checked.
-        definitions: the business objects.
         directory: of ``adapter.yaml``.
     """
     if catalogue is None or collected.incomplete:

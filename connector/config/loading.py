@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector.config.capability_lint import check_capabilities, check_delays
 from connector.config.destination_lint import check_selectors
@@ -20,7 +20,7 @@ from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Connector, HistorySection, Logging, State
 from connector.config.provider_section import adopt_keys, check_provider, has_own_names, read_provider
-from connector.config.subscription_reading import SubscriptionReader
+from connector.config.subscription_reading import ReadEntry, SubscriptionReader
 from connector.config.tracing_model import Tracing
 from connector.databases.settings import DatabaseSettings
 from connector.declare.environment import fill_in
@@ -149,7 +149,7 @@ def load(
         ConfigurationError: with every mistake. Warnings alone do not raise.
     """
     problems = Problems()
-    configuration = _read(path, environment, problems, in_process=in_process, thorough=thorough)
+    configuration = _read(path, environment, problems, _Scope(in_process, thorough))
     if configuration is None or problems.errors:
         raise ConfigurationError(problems.sorted())
     return configuration
@@ -168,7 +168,7 @@ def load_valid_parts(
         the deployment without the wrong parts, and the mistakes. None = not even the sections can be read.
     """
     problems = Problems()
-    configuration = _read(path, None, problems, in_process=in_process, thorough=thorough)
+    configuration = _read(path, None, problems, _Scope(in_process, thorough))
     return configuration, [one for one in problems.sorted() if not one.warning]
 
 
@@ -238,7 +238,6 @@ def place_of(file: Path, location: Location) -> str:
 
     Args:
         file: the absolute path. The text has a path that works in the working directory.
-        location: of the value.
     """
     relative = os.path.relpath(file)
     display = str(file) if relative.startswith(os.pardir) else relative
@@ -262,8 +261,21 @@ def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | No
     Reads like :func:`load`. Also looks for the Java that Spark needs, and the parts that the provider needs.
     """
     problems = Problems()
-    _read(path, environment, problems, thorough=True, java=True)
+    _read(path, environment, problems, _Scope(thorough=True, machine=True))
     return problems.sorted()
+
+
+def _check_machine(read: AdapterFile, directory: Path, display: str, reporter: ProblemReporter) -> None:
+    """Reports what is wrong with this machine: its Java, files of SQLite, and zone."""
+    if read.connector.inputs:
+        try:
+            find_java()
+        except PipelineError as error:
+            reporter.add(("connector", "InputDestination"), f"Spark cannot be started: {error}", "")
+    _check_databases(read, directory, reporter)
+    if zone := unknown_zone():
+        found = f"TZ is {zone}, which is no zone of this machine: local time is that of UTC"
+        reporter.problems.add(Position(display), "", found, "a zone of the package tzdata", warning=True)
 
 
 def _check_databases(read: AdapterFile, directory: Path, reporter: ProblemReporter) -> None:
@@ -298,14 +310,20 @@ def _read_root(path: str | Path, environment: Mapping[str, str] | None, problems
     return filled
 
 
+class _Scope(NamedTuple):
+    """How far a deployment is checked. The first two as of :func:`load`.
+
+    Args:
+        machine: whether also this machine is checked.
+    """
+
+    in_process: bool = False
+    thorough: bool = False
+    machine: bool = False
+
+
 def _read(
-    path: str | Path,
-    environment: Mapping[str, str] | None,
-    problems: Problems,
-    *,
-    in_process: bool = False,
-    thorough: bool = False,
-    java: bool = False,
+    path: str | Path, environment: Mapping[str, str] | None, problems: Problems, scope: _Scope
 ) -> Configuration | None:
     display = str(path)
     filled = _read_root(path, environment, problems)
@@ -319,17 +337,7 @@ def _read(
     reader = SectionReader(problems, directory, home_of)
     provider = read_provider(filled, reader) if has_provider else None
     with names_of(own_names=has_own_names(filled)):
-        return _read_parts(
-            display,
-            file,
-            filled,
-            complete,
-            reader,
-            provider,
-            in_process=in_process,
-            thorough=thorough,
-            java=java,
-        )
+        return _read_parts(display, file, filled, complete, reader, provider, scope)
 
 
 def _read_parts(
@@ -339,20 +347,13 @@ def _read_parts(
     complete: Table,
     reader: SectionReader,
     provider: ProviderSection | None,
-    *,
-    in_process: bool,
-    thorough: bool,
-    java: bool,
+    scope: _Scope,
 ) -> Configuration | None:
     """Reads all but the section of the provider, which says what the names of destinations are."""
     problems, directory = reader.problems, file.parent
-    reading = reader.read(
-        AdapterFile,
-        complete,
-        refused=_REFUSED,
-        instead={("connector", key): text for key, text in _NEEDED["connector"].items()},
-        given={"provider": provider},
-    )
+    instead: dict[Location, str] = {("connector", key): text for key, text in _NEEDED["connector"].items()}
+    given = {"provider": provider}
+    reading = reader.read(AdapterFile, complete, refused=_REFUSED, instead=instead, given=given)
     read = reading.section
     if read is None:
         return None
@@ -368,36 +369,38 @@ def _read_parts(
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
     if read.spark.runs_here:
         check_handler_imports(collected, catalogue, directory, reporter)
-    if thorough:
+    if scope.thorough:
         check_made(collected, catalogue, metaobjects.definitions, directory)
-    if java and read.connector.inputs:
-        try:
-            find_java()
-        except PipelineError as error:
-            reporter.add(("connector", "InputDestination"), f"Spark cannot be started: {error}", "")
-    if java:
-        _check_databases(read, directory, reporter)
-        if zone := unknown_zone():
-            found = f"TZ is {zone}, which is no zone of this machine: local time is that of UTC"
-            problems.add(Position(display), "", found, "a zone of the package tzdata", warning=True)
+    if scope.machine:
+        _check_machine(read, directory, display, reporter)
     own_selectors = provider is not None and PROVIDERS.load(provider.type).own_selectors
     check_selectors(read, reading, reporter, own_selectors=own_selectors)
     if provider is None:
         return None
-    paths = _paths(directory, read.state, read.connector)
     capabilities = check_provider(
         provider,
-        paths,
+        _paths(directory, read.state, read.connector),
         reporter,
         pipeline=read.spark,
-        in_process=in_process,
-        makes=thorough,
-        finds_lacks=java,
+        in_process=scope.in_process,
+        makes=scope.thorough,
+        finds_lacks=scope.machine,
     )
     if capabilities is not None:
         check_capabilities(provider.type, capabilities, read, reading, entries, reporter)
         static = metaobjects.static.get(read.connector.configuration_meta_object or "")
         check_delays(provider.type, capabilities, static, collected)
+    return _configuration(file, read, provider, entries, metaobjects)
+
+
+def _configuration(
+    file: Path,
+    read: AdapterFile,
+    provider: ProviderSection,
+    entries: Sequence[ReadEntry],
+    metaobjects: MetaObjects,
+) -> Configuration:
+    directory = file.parent
     subscriptions = tuple(
         read_entry.entry.model_copy(update={"name": read_entry.name})
         for read_entry in entries

@@ -249,7 +249,8 @@ def _read(model: type[Model], document: Document, collected: Collected) -> Model
     return reader.read(model, document.tree, document.name, refused=REFUSED).section
 
 
-def _read_business_object(document: Document, collected: Collected, problems: Problems) -> None:
+def _spell_out(document: Document, problems: Problems) -> None:
+    """Replaces the short forms of verbs and attributes in the tree of a business object, and wrong names."""
     table = document.tree
     if isinstance(listed := table.entries.get("verbs"), Items):
         table.entries["verbs"] = _verbs_of_list(listed, f"{document.name}.verbs", problems)
@@ -269,6 +270,10 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
             _set(table, "attributes", name, Table(node.position))
         elif isinstance(node, Table):
             _set(table, "attributes", name, _rename(node, problems, f"{document.name}.attributes.{name}"))
+
+
+def _read_business_object(document: Document, collected: Collected, problems: Problems) -> None:
+    _spell_out(document, problems)
     read = _read(BusinessObjectDocument, document, collected)
     if read is None:
         collected.incomplete = True
@@ -293,7 +298,7 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
         if isinstance(entry.default, Leaf) and entry.default != _IGNORE:
             collected.defaults[document.name, name] = entry.default
     # A verb counts as defined also if its entry has a mistake.
-    verbs = {name: Verb(name) for name, _ in _each(table, "verbs")}
+    verbs = {name: Verb(name) for name, _ in _each(document.tree, "verbs")}
     verbs.update({name: Verb(name, verb.app_specific_info) for name, verb in read.verbs.items()})
     collected.definitions[document.name] = Definition(
         document.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Final
 
 from connector.declare.pipeline_section import PipelineSection
@@ -14,7 +15,7 @@ from connector.declare.tree import Leaf, Table, is_absent
 from connector.declare.value_types import as_found
 from connector.errors import ConnectorError
 from connector.messaging.provider import Capabilities
-from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
+from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths, ProviderKind
 from connector.own_files import open_to_others
 from connector.plugins import PlugInError
 from connector.state.file_systems import obstacle
@@ -69,7 +70,6 @@ def adopt_keys(root: Table, problems: Problems) -> None:
 
     Args:
         root: the tree of ``adapter.yaml``. Its two sections are replaced.
-        problems: gets the keys that both sections have.
     """
     provider, connector = root.entries.get("provider"), root.entries.get("connector")
     if not isinstance(provider, Table) or not isinstance(connector, Table):
@@ -154,10 +154,6 @@ def check_provider(
     """Reports the mistakes that the model of the section cannot see.
 
     Args:
-        section: the section as read.
-        paths: of the deployment.
-        reporter: gets the mistakes.
-        pipeline: runs the batches.
         in_process: whether the deployment runs in one process, without Spark.
         makes: whether the provider is made, to know its capabilities. It connects to nothing.
         finds_lacks: whether parts that this machine lacks are mistakes, too.
@@ -175,39 +171,13 @@ def check_provider(
     except PlugInError as error:
         reporter.add(("provider", "type"), error.text, "")
         return None
-    if kind.one_process and not in_process:
-        reporter.add(
-            ("provider", "type"),
-            f"the messages of {name} are in one process, and the adapter, its workers and every command are "
-            "several",
-            f"{DEFAULT_PROVIDER}; {name} is for tests without Spark (connector.testing.deployment)",
-        )
-    if not in_process and kind.one_machine(section) and pipeline.elsewhere is not None:
-        found_there, remedy = pipeline.elsewhere
-        reporter.add(
-            ("provider", "type"),
-            f"the messages of this {name} are on one machine, and {found_there}",
-            f"{remedy}, or a provider that every machine reaches",
-        )
-    if paths.state is not None and kind.own_state:
-        reporter.add(
-            ("state",),
-            f"a {name} keeps journals, duplicate window and locks {kind.own_state}",
-            "it left out",
-            position=reporter.key_position("state"),
-        )
-    elif paths.state is not None and (reason := obstacle(paths.state)):
-        reporter.add(("state", "directory"), reason, "a directory, or a place for a new one")
-    elif paths.state is not None and (open_state := open_to_others(paths.state)):
-        reporter.add(("state", "directory"), *open_state, warning=True)
+    if not in_process:
+        _check_reach(name, kind, section, pipeline, reporter)
+    if paths.state is not None:
+        _check_state(name, kind, paths.state, reporter)
     for problem in found:
-        reporter.add(
-            ("provider", *problem.location),
-            problem.found,
-            problem.expected,
-            problem.nearest,
-            warning=problem.warning,
-        )
+        place = ("provider", *problem.location)
+        reporter.add(place, problem.found, problem.expected, problem.nearest, warning=problem.warning)
     if not makes:
         return None
     try:
@@ -217,6 +187,45 @@ def check_provider(
         if all(problem.warning for problem in found):
             reporter.add(("provider", "type"), str(error), "")
         return None
+
+
+def _check_reach(
+    name: str,
+    kind: ProviderKind,
+    section: ProviderSection,
+    pipeline: PipelineSection,
+    reporter: ProblemReporter,
+) -> None:
+    """Reports a provider that not all processes of a deployment reach."""
+    if kind.one_process:
+        reporter.add(
+            ("provider", "type"),
+            f"the messages of {name} are in one process, and the adapter, its workers and every command are "
+            "several",
+            f"{DEFAULT_PROVIDER}; {name} is for tests without Spark (connector.testing.deployment)",
+        )
+    if kind.one_machine(section) and pipeline.elsewhere is not None:
+        found_there, remedy = pipeline.elsewhere
+        reporter.add(
+            ("provider", "type"),
+            f"the messages of this {name} are on one machine, and {found_there}",
+            f"{remedy}, or a provider that every machine reaches",
+        )
+
+
+def _check_state(name: str, kind: ProviderKind, directory: Path, reporter: ProblemReporter) -> None:
+    """Reports a ``state.directory`` that cannot be used."""
+    if kind.own_state:
+        reporter.add(
+            ("state",),
+            f"a {name} keeps journals, duplicate window and locks {kind.own_state}",
+            "it left out",
+            position=reporter.key_position("state"),
+        )
+    elif reason := obstacle(directory):
+        reporter.add(("state", "directory"), reason, "a directory, or a place for a new one")
+    elif open_state := open_to_others(directory):
+        reporter.add(("state", "directory"), *open_state, warning=True)
 
 
 def has_own_names(root: Table) -> bool:

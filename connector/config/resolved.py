@@ -61,7 +61,6 @@ class ExplainedKey(NamedTuple):
     Args:
         key: with the keys above it, below the section.
         value: masked if it is a secret, in YAML.
-        text: what the key means.
     """
 
     key: str
@@ -87,7 +86,6 @@ def _explained(key: str, value: Any, model: Any, text: str | None) -> Iterator[E
         key: with the keys above it.
         value: as :func:`as_document` returns it.
         model: that the value comes from.
-        text: what the key means.
     """
     if isinstance(value, dict) and isinstance(model, BaseModel):
         names = {field.alias or name: name for name, field in type(model).model_fields.items()}

@@ -35,8 +35,6 @@ class SessionConsumer(Consumer):
     """A consumer of a :class:`connector.core.session.CoreSession`.
 
     Args:
-        session: of the consumer.
-        poller: takes the messages.
         ends_with_it: whether the subscription ends with its consumer, together with unsettled messages.
     """
 

@@ -21,7 +21,6 @@ class Dispatcher:
     """Gives each listener one message in turn, until the session ends.
 
     Args:
-        inbox: of the session.
         lock: of the session. Held while a listener runs.
         acknowledge: acknowledges a delivery for ``acknowledge()`` of its message.
         report: called with each exception.

@@ -28,12 +28,7 @@ _OPEN: Final = DeliveryState.OPEN
 
 
 class Delivery:
-    """A message on the way to the program: a claim that is not settled yet.
-
-    Args:
-        claim: of the provider.
-        poller: the poller that took the message.
-    """
+    """A message on the way to the program: a claim that is not settled yet."""
 
     state = DeliveryState.OPEN
     begun = 1
@@ -72,7 +67,6 @@ class Ledger:
     For one thread at a time.
 
     Args:
-        connection: of the provider.
         apart: each delivery is a cycle, so that a broker can settle it without the others.
     """
 

@@ -20,7 +20,6 @@ class SessionOwner:
 
     Args:
         connection: has the client id and the temporary destinations.
-        capabilities: of the provider.
         client_id: of JMS, which ``connection`` holds. Empty = none.
         takeover_interval: seconds between two looks for dead clients.
     """
@@ -82,8 +81,6 @@ class SessionOwner:
         """Ends the connection of a session that has ended.
 
         Args:
-            session: the session.
-            connection: of the session.
             broken: whether claims of the session are not settled. A takeover settles them.
         """
         if not broken:

@@ -21,8 +21,6 @@ class SessionTransaction:
     stay open. The commit settles both in one commit record of the provider.
 
     Args:
-        access: prepares the messages.
-        ledger: of the deliveries.
         key: names the messages. No other transaction of the client has this key.
         gives_back: whether a rollback gives the deliveries back. Otherwise the program keeps them.
     """

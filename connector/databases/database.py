@@ -40,9 +40,6 @@ class TransactionConflict(TemporaryFailure):
 class Database:
     """The connections of one process to a database. The first use connects. For one thread.
 
-    Args:
-        settings: of the database.
-
     Raises:
         DatabaseProblem: the driver of the database is not installed.
     """

@@ -40,9 +40,7 @@ class OutcomeRow:
     """The row of one subscription and one event.
 
     Args:
-        application: ApplicationName.
         subscription: name of the subscription. A long name is replaced by a digest.
-        key: of the event.
     """
 
     def __init__(self, application: str, subscription: str, key: EventKey) -> None:
@@ -75,7 +73,6 @@ def remove(
 
     Args:
         connection: with an open transaction.
-        application: ApplicationName.
         client, batches: that have written the rows.
         kept: ids of messages whose rows stay, because their events come again.
     """

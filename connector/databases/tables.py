@@ -85,7 +85,6 @@ class TableColumn:
 
     Args:
         name: as the database has it.
-        type: what the column holds.
         is_needed: whether a row without a value is refused.
         convert: as :func:`connector.databases.values.converter` returns it.
         written: the name of the type in SQL. Empty = the type is not PostgreSQL's.

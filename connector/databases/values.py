@@ -60,7 +60,6 @@ def converter(column: ColumnType, dialect: str) -> Callable[[Any], Any]:
     The function raises :class:`Unfit`.
 
     Args:
-        column: what the column holds.
         dialect: the name that SQLAlchemy gives the database.
     """
     convert = _CONVERTERS[column.family]

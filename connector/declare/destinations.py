@@ -116,7 +116,6 @@ class SelectorMistake(NamedTuple):
 
     Args:
         found, expected: as in :class:`connector.errors.Problem`.
-        offset: of the mistake in the text.
     """
 
     found: str

@@ -50,49 +50,47 @@ def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, p
         nonlocal failed
         if match[0] == "$${":
             return "${"
-        name, separator, default = match[1].partition(":")
-        hides = is_secret(match[1]) or is_secret(path)
-        if match[2] and (shell := _SHELL.fullmatch(match[1])):
+        name, _, default = match[1].partition(":")
+        value = environment.get(name) if _NAME.match(name) else None
+        if mistake := _mistake(match, value, hides=is_secret(match[1]) or is_secret(path)):
             failed = True
-            name, mark, meant = shell[1], shell[2], "..." if hides else shell[3]
-            problems.add(
-                leaf.position,
-                path,
-                f"'${{{name}{mark}{meant}}}', a form of the shell",
-                f"${{NAME:default}}, where the default follows the colon: ${{{name}:{meant}}}",
-            )
+            problems.add(leaf.position, path, *mistake)
             return ""
-        if not match[2] or not _NAME.match(name):
-            failed = True
-            problems.add(
-                leaf.position,
-                path,
-                "a reference that is none" if hides else f"{match[0]!r}",
-                "${NAME} or ${NAME:default}; $${ stands for a literal ${",
-            )
-            return ""
-        value = environment.get(name)
-        if value is not None and not value.isascii() and _HALVES.search(value):
-            failed = True
-            problems.add(
-                leaf.position, path, f"the environment variable {name} is not valid UTF-8", "UTF-8 text"
-            )
-            return ""
-        if value is not None:
-            problems.hide(leaf.position, value, match[0], secret=is_secret(name) or is_secret(path))
-            return value
-        if separator:
+        if value is None:
             return default
-        failed = True
-        problems.add(
-            leaf.position,
-            path,
-            f"the environment variable {name} is not set",
-            f"{name} in the environment, or a default: ${{{name}:...}}",
-        )
-        return ""
+        problems.hide(leaf.position, value, match[0], secret=is_secret(name) or is_secret(path))
+        return value
 
     text = _REFERENCE.sub(replace, leaf)
     if failed:
         text = ""
     return Leaf.of(text, leaf.position, plain=leaf.plain or not text, raw=str(leaf))
+
+
+def _mistake(match: re.Match[str], value: str | None, *, hides: bool) -> tuple[str, str] | None:
+    """Returns what is wrong with a reference, and what is expected. None = nothing is wrong.
+
+    Args:
+        value: of the variable. None = the variable is not set.
+        hides: whether the texts may not show what the reference says.
+    """
+    name, separator, _ = match[1].partition(":")
+    if match[2] and (shell := _SHELL.fullmatch(match[1])):
+        name, mark, meant = shell[1], shell[2], "..." if hides else shell[3]
+        return (
+            f"'${{{name}{mark}{meant}}}', a form of the shell",
+            f"${{NAME:default}}, where the default follows the colon: ${{{name}:{meant}}}",
+        )
+    if not match[2] or not _NAME.match(name):
+        return (
+            "a reference that is none" if hides else f"{match[0]!r}",
+            "${NAME} or ${NAME:default}; $${ stands for a literal ${",
+        )
+    if value is None and not separator:
+        return (
+            f"the environment variable {name} is not set",
+            f"{name} in the environment, or a default: ${{{name}:...}}",
+        )
+    if value is not None and not value.isascii() and _HALVES.search(value):
+        return f"the environment variable {name} is not valid UTF-8", "UTF-8 text"
+    return None

@@ -109,7 +109,6 @@ class SectionReader:
         """Returns the model that a plug-in brings. None = the plug-in cannot be used, which is reported.
 
         Args:
-            load: imports the plug-in.
             at, path: the place that names the plug-in.
         """
         try:
@@ -147,7 +146,6 @@ def report_missing(
     An unset variable and a wrong value are reported already, and a misspelt key is reported as unknown.
 
     Args:
-        known: the keys that the section takes.
         path, position: the place of the mistake.
     """
     given = section.entries.get(key)
@@ -157,11 +155,7 @@ def report_missing(
 
 
 def is_misspelt(key: str, section: Table, known: Collection[str]) -> bool:
-    """Tells whether an unknown key of a section resembles ``key``. It is reported as unknown already.
-
-    Args:
-        known: the keys that the section takes.
-    """
+    """Tells whether an unknown key of a section resembles ``key``. It is reported as unknown already."""
     return any(nearest(other, [key]) is not None for other in section.entries if other not in known)
 
 
@@ -324,7 +318,6 @@ def expected_key(
     """Returns what is expected in place of an unknown key, and the known key that may be meant.
 
     Args:
-        known: the keys of the section.
         home_of: as in :class:`SectionReader`.
     """
     near = nearest(key, known)

@@ -137,7 +137,6 @@ def read_file(path: Path, display: str, problems: Problems) -> list[Node] | None
     """Reads the documents of a YAML file.
 
     Args:
-        path: the file.
         display: the file as the user would type it.
         problems: gets the mistakes. Then the file cannot be used, or lacks the named parts.
 

@@ -32,7 +32,6 @@ class ValueType:
     Args:
         read: returns the value of a :class:`Leaf`. Raises an error of :func:`refuse`.
         write: returns the value in the form of the file.
-        schema: the JSON Schema.
         label: the name in the generated reference.
     """
 

@@ -53,8 +53,6 @@ class HandlerInfo:
     """The facts about a data handler that are known without running its code.
 
     Args:
-        class_name: the class.
-        mime_types: the MIME types that the handler serves.
         origin: :data:`SHIPPED`, :data:`INSTALLED` or :data:`PLUGIN`.
         module: the module to import. Empty for a plug-in.
         path: the plug-in's file. Relative if the file is inside the deployment's directory.

@@ -26,8 +26,6 @@ class Column(Item):
     """An attribute of an object or of a child, as the header names it.
 
     Args:
-        field: the attribute.
-        name: as the header has it.
         path: the attributes that lead to the child that has the attribute. Empty = the object itself.
     """
 
@@ -118,7 +116,6 @@ class _Group:
     """The places of the attributes of an object or a child in a record.
 
     Args:
-        schema: the definition of the object or the child.
         path: of the object, as errors name it.
     """
 

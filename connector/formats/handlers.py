@@ -64,8 +64,6 @@ class Handlers:
     """The handlers of one worker. Each handler is made at the first use.
 
     Args:
-        specs: the recipes.
-        definitions: given to every handler.
         base: the deployment's directory. Relative plug-in paths count from there.
     """
 

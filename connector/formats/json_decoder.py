@@ -27,7 +27,6 @@ class JsonDecoder:
     The decoder for an object is prepared at the first body. Used by one thread at a time.
 
     Args:
-        plans: of the business objects.
         keys: members beside the attributes of the outermost object, such as its type. They hold a text
             or null.
     """
@@ -41,7 +40,6 @@ class JsonDecoder:
         """Returns the object in a body, without a verb, and the values of ``keys`` in the body.
 
         Args:
-            name: the name of the business object.
             body: UTF-8, without a byte order mark.
 
         Returns:
@@ -95,7 +93,6 @@ def _adopt(plan: JsonPlan, values: dict[str, Any], level: int, has_null: bool) -
     """Turns decoded values into those of an object, in place. Returns the number of members.
 
     Args:
-        plan: of the object.
         values: by attribute.
         level: of the object, from 1.
         has_null: whether a value may be None.

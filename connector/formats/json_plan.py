@@ -46,9 +46,6 @@ def name_in_json(attribute: Attribute) -> str:
 class JsonPlan(Plan[Item]):
     """A business object in JSON. Made by :class:`JsonPlans`.
 
-    Args:
-        schema: the definition.
-
     Raises:
         MalformedData: two attributes have one name.
     """
@@ -156,11 +153,7 @@ class JsonPlan(Plan[Item]):
 
 
 class JsonPlans(Plans[JsonPlan]):
-    """The plans of the business objects of a deployment in JSON.
-
-    Args:
-        definitions: the business objects.
-    """
+    """The plans of the business objects of a deployment in JSON."""
 
     def __init__(self, definitions: Definitions) -> None:
         super().__init__(definitions, JsonPlan)

@@ -32,9 +32,6 @@ class JsonSchema:
     first file that of 2020-12. ``format`` is no rule, as in that draft.
     :mod:`connector.formats.json_schema_files` says where references lead to.
 
-    Args:
-        path: the file.
-
     Raises:
         ValueError: a file cannot be read, is no schema, or refers to another place.
     """

@@ -255,9 +255,6 @@ class _Copy:
     the engine knows files. Alternatives may be without their mistakes.
 
     Args:
-        files: of the schema.
-        path: the file of the schema.
-        draft: of the schema.
         brief: as for :meth:`SchemaFiles.validator`.
     """
 

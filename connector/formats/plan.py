@@ -26,7 +26,6 @@ class Item:
     """An attribute of a business object in a format.
 
     Args:
-        field: the attribute.
         name: its name in the format.
     """
 
@@ -72,7 +71,6 @@ class Plan(Generic[ItemT]):
     """A business object in a format.
 
     Args:
-        schema: the definition.
         items: the attributes that a body may have, in the order of the definition.
     """
 
@@ -126,7 +124,6 @@ class Plans(Generic[PlanT]):
     """The plans of the business objects of a deployment in one format. Each is made at its first use.
 
     Args:
-        definitions: the business objects.
         make: makes the plan of a business object. May raise MalformedData: the format cannot hold the object.
     """
 
@@ -167,7 +164,6 @@ def body_fields(schema: Schema, without: str = "") -> list[Field]:
     """Returns the attributes that a body may have, in their order.
 
     Args:
-        schema: the definition.
         without: the name of an attribute that the format does not hold. Empty = none.
     """
     return [field for field in schema.fields.values() if field.in_body and field.name != without]

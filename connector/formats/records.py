@@ -54,7 +54,6 @@ class RecordHandler(DataHandler):
     Args:
         options: with ``CxIgnore`` and ``CxBlank``, the texts of values that are not set or blank, and with
             ``charset``.
-        definitions: the business objects.
 
     Attributes:
         unit: what places in a body count, such as ``line``.

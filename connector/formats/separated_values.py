@@ -14,7 +14,6 @@ class FieldError(ValueError):
     """A field that breaks the rules.
 
     Args:
-        text: the mistake.
         index: the number of the field in its record, from 0.
         offset: the offset of the field in the text.
     """

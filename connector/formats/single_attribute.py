@@ -27,7 +27,6 @@ def unfit(definition: Definition, name: str, mime_type: str) -> str:
     """Returns the reason why an attribute cannot hold a body. Empty = it can.
 
     Args:
-        definition: the business object.
         name: the value of the option :data:`ATTRIBUTE`.
         mime_type: :data:`TEXT` or :data:`BYTES`.
     """

@@ -50,7 +50,6 @@ def in_record(number: int, error: MalformedData, text: str = "") -> MalformedDat
 
     Args:
         number: from 1.
-        error: of the record.
         text: stands in place of the error's own text. Empty = the error's own.
     """
     kind = UnknownBusinessObject if isinstance(error, UnknownBusinessObject) else MalformedData

@@ -95,7 +95,6 @@ class XmlItem(Item):
     """An attribute of a business object, and its place in XML.
 
     Args:
-        field: the attribute.
         kind: one of the constants of this module.
         name: the local name of the element or XML attribute.
         namespace: the namespace. Empty = none.
@@ -145,10 +144,6 @@ class XmlItem(Item):
 
 class XmlPlan(Plan[XmlItem]):
     """A business object in XML.
-
-    Args:
-        schema: of the object.
-        escapes: DefaultEscapeBehavior.
 
     Raises:
         MalformedData: the tags contradict each other, or name no XML name.
@@ -251,9 +246,7 @@ class XmlPlans(Plans[XmlPlan]):
     """The plans of the business objects of a deployment in XML.
 
     Args:
-        definitions: the business objects.
         prefix: BOPrefix. Stands before the name of an element, and ``_``, in the name of the object.
-        escapes: DefaultEscapeBehavior.
     """
 
     def __init__(self, definitions: Definitions, prefix: str = "", escapes: bool = True) -> None:

@@ -44,7 +44,6 @@ class XmlReader:
     """Reads elements by the plans of business objects.
 
     Args:
-        plans: the plans.
         ignore_undefined: pass over elements and XML attributes that the definitions lack.
         no_attributes: further namespaces whose XML attributes are passed over.
     """
@@ -140,26 +139,33 @@ class XmlReader:
                 continue
             if field.child is None:
                 self._simple(item, inner, values, path)
-            elif field.many:
-                children = values.setdefault(name, [])
-                child: dict[str, Any] = {}
-                children.append(object_of(field.child, child))
-                place = f"{path}{name}[{len(children) - 1}]."
-                self._object(self._plans.of(field.child), inner, child, place, depth + 1)
             else:
-                if name in values:
-                    raise error_at(
-                        f"found a second time, expected one {field.child.name}", inner, f"{path}{name}"
-                    )
-                child = {}
-                values[name] = object_of(field.child, child)
-                self._object(self._plans.of(field.child), inner, child, f"{path}{name}.", depth + 1)
-        nil_names: set[str] = set()
-        for name, inner in nils:
-            if name in values or name in nil_names:
-                reason = "xsi:nil is true, but there is another element of this name"
-                raise error_at(reason, inner, f"{path}{name}")
-            nil_names.add(name)
+                self._child(item, field.child, inner, values, path, depth)
+        if nils:
+            _refuse_second(nils, values, path)
+
+    def _child(
+        self,
+        item: XmlItem,
+        schema: Schema,
+        element: etree._Element,
+        values: dict[str, Any],
+        path: str,
+        depth: int,
+    ) -> None:
+        name = item.field.name
+        child: dict[str, Any] = {}
+        if item.field.many:
+            children = values.setdefault(name, [])
+            children.append(object_of(schema, child))
+            place = f"{path}{name}[{len(children) - 1}]."
+        elif name in values:
+            reason = f"found a second time, expected one {schema.name}"
+            raise error_at(reason, element, f"{path}{name}")
+        else:
+            values[name] = object_of(schema, child)
+            place = f"{path}{name}."
+        self._object(self._plans.of(schema), element, child, place, depth + 1)
 
     def _nil(self, item: XmlItem, element: etree._Element, values: dict[str, Any], path: str) -> None:
         """Reads an element that says of itself that it has no value."""
@@ -329,6 +335,16 @@ def _alone(element: etree._Element, text: str, used: list[str]) -> str:
         copied = parse_xml(text, keeps_specials=True)
         etree.cleanup_namespaces(copied, keep_ns_prefixes=used)
         return etree.tostring(copied, encoding="unicode")
+
+
+def _refuse_second(nils: list[tuple[str, etree._Element]], values: dict[str, Any], path: str) -> None:
+    """Refuses another element of the name of one that has no value."""
+    names: set[str] = set()
+    for name, element in nils:
+        if name in values or name in names:
+            reason = "xsi:nil is true, but there is another element of this name"
+            raise error_at(reason, element, f"{path}{name}")
+        names.add(name)
 
 
 def _is_nil(element: etree._Element, path: str) -> bool:

@@ -74,7 +74,6 @@ class SchemaDocuments:
     A document type declaration is read, but nothing that it names. Its own entities are replaced.
 
     Args:
-        path: the schema.
         directory: the directory with all files.
         content: of the schema. None = the file is read.
 
@@ -182,7 +181,6 @@ def parse_schema(content: bytes, subject: str = "the body") -> etree._Element:
     """Returns the root element of a schema. What its document type declaration names is not read.
 
     Args:
-        content: the file.
         subject: the words for the content in the error.
 
     Raises:

@@ -20,7 +20,6 @@ class SchemaValidator:
     """Validates against an XML Schema 1.0.
 
     Args:
-        path: the file.
         directory: schemas that the file includes or imports lie here or below, or in the directory of the
             file or below.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 from xml.sax.saxutils import quoteattr
 
 from lxml import etree
@@ -43,11 +43,7 @@ _DECLARED: Final = re.compile(r"""encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 
 
 class XmlWriter:
-    """Writes business objects by their plans.
-
-    Args:
-        plans: the plans.
-    """
+    """Writes business objects by their plans."""
 
     def __init__(self, plans: XmlPlans) -> None:
         self._plans = plans
@@ -87,7 +83,6 @@ class XmlWriter:
         """Returns an element with its namespaces and its verb.
 
         Args:
-            bo: the object.
             name: of the element. Empty = as the plans say.
 
         Raises:
@@ -164,15 +159,7 @@ class XmlWriter:
             raise MalformedData(f"{bo.type} is {TOO_DEEP}")
         out.append(f"<{tag}{more}")
         if plan.attributes:
-            for item in plan.attributes.values():
-                value = bo[item.field.name]
-                if value is not None:
-                    name = names.attribute(item)
-                    text = _list_text(item, value, bo) if item.is_list_text else text_of(value)
-                    if item.kind == XSI_TYPE:
-                        text, declaration = names.type_name(item, text)
-                        out.append(declaration)
-                    out.append(f" {name}={quoteattr(text, _IN_ATTRIBUTES)}")
+            _write_attributes(bo, plan, names, out)
         out.append(">")
         start, tags = len(out), names.tags
         for item, value in zip(plan.items, bo.values_of(plan.names), strict=True):
@@ -192,39 +179,54 @@ class XmlWriter:
                 child_plan = self._plans.of(field.child)
                 for child in value if field.many else (value,):
                     self._write(child, child_plan, names, inner, "", out, depth + 1)
-            elif item.kind in (COMMENT, PI, DOCTYPE):
-                out.append(_special(item, value))
-            elif item.kind == TEXT:
-                if item.is_list_text:
-                    value = _list_text(item, value, bo)
-                if value == "" and any(name != item.field.name for name in bo):
-                    raise MalformedData(
-                        f"{bo.type}: {item.field.name} is blank, and XML cannot tell a blank text beside XML "
-                        "attributes or elements from one that is not set"
-                    )
-                out.append(_content(item, value, bo))
             elif item.kind not in IN_TAG:
-                inner = tags[item]
-                for one in value if field.many else (value,):
-                    if item.kind == MARKUP:
-                        out.append(_markup(item, one, bo, names.default))
-                    elif one == "" and item.nil == BLANK:
-                        out.append(names.nil(item))
-                    else:
-                        out.append(f"<{inner}>{_content(item, one, bo)}</{inner}>")
+                _write_value(item, value, bo, names, out)
         if len(out) == start:
             out[-1] = "/>"
         else:
             out.append(f"</{tag}>")
 
 
+def _write_attributes(bo: BusinessObject, plan: XmlPlan, names: _Names, out: list[str]) -> None:
+    for item in plan.attributes.values():
+        value = bo[item.field.name]
+        if value is not None:
+            name = names.attribute(item)
+            text = _list_text(item, value, bo) if item.is_list_text else text_of(value)
+            if item.kind == XSI_TYPE:
+                text, declaration = names.type_name(item, text)
+                out.append(declaration)
+            out.append(f" {name}={quoteattr(text, _IN_ATTRIBUTES)}")
+
+
+def _write_value(item: XmlItem, value: Any, bo: BusinessObject, names: _Names, out: list[str]) -> None:
+    """Writes an attribute that is no object, and more than a plain element."""
+    if item.kind in (COMMENT, PI, DOCTYPE):
+        out.append(_special(item, value))
+    elif item.kind == TEXT:
+        if item.is_list_text:
+            value = _list_text(item, value, bo)
+        if value == "" and any(name != item.field.name for name in bo):
+            raise MalformedData(
+                f"{bo.type}: {item.field.name} is blank, and XML cannot tell a blank text beside XML "
+                "attributes or elements from one that is not set"
+            )
+        out.append(_content(item, value, bo))
+    else:
+        tag = names.tags[item]
+        for one in value if item.field.many else (value,):
+            if item.kind == MARKUP:
+                out.append(_markup(item, one, bo, names.default))
+            elif one == "" and item.nil == BLANK:
+                out.append(names.nil(item))
+            else:
+                out.append(f"<{tag}>{_content(item, one, bo)}</{tag}>")
+
+
 class _Names:
     """The names of elements below one root: which namespaces have which prefixes.
 
     The namespace of the root element is the default one, unless it has a prefix or an element has none.
-
-    Args:
-        plans: of the root and its descendants.
     """
 
     def __init__(self, plans: list[XmlPlan]) -> None:

@@ -48,9 +48,6 @@ def make_application(
 
     Args:
         settings: the section ``http``.
-        calls: make requests.
-        description: the OpenAPI document.
-        more: further routes.
     """
     described = to_json(description)
     trial = _TRIAL if settings.console else _NO_TRIAL

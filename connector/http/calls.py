@@ -69,10 +69,6 @@ class RequestCalls:
 
     Args:
         settings: the section ``http``.
-        tokens: check the callers.
-        requests: makes the requests.
-        definitions: the business objects.
-        limits: of the server.
     """
 
     def __init__(

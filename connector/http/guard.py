@@ -54,7 +54,6 @@ class Guard:
     make this server work. Browsers say ``Sec-Fetch-Site`` then. Only a link may lead to a first page here.
 
     Args:
-        application: the guarded application.
         settings: the section ``http``.
     """
 

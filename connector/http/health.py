@@ -29,7 +29,6 @@ class HealthPages:
     """The pages about the state of the adapter. Those below ``/health`` need no token.
 
     Args:
-        observer: of the adapter.
         tokens: check the callers of ``/metrics``, and who may see texts of failures.
     """
 

@@ -87,7 +87,6 @@ class KeptAnswers:
         """Returns the earlier answer to this call. None = the call is new, and is noted as begun.
 
         Args:
-            call: the caller and the key.
             fingerprint: equal for equal calls.
 
         Raises:

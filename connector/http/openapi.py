@@ -57,8 +57,6 @@ def describe_requests(
     """Returns the OpenAPI document.
 
     Args:
-        definitions: the business objects.
-        with_tokens: whether a caller needs a token.
         most_timeout: the longest ResponseTimeout of a caller, in ms.
         use_defaults: whether an attribute's default satisfies ``required``.
     """

@@ -45,7 +45,6 @@ class ControlCall:
         path: the variable parts of the path, by name.
         query: the parameters behind ``?``.
         body: the JSON object in the body. Empty = none.
-        observer: of the adapter. Has the configuration.
     """
 
     caller: str
@@ -64,9 +63,7 @@ class Action(NamedTuple):
     """A path below ``/control``.
 
     Args:
-        method: of HTTP.
         path: may have variable parts, ``/control/history/{id}``.
-        role: that a token needs.
         function: returns the document of the answer, the same as the command with ``--json``. Runs in a
             thread. Raises HttpProblem, or any ConnectorError for a call that cannot be done.
     """
@@ -81,8 +78,6 @@ class OperatorCalls:
     """The calls of operators.
 
     Args:
-        observer: of the adapter.
-        tokens: check the callers.
         actions: that can be called.
     """
 

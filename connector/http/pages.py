@@ -18,10 +18,6 @@ class Pages(Protocol):
 
     Args:
         settings: the section ``http``.
-        observer: of the adapter.
-        tokens: of the server.
-        calls: make requests.
-        description: the OpenAPI document.
     """
 
     def __init__(

@@ -26,9 +26,6 @@ class HttpProblem(Exception):
     """A call that cannot be answered as requested.
 
     Args:
-        status: of the answer.
-        detail: the mistake and the remedy, for the caller.
-        headers: of the answer.
         closes: whether the connection ends with the answer. The rest of the call is not read.
     """
 

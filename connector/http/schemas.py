@@ -57,7 +57,6 @@ def object_schemas(
     """Returns the schemas of all business objects that have a verb, and of all their children.
 
     Args:
-        definitions: the business objects.
         most_timeout: the longest ResponseTimeout of a caller, in ms.
         use_defaults: whether an attribute's default satisfies ``required``.
     """

@@ -56,7 +56,6 @@ class Server:
     Args:
         settings: the section ``http``.
         requests: makes the requests. :meth:`stop` refuses further requests, but does not stop the client.
-        definitions: the business objects.
         use_defaults: whether an attribute's default satisfies ``required``, for the description.
         limits: that no configuration changes.
         observer: of the adapter, for health, metrics and control. None = requests only.

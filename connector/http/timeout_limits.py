@@ -31,7 +31,6 @@ def requested_timeout(given: Sequence[tuple[str, str]], most: int) -> int | None
     """Returns ResponseTimeout of this request in ms, from ``?timeout=``. None = as the meta-objects say.
 
     Args:
-        given: the parameters of the call, with their values.
         most: the bound in ms.
 
     Raises:
@@ -65,7 +64,6 @@ def check_dynamic(definition: Definition, data: Mapping[str, Any], most: int) ->
     A value that is not a valid ResponseTimeout passes, because the request client reports that mistake.
 
     Args:
-        definition: of the business object.
         data: its attributes, as they came.
         most: the bound in ms.
 

@@ -34,7 +34,6 @@ class Caller(NamedTuple):
 
     Args:
         number: the index of the token. -1 = no token is needed.
-        name: of the token, for the log.
     """
 
     number: int
@@ -46,7 +45,6 @@ class _Client:
     """What is known of a client.
 
     Args:
-        wrong: the number of its wrong tokens.
         until: when it may name another token.
         known: the tokens that have let it in.
     """

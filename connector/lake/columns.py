@@ -16,10 +16,6 @@ DATES: Final = ("timestamp", "date", "string")
 def column_mistake(definitions: Definitions, name: str) -> str:
     """Returns why an object has no columns. Empty = it has.
 
-    Args:
-        definitions: of the deployment.
-        name: of the object.
-
     Raises:
         UnknownBusinessObject: there is no such object.
     """

@@ -38,7 +38,6 @@ class Loader:
     """Loads the objects of one subscription, until it is stopped.
 
     Args:
-        load: what is loaded.
         provider: of the messages. Belongs to this loader.
         spark: has the SparkSession.
         is_paused: whether an operator has paused the subscription.

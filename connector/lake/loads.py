@@ -37,10 +37,7 @@ class Loads(AdapterLoads):
     """Loads the objects of all such subscriptions.
 
     Args:
-        configuration: of the deployment.
-        instance: of the adapter.
         spark: has the SparkSession.
-        paused: returns the paused subscriptions by name.
 
     Raises:
         ConnectorError: a function cannot be loaded, or an object has no columns.

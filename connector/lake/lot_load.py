@@ -52,15 +52,8 @@ class Load:
     """A subscription with a load.
 
     Args:
-        application: ApplicationName.
-        subscription: its name.
-        object: its business object.
-        queue: the objects to load.
-        size: most objects of a lot.
         every: seconds after which an object is loaded, at the latest.
         retry: when a lot is loaded again.
-        writer: writes the rows.
-        definitions: the business objects.
         copies: of objects that cannot be loaded.
         deployment: the directory of adapter.yaml.
     """
@@ -89,7 +82,6 @@ class Tried(NamedTuple):
         is_open: whether the lot is open still, so that the same lot is tried again.
         seconds: until then.
         reason: of the failure of an open lot. Empty = the loader has been stopped.
-        settled: messages that have left the queue.
         halved: messages that have gone back to the front of the queue. One of them cannot be loaded.
     """
 
@@ -130,8 +122,6 @@ class LotLoad:
         """Writes a lot, and settles it.
 
         Args:
-            connection: of the lot.
-            lot: to load.
             attempt: 1 for the first try of this lot.
             is_half: whether a larger lot has failed with an object of this one, perhaps.
 

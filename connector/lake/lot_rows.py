@@ -36,7 +36,6 @@ class LotRows:
     """Writes the rows of lots to a table. The first use connects. For one thread.
 
     Args:
-        settings: of the database.
         table: TABLE or SCHEMA.TABLE.
 
     Raises:

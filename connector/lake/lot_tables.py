@@ -52,7 +52,6 @@ class LoadLot:
         app_id: names the sequence of the numbers. A sequence that is made anew has another one.
         attempt: 1 at the first load of the lot. A higher number says that the lot may be in the table.
         count: number of rows.
-        subscription: its name.
     """
 
     number: int
@@ -76,7 +75,6 @@ class LotWriter(Protocol):
 
         Args:
             empty: has the columns of the lot, and no row.
-            lot: whose load has failed.
 
         Returns:
             whether that is certain.
@@ -115,7 +113,6 @@ class FilesWriter(LotWriter):
         format: ``parquet``, ``orc``, ``json`` or ``csv``.
         path: absolute, or with a scheme.
         partition_by: columns whose values are directories.
-        options: of Spark's writer.
     """
 
     def __init__(
@@ -245,7 +242,6 @@ class DatabaseWriter(LotWriter):
     """A table of a database. The rows and the number of their lot are one transaction.
 
     Args:
-        settings: of the database.
         table: TABLE or SCHEMA.TABLE. Its columns have the names of the attributes.
     """
 

@@ -31,9 +31,7 @@ def load_queue(application: str, instance: str, subscription: str) -> Destinatio
     """Returns the queue with the objects that one instance has yet to load for one subscription.
 
     Args:
-        application: ApplicationName.
         instance: that the adapter runs as. Empty = not known.
-        subscription: its name.
     """
     parts = ["connector", _escape(application), "load", _escape(instance), _escape(subscription)]
     name = ".".join(parts)
@@ -62,11 +60,7 @@ class LoadSpec:
 
 
 class LoadSink(PreparedSink):
-    """A sink that makes messages for a loader.
-
-    Args:
-        context: of the worker.
-    """
+    """A sink that makes messages for a loader."""
 
     def __init__(self, context: SinkContext) -> None:
         self.destination = load_queue(context.application, context.instance, context.subscription)
@@ -91,11 +85,6 @@ def read_object(definitions: Definitions, name: str, message: Message) -> Busine
     """Returns the object of a message that :meth:`LoadSink.prepare` has made.
 
     Attributes that the definition has lost since then are passed over.
-
-    Args:
-        definitions: of the deployment.
-        name: of the object.
-        message: from the queue of a load.
 
     Raises:
         MalformedData: the body is none of such a message, or does not fit the definition any more.

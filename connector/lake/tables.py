@@ -35,10 +35,6 @@ Convert = Callable[[Any], Any]
 class SparkTable:
     """How the objects of one definition become rows.
 
-    Args:
-        definitions: of the deployment.
-        name: of the business object.
-
     Raises:
         UnknownBusinessObject: there is no such object.
         CapabilityError: a definition contains itself, or a tag ``spark`` is wrong.

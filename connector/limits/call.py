@@ -19,7 +19,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from connector.errors import ConnectorError
 from connector.limits.memory import WorkerMemory, data_memory
@@ -54,9 +54,9 @@ def call_limited(
     Args:
         function: returns a value that can be pickled.
         timeout: seconds.
-        property_name: the property that limits the time, for the text of the error. Empty = none does.
-        subject: what runs, for the text of the error. Empty = a conversion.
         memory: bytes beyond the memory of this process (``worker_memory``). None = no limit.
+        property_name, subject: what limits the time (empty = nothing), and what runs (empty = a conversion),
+            for the text of the error.
         shared: objects that the result refers to, and that are not copied.
 
     Raises:
@@ -66,13 +66,8 @@ def call_limited(
     """
     control = RunnerControl()
     reader, writer = os.pipe()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
     parent = os.getpid()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
+    if (pid := _fork()) == 0:
         _run(function, control, timeout, memory, writer, parent, shared)
     os.close(writer)
     os.set_blocking(reader, False)
@@ -90,13 +85,10 @@ def call_limited(
         os.close(ended)
     if len(data) < _LENGTH.size or _LENGTH.unpack_from(data)[0] != len(data) - _LENGTH.size:
         raise ConversionEnded(f"{subject or 'the conversion'} {how_it_ended(status)}")
-    unpickler = pickle.Unpickler(io.BytesIO(data[_LENGTH.size :]))  # from our own child
-    unpickler.persistent_load = shared.__getitem__  # type: ignore[method-assign]
-    succeeded, value = unpickler.load()
+    succeeded, value = _loads(data, shared)
     if not succeeded:
         raise ConnectorError(value)
-    result: T = value
-    return result
+    return cast(T, value)
 
 
 def _read(reader: int, control: RunnerControl, ended: int) -> bytes | None:
@@ -117,6 +109,20 @@ def _read(reader: int, control: RunnerControl, ended: int) -> bytes | None:
             return b"".join(parts)
         if ended in ready:  # another process may have inherited the pipe, and keep it open
             return b"".join(parts)
+
+
+def _fork() -> int:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
+        return os.fork()
+
+
+def _loads(data: bytes, shared: Sequence[object]) -> Any:
+    unpickler = pickle.Unpickler(io.BytesIO(data[_LENGTH.size :]))  # from our own child
+    unpickler.persistent_load = shared.__getitem__  # type: ignore[method-assign]
+    return unpickler.load()
 
 
 def _dumps(value: object, shared: Sequence[object]) -> bytes:

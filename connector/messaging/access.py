@@ -47,7 +47,6 @@ class MessageAccess(Protocol):
         Equal at every delivery of one message of one input, never for two messages.
 
         Args:
-            reference: of the claim.
             message: as :meth:`load` has returned it.
 
         Raises:

@@ -389,7 +389,6 @@ class MessagingConnection(Protocol):
 
         Args:
             destination: a queue.
-            name: of the lot.
             limit: the largest number of messages of a new lot, from 1. At a broker a lot also has no more
                 messages than a transaction.
             number: return the lot of this number, and make no new one. None = any.

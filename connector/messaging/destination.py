@@ -74,7 +74,6 @@ def parse_destination(text: str, *, own_names: bool | None = None) -> Destinatio
     a mistake.
 
     Args:
-        text: of the destination.
         own_names: whether the provider is a server with names of its own. Then any name is right, and ``%2F``
             in it means ``/``. All texts of one name give the same destination. None = as :func:`names_of`
             says, and False outside of it.

@@ -40,7 +40,6 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         instance: that has done this. Empty = another program.
         client, batch: of the claims. Empty and 0 for anything but events.
         destination: that the messages came from, or of a request.
-        object, verb: of the business object.
         kind, reason, place, subscription: why an event was not published.
         to: the destination of the copies, or of messages that an operator has moved.
         sent: destinations of messages that subscriptions have sent.

@@ -18,8 +18,6 @@ class LotInfo:
 
     Args:
         destination: the queue of the messages.
-        name, number: of the lot.
-        messages: number of messages.
         owner: the living client that owns the name: ``this process``, or ``process 12 on host``. Empty =
             nobody.
     """

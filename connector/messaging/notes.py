@@ -50,7 +50,6 @@ class BatchNote:
 
     Args:
         client_id: the owner of the claims.
-        number: of the batch.
         since: time of the first claim in seconds since 1970. 0 = unknown.
         claims: by sequence.
     """

@@ -95,9 +95,6 @@ class AdapterProvider(Provider, Protocol):
 
         The connection is no instance of the adapter, and does not disturb any.
 
-        Args:
-            application: ApplicationName.
-
         Raises:
             ProviderError: as :meth:`Provider.connect`.
         """
@@ -107,9 +104,6 @@ class AdapterProvider(Provider, Protocol):
         """Returns the queues of its own in which messages of an adapter wait until their time comes.
 
         A provider that delays a message in its own queue has none.
-
-        Args:
-            application: ApplicationName.
         """
         return ()
 
@@ -167,11 +161,6 @@ class Surveyor(Protocol):
     ) -> Sequence[Finding]:
         """Connects, and tries what the server can do. Leaves nothing behind.
 
-        Args:
-            application: ApplicationName.
-            destinations: of the deployment.
-            subscriptions: of its inputs.
-
         Raises:
             ProviderError, CapabilityError: the server cannot be reached.
         """
@@ -199,7 +188,6 @@ class AcceptedRoot(NamedTuple):
     """The root that ``connector accept-root`` has accepted.
 
     Args:
-        path: of the root.
         done: ``made``, ``marked``, ``recorded`` or ``unchanged``. docs/reference/commands.md explains them.
     """
 

@@ -16,7 +16,6 @@ class Retention:
     """How long a queue keeps copies of an adapter.
 
     Args:
-        destination: the queue.
         seconds: older copies are removed.
 
     Raises:

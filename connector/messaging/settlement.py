@@ -16,7 +16,6 @@ class TransactionRefused(SettlementError):
     """A transaction of a broker was rolled back, and the connection works.
 
     Args:
-        text: of the error.
         blames: whether the broker has refused a message of the transaction. Otherwise no message is to blame,
             for example because the connection was lost and is there again.
     """
@@ -35,7 +34,6 @@ class SettlementOpen(SettlementError):
     that is silent has not said that a message is gone.
 
     Args:
-        text: of the error.
         claims: those whose messages have not come. Empty = that is not known.
         refused: claims with a message that the broker refuses for good, each with the reason. Their
             destinations take other messages. Only another settlement ends such a claim.
@@ -57,7 +55,6 @@ class Prepared:
         handle: the provider's own handle, of texts, numbers and sequences. By value the handle contains the
             whole message. Travels to the driver by pickle, or in a journal by JSON. JSON makes a list of
             every sequence.
-        destination: the destination of the message.
     """
 
     handle: Any
@@ -99,7 +96,6 @@ class Settlement:
     (``give_back``, which wins).
 
     Args:
-        claim: the claim.
         copy_to: the destination that gets the message with ``properties`` added.
         properties: of :data:`HISTORY`, for the copy or, with ``give_back``, for the message itself. All are
             strings, but ``int`` for numbers.

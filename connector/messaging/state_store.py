@@ -35,7 +35,6 @@ class ClaimNote(NamedTuple):
 
     Args:
         destination: the input, as text.
-        identity: of the message.
         expiration: JMSExpiration of the message in milliseconds since 1970. 0 = the message never expires.
     """
 
@@ -69,7 +68,6 @@ class InstanceNote:
     """Details of an instance that runs or has run.
 
     Args:
-        name: of the instance.
         runs: whether a process holds the name now.
         note: the last note of the instance. Empty if there is none.
     """
@@ -84,7 +82,6 @@ class TaskNote:
     """The current work of a running task.
 
     Args:
-        batch: number of its batch.
         host, pid: of the process that writes the journal. Empty and 0 if unknown.
         sequence: of the event at work. None if there is none.
         since: time of the last write to the journal, in seconds since 1970.
@@ -415,7 +412,6 @@ class RedeliveryNote:
     """An entry of :class:`RedeliveryRecord`.
 
     Args:
-        identity: of the message.
         origin: the claim whose transaction was rolled back, as ``client/cycle/sequence``.
         holder: the claim of an open transaction that has the message now. Empty = the message is awaited.
         since: time of the rollback, in seconds since 1970.

@@ -15,7 +15,6 @@ class TopicSubscription:
     """The subscription that a consumer of a topic asks for (Qpid JMS). Equal if all details are equal.
 
     Args:
-        topic: the topic.
         name: of the subscription. Empty = the subscription has a single consumer and ends with that consumer.
         client_id: the owner. Names are unique within a client id. A durable subscription that is not shared
             needs an owner.

@@ -79,7 +79,6 @@ class Tracebacks:
         Args:
             subscription: that has failed. Empty = a data handler.
             place: ``FILE:LINE`` of user code.
-            text: the traceback.
         """
         self.merge({f"{subscription} {place}": text})
 
@@ -180,7 +179,6 @@ class Activity:
         """Counts a job of Spark.
 
         Args:
-            seconds: of the job.
             task_seconds: of its longest task.
             workers_died: worker processes that ended before their answer.
         """

@@ -48,7 +48,6 @@ class Pausable(NamedTuple):
     """What can be paused.
 
     Args:
-        kind: of what.
         what: the destination of the input, or the name of the subscription.
     """
 
@@ -61,7 +60,6 @@ class Targets:
 
     Args:
         inputs: the destinations of the inputs, as text.
-        subscriptions: their names.
         is_managed: whether the events are under ContainerManagedEvents. Then no event comes again later, and
             no subscription can be paused.
     """
@@ -119,9 +117,7 @@ class PauseResult(NamedTuple):
     """What a command has done.
 
     Args:
-        changed: what was paused or resumed by the command.
         unchanged: what was so before.
-        paused: everything that is paused now.
     """
 
     changed: list[str]
@@ -142,9 +138,7 @@ def pause(record: ControlRecord, targets: Sequence[Pausable], *, by: str, reason
     """Pauses inputs and subscriptions. What is paused already keeps its entry.
 
     Args:
-        record: of the application.
         targets: to be paused.
-        by: who pauses them.
         reason: why.
 
     Raises:
@@ -163,7 +157,6 @@ def resume(record: ControlRecord, targets: Sequence[Pausable]) -> PauseResult:
     """Resumes inputs and subscriptions.
 
     Args:
-        record: of the application.
         targets: to be resumed.
 
     Raises:
@@ -210,7 +203,6 @@ class ReloadAnswer(NamedTuple):
     Args:
         number: of the request. 0 = none since the start of the instance.
         result: ``reloaded`` or ``refused``. Empty without a request.
-        reason: why it was refused.
         restart: what is changed by a restart only.
     """
 
@@ -237,16 +229,11 @@ def reload_answers(
     return answers, waiting
 
 
-def await_reload(
-    state: StateStore, *, by: str, seconds: float, pause: Callable[[float], object] = time.sleep
-) -> dict[str, ReloadAnswer]:
+def await_reload(state: StateStore, *, by: str, seconds: float) -> dict[str, ReloadAnswer]:
     """Asks all instances to read their configuration anew, and waits for their answers.
 
     Args:
-        state: of the application.
         by: who asks.
-        seconds: to wait.
-        pause: waits for some seconds.
 
     Returns:
         the answers by instance. An instance without one has the result ``waits``, or ``ended``.
@@ -262,7 +249,7 @@ def await_reload(
         asked.update(dict.fromkeys([*answers, *waiting]))
         if not waiting or time.monotonic() >= deadline:
             break
-        pause(_RELOAD_PAUSE)
+        time.sleep(_RELOAD_PAUSE)
     if not asked:
         raise ProviderError("no service of this application runs; the next start reads the configuration")
     for name in asked:
@@ -297,7 +284,6 @@ class ControlWatch:
         """Reads the record, at most once a second. Returns whether inputs or subscriptions have changed.
 
         Args:
-            record: of the application.
             at_once: whether to read although the last look was just now.
 
         Raises:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from connector.core.takeover import try_take_over
 from connector.errors import ConnectorError, MalformedData, UnknownDestination
 from connector.messaging.bodies import decode_body
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.history import EVENT_ID
 from connector.messaging.message import Message
@@ -66,13 +67,8 @@ def correct(
     ``connector_event_id``, so the history leads from one to the other.
 
     Args:
-        provider: of the adapter.
-        own: says whether the history of the message counts.
-        source: the queue with the message.
         identity: JMSMessageID. May lack its ``ID:``.
         body: new.
-        archive: gets the old message.
-        by: the operator.
         note: called with the JMSMessageID and the queue before the commit.
 
     Raises:
@@ -80,40 +76,51 @@ def correct(
             body is none for a message of this class.
         ProviderError: the provider failed.
     """
-    names = (identity, f"ID:{identity}")
     replay = Correction(source, own, archive, own_names=provider.capabilities.own_names)
     with contextlib.closing(provider.connect_operator(own.application)) as connection:
         try_take_over(connection, at_start=True)  # of an earlier call that was killed
-        try:
-            picker = connection.picker(source, lambda message: message.message_id in names)
-        except UnknownDestination:
-            raise CannotCorrect(f"there is no {source}") from None
-        with contextlib.closing(picker):
-            claims = picker.claim(1, range(1))
-            if not claims:
-                owners = connection.owners(source)
-                if notes := next(filter(None, map(owners.get, names)), None):
-                    raise CannotCorrect(f"{identity} is {notes[0]}")
-                raise CannotCorrect(f"{identity} is not in {source} any more")
-            (claim,) = claims
-            try:
-                access = connection.access().open()
-                old = access.load(claim.reference, 1 << 62)
-                origin = _origin(old, replay)
-                _check_body(old.message_class, body)
-                prepared = access.prepare(
-                    origin, _corrected(old, claim.message_id, body, replay), f"{claim.reference}|correct"
-                )
-                access.write()
-                access.sync()
-                note(claim.message_id, origin)
-                discard = Discard(archive, by, f"corrected, and sent to {origin}")
-                settlement = Settlement(claim, archive, discard.properties(old), sends=(prepared,))
-                connection.settle([settlement], fenced=True)
-            except BaseException:
-                _give_back(connection, Settlement(claim, give_back=True, delivery_count=claim.delivery_count))
-                raise
+        with _claimed(connection, source, identity) as claim:
+            access = connection.access().open()
+            old = access.load(claim.reference, 1 << 62)
+            origin = _origin(old, replay)
+            _check_body(old.message_class, body)
+            prepared = access.prepare(
+                origin, _corrected(old, claim.message_id, body, replay), f"{claim.reference}|correct"
+            )
+            access.write()
+            access.sync()
+            note(claim.message_id, origin)
+            discard = Discard(archive, by, f"corrected, and sent to {origin}")
+            settlement = Settlement(claim, archive, discard.properties(old), sends=(prepared,))
+            connection.settle([settlement], fenced=True)
     return origin
+
+
+@contextlib.contextmanager
+def _claimed(connection: Connection, source: Destination, identity: str) -> Iterator[Claim]:
+    """Claims a message of a queue. Gives it back if the block fails.
+
+    Raises:
+        CannotCorrect: the message is not there.
+    """
+    names = (identity, f"ID:{identity}")
+    try:
+        picker = connection.picker(source, lambda message: message.message_id in names)
+    except UnknownDestination:
+        raise CannotCorrect(f"there is no {source}") from None
+    with contextlib.closing(picker):
+        claims = picker.claim(1, range(1))
+        if not claims:
+            owners = connection.owners(source)
+            if notes := next(filter(None, map(owners.get, names)), None):
+                raise CannotCorrect(f"{identity} is {notes[0]}")
+            raise CannotCorrect(f"{identity} is not in {source} any more")
+        (claim,) = claims
+        try:
+            yield claim
+        except BaseException:
+            _give_back(connection, Settlement(claim, give_back=True, delivery_count=claim.delivery_count))
+            raise
 
 
 def _origin(message: Message, replay: Replay) -> Destination:

@@ -11,14 +11,11 @@ class Gauges:
     """The present values of an instance.
 
     Args:
-        version, application: of the adapter.
         well, ready, provider_up: as the pages below ``/health`` say.
         inputs: the number of waiting messages, and the age of the oldest in seconds, by input.
         delayed: messages of the inputs that wait for their time.
         error_waiting: messages in the ErrorDestination. None = unknown.
-        in_progress: events that are claimed and not settled yet.
         paused: inputs and subscriptions.
-        resting: subscriptions that rest in this instance.
         databases: whether each can be reached.
         disk_free, disk_wanted: bytes. None = the messages are on no disk of this machine.
         last_good_poll: seconds since 1970. None = there was none.

@@ -36,9 +36,7 @@ class LifeEvent(NamedTuple):
 
     Args:
         id: JMSMessageID.
-        row: of the history.
         sequence: of the claim. None = the row is about no claims.
-        keys, correlation_id: of the message, as far as known.
         origins: ids of the event that the message came from.
     """
 
@@ -114,7 +112,6 @@ def read_life(history: History, identity: str, since: float = 0.0) -> Life:
     """Returns the life of a message, and of the messages that came from it.
 
     Args:
-        history: of the application.
         identity: JMSMessageID.
         since: no earlier events, in seconds since 1970.
 
@@ -166,9 +163,6 @@ def read_all(history: History, since: float) -> list[LifeEvent]:
 def read_last(history: History, since: float, most: int) -> list[LifeEvent]:
     """Returns the last events since a time, the oldest first.
 
-    Args:
-        most: events.
-
     Raises:
         ProviderError: the history cannot be read.
     """
@@ -182,13 +176,9 @@ def note_action(
     """Appends what an operator has done with messages.
 
     Args:
-        history: of the application.
         what: :data:`REPLAYED`, :data:`MOVED` or :data:`DISCARDED`.
         ids: JMSMessageIDs.
         by: who.
-        why: the reason.
-        origin: the destination that the messages were in.
-        to: the destination that the messages are in now.
 
     Raises:
         ProviderError: the row cannot be written.

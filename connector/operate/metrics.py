@@ -19,12 +19,7 @@ from connector.operate.gauges import Gauges
 
 
 class InstanceMetrics(Collector):
-    """The metrics of one instance. Counts nothing: reads what the instance has counted, when it is asked.
-
-    Args:
-        activity: of the instance.
-        gauges: returns the present values.
-    """
+    """The metrics of one instance. Counts nothing: reads what the instance has counted, when it is asked."""
 
     def __init__(self, activity: Activity, gauges: Callable[[], Gauges]) -> None:
         self._activity = activity

@@ -19,7 +19,6 @@ class OwnHistory(NamedTuple):
     """The history that counts for one application.
 
     Args:
-        application: ApplicationName.
         destinations: of copies of this application. Copies of version 0.3.0 name no application, and count
             there.
     """
@@ -31,7 +30,6 @@ class OwnHistory(NamedTuple):
         """Whether the history of a message is of this application.
 
         Args:
-            message: with its properties.
             destination: where the message lies.
         """
         name = message.properties.get(APPLICATION)

@@ -17,7 +17,6 @@ class Span(NamedTuple):
     """One piece of work, with its times.
 
     Args:
-        name: as traces show it.
         kind: one of the names above, which are those of OpenTelemetry.
         trace_id, span_id: as in :class:`.TraceContext`.
         parent_id: the span id of the parent. Empty = the span begins the trace.

@@ -77,7 +77,6 @@ class Tracer:
         """Hands a span to the thread that sends. Never waits for the collector.
 
         Args:
-            span: of work that has ended.
             reason: of its failure.
         """
         attributes = dict(span.attributes)
@@ -102,7 +101,6 @@ class _Sdk:
     """The SDK, which makes spans with the ids and times that tasks have given. For one thread at a time.
 
     Args:
-        exporter: sends the spans.
         service, instance: as in :class:`Tracer`.
     """
 

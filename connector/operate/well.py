@@ -19,7 +19,6 @@ class InstanceFacts:
     """The recent work of an instance.
 
     Args:
-        name: of the instance.
         runs: whether a process holds the name now.
         published, failed: events of the last 5 minutes.
         last_failure: the reason of the last failed event. Empty = there is none.

@@ -56,9 +56,6 @@ class BrokerLink:
     """The one connection of a request client to a broker.
 
     The requests are sent on the connection that has the temporary queue of their replies. Thread-safe.
-
-    Args:
-        connect: makes a connection.
     """
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
@@ -103,9 +100,6 @@ class _Group:
     """Calls whose replies one consumer takes.
 
     Args:
-        number: of the consumer.
-        calls: all of them.
-        waiting: those that await their replies.
         until: when the consumer ends, by the monotonic clock. 0 = with its last call.
     """
 
@@ -120,10 +114,6 @@ class BrokerReplies(ReplyReceiver):
 
     Args:
         connection: to the broker, for this object only.
-        sources: where replies come from.
-        calls: the calls that await replies.
-        late: decides about replies that nobody awaits.
-        settings: of the requests.
     """
 
     def __init__(

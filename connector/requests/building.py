@@ -29,7 +29,6 @@ def build(
         bo: the business object with its verb. Not changed.
         properties: the result of :func:`~connector.requests.properties.resolve`.
         settings: the requests of the adapter.
-        handlers: the data handlers.
 
     Raises:
         RequestRefused: there is no such data handler, the handler cannot write the object, or a message

@@ -85,9 +85,7 @@ class RequestClient(Requests):
     second. The listener's selector matches no reply to the second group.
 
     Args:
-        settings: of the adapter.
         connect: makes a provider connection. Called for each sender, the listener, and again after failures.
-        capabilities: of the provider.
         deployment: directory that plug-in paths are relative to.
         history: of the application. None = requests are not written there.
     """

@@ -42,7 +42,6 @@ class RequestConverter:
     """Converts business objects to calls, and answers to results. Thread-safe.
 
     Args:
-        settings: of the adapter.
         deployment: directory that plug-in paths are relative to.
     """
 

@@ -37,11 +37,7 @@ class LateReplies:
         self.duplicate = 0
 
     def note(self, claim: Claim, unmatched: UnmatchedReply, why: str = "") -> Settlement:
-        """Counts a late reply, and returns its settlement.
-
-        Args:
-            why: why the reply cannot be read.
-        """
+        """Counts a late reply, and returns its settlement."""
         if unmatched is UnmatchedReply.DUPLICATE:
             self.duplicate += 1
         elif unmatched is UnmatchedReply.LATE:

@@ -49,8 +49,6 @@ class Call:
     """A request in flight, with the answer.
 
     Args:
-        bo: the client's own business object.
-        properties: the request's properties from the meta-objects.
         message: the message, complete but for the fields that the client sets.
         selector: the selector that alone finds the reply. Empty = the reply repeats the key of the call.
     """

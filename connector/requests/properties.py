@@ -41,7 +41,6 @@ class RequestProperties:
     """The properties of one request.
 
     Args:
-        output_destination: the destination of the request.
         output_format: value of JMSType or ``MessageFormatProperty``. None = not set.
         correlation_id: JMSCorrelationID. None = not set.
         reply_to: the queue for replies. The connector's counts for synchronous requests only. None = not set.
@@ -124,7 +123,6 @@ class _Level:
 
     Args:
         place: name in errors: ``Customer.Meta`` or ``MO_Config.Default``.
-        values: the properties that are set there.
     """
 
     place: str

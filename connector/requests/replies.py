@@ -67,12 +67,8 @@ def interpret(
     fit the dynamic meta-object.
 
     Args:
-        reply: the reply.
         bo: the business object of the request. Not changed. The result contains this object unless the reply
             refills the object.
-        properties: of the request.
-        settings: the requests of the adapter.
-        handlers: the data handlers.
     """
     value = reply.properties.get(settings.result_property)
     status = RESULTS.get(value) if isinstance(value, str) else None

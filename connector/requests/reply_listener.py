@@ -46,12 +46,7 @@ class _Command:
 
 
 class ReplyListener:
-    """The listener of one request client. Thread-safe.
-
-    Args:
-        open_receiver: makes a receiver on a new connection.
-        settings: of the requests.
-    """
+    """The listener of one request client. Thread-safe."""
 
     def __init__(
         self,

@@ -168,13 +168,7 @@ class Match(NamedTuple):
 
 
 class ReplyMatcher:
-    """Finds the calls of replies.
-
-    Args:
-        sources: where replies come from.
-        calls: the calls that await replies.
-        late: decides about replies that nobody awaits.
-    """
+    """Finds the calls of replies."""
 
     def __init__(self, sources: ReplySources, calls: PendingCalls, late: LateReplies) -> None:
         self._sources = sources
@@ -185,8 +179,6 @@ class ReplyMatcher:
         """Reads a reply and finds its call. A call that is found expects no other reply.
 
         Args:
-            claim: the reply.
-            load: reads the reply.
             unnamed: the call of a reply that names no call.
         """
         try:

@@ -31,9 +31,6 @@ class HistorySpec(NamedTuple):
 
     Args:
         state: returns the state of an application.
-        application: ApplicationName.
-        instance: in the rows.
-        keys: whether rows have the keys of objects.
         keep: seconds. Older rows are removed now and then.
     """
 
@@ -63,11 +60,7 @@ class RequestHistory:
         self._append(call, REQUESTED, message_id)
 
     def ended(self, call: Call, answer: Answer, *, awaited: bool) -> None:
-        """Appends how a request ended.
-
-        Args:
-            awaited: whether the request waits for a reply.
-        """
+        """Appends how a request ended."""
         if isinstance(answer, Message):
             self._append(call, REPLIED, call.message.message_id or "")
         elif call.message.message_id and (awaited or answer.status is not ReturnCode.SUCCEED):

@@ -99,7 +99,6 @@ class ResponseSelector:
 
         Args:
             definition: of the business object whose verb has the selector.
-            definitions: all business objects.
         """
         found = [*self._source.mistakes, *self._source.problems(definition, definitions)]
         yield from found
@@ -146,7 +145,6 @@ class _Plain:
         """Returns the text with markers, and the values for these markers.
 
         Args:
-            data: the attributes of the request.
             is_sample: whether the data is made up. Then every place gets a value that it takes.
 
         Raises:

@@ -81,9 +81,6 @@ class ResponseTemplate:
     def render(self, data: Mapping[str, Any]) -> tuple[str, list[Value]]:
         """Returns the text with markers, and the values for these markers.
 
-        Args:
-            data: the attributes of the request.
-
         Raises:
             RequestRefused: the template cannot be rendered with these attributes, or its loops have too many
                 rounds.

@@ -53,7 +53,6 @@ class Mistake:
     """A mistake in a text.
 
     Args:
-        offset: of the wrong character in the text.
         found, expected: as in :class:`connector.errors.Problem`.
         warning: True if the text may be right all the same.
         meant: the name that may be misspelt, or empty.
@@ -126,7 +125,6 @@ def split_paths(text: str, offset: int) -> tuple[AttributePath, ...]:
     """Returns the paths of a list that is separated by commas.
 
     Args:
-        text: the list.
         offset: of the list in the text that it was taken from.
     """
     depth = 0
@@ -151,7 +149,6 @@ def follow(
     """Walks along the definitions.
 
     Args:
-        steps: the path.
         definition: the start of the path.
         to_value: whether the path must lead to a single value.
 
@@ -352,7 +349,6 @@ def _pattern(body: str, values: Sequence[Value], escape: str | None) -> str:
 
     Args:
         body: the pattern without its quotes, with markers.
-        values: of the markers.
         escape: the string of the ESCAPE that stands behind the pattern. None if there is none.
     """
     parts = _MARKER.split(body)  # text, number, text, number, text

@@ -33,7 +33,6 @@ class OutgoingRequest:
     """A request that is being sent.
 
     Args:
-        destination: of the request.
         message: complete but for the id.
         before_commit: called before anybody can see the message, with its id and the ``sent_ids`` of the
             connection. Called again if the request gets another id.
@@ -158,11 +157,7 @@ class Senders:
 
 
 class Sender:
-    """Commits requests, many in one commit if many wait. Thread-safe.
-
-    Args:
-        open_session: opens a transacted session on a new connection.
-    """
+    """Commits requests, many in one commit if many wait. Thread-safe."""
 
     def __init__(self, open_session: Callable[[], CoreSession]) -> None:
         self._open_session = open_session

@@ -20,9 +20,7 @@ class RequestClientSpec(RequestsSpec):
     """The recipe of a request client.
 
     Args:
-        settings: of the adapter.
         connect: makes a provider connection in the process that calls. Picklable.
-        capabilities: of the provider.
         history: of the application. None = requests are not written there.
     """
 

@@ -21,12 +21,7 @@ from connector.requests.result import RequestResult
 
 
 class JoiningRequests(Requests):
-    """Makes requests whose messages carry a given ``traceparent``.
-
-    Args:
-        requests: makes the requests.
-        traceparent: of the event.
-    """
+    """Makes requests whose messages carry a given ``traceparent``."""
 
     def __init__(self, requests: Requests, traceparent: str) -> None:
         self._requests = requests
@@ -55,7 +50,6 @@ class TracedRequests(Requests):
     """Makes requests that have spans of their own.
 
     Args:
-        requests: makes the requests.
         sample: the share of the traces that begin here whose spans are exported.
         add: gets the span of each request that ends. For any thread.
         parent: the span of the event. None = the caller's ``traceparent`` (:func:`.sending_under`), if any.

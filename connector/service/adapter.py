@@ -62,7 +62,6 @@ class Adapter:
     :meth:`serve`, :meth:`settle_ended` and :meth:`finish` instead.
 
     Args:
-        configuration: of the deployment.
         spark: a ``SparkSession`` of the process, which runs the events and goes on afterwards.
         output: called with each line that workers print.
         debug: whether the tracebacks of user code that workers log have all frames.
@@ -86,20 +85,17 @@ class Adapter:
         self.recovery_interval: Final = recovery_interval
         self.configuration = configuration
         settings = configuration.connector
-        directory = str(configuration.directory)
         self._loaded_at = time.time()
         self._spec: tuple[Configuration, RequestClientSpec] | None = None
-        activity = Activity()
-        self.activity: Final = activity
+        self.activity: Final = Activity()
         self._tracer = make_tracer(configuration)
-        requests = LazyRequests(
-            lambda: self._requests_of(self.configuration), directory, activity.add_request
+        self._client: Final = LazyRequests(
+            lambda: self._requests_of(self.configuration),
+            str(configuration.directory),
+            self.activity.add_request,
         )
-        self._client: Final = requests
-        self.requests: Requests = requests
-        if self._tracer is not None and configuration.tracing is not None:
-            self.requests = TracedRequests(requests, configuration.tracing.sample, self._tracer.export)
-        self.summary = Summary([str(entry.destination) for entry in settings.inputs], activity)
+        self.requests: Final = self._traced(self._client)
+        self.summary = Summary([str(entry.destination) for entry in settings.inputs], self.activity)
         self._provider = self._make_provider(configuration)
         self._stop = StopRequest(settings.stop_timeout, self.abort, on_hang)
         self._connection = InboundConnection(
@@ -113,21 +109,12 @@ class Adapter:
             debug=debug,
         )
         self._restarts = self._make_restarts()
-        self.notes: Final = InstanceNotes(
-            self._connection.note,
-            activity,
-            lambda: self.resting,
-            self._count_errors,
-            lambda: self.loads,
-            lambda: self._trouble,
-        )
-        self._is_ready = False
+        self.notes: Final = self._make_notes()
+        self._is_ready = self._started = self._ended = False
         self._failure = ""
         self._failed_step = _POLL
         self._waits: Mapping[str, Mapping[str, str]] = {"closed": {}, "left_open": {}}
         self._working_since: float | None = None
-        self._started = False
-        self._ended = False
         self._tells = False
         """Whether the note of the instance says how it has answered to reloads."""
 
@@ -137,7 +124,6 @@ class Adapter:
 
         Args:
             path: of ``adapter.yaml``.
-            spark: as in the constructor.
 
         Raises:
             ConfigurationError: with every mistake.
@@ -493,6 +479,16 @@ class Adapter:
         if log != before.logging:
             set_up_logging(LogSettings(log.level, log.format, self._debug))
 
+    def _make_notes(self) -> InstanceNotes:
+        return InstanceNotes(
+            self._connection.note,
+            self.activity,
+            lambda: self.resting,
+            self._count_errors,
+            lambda: self.loads,
+            lambda: self._trouble,
+        )
+
     def _make_restarts(self) -> Restarts:
         settings = self.configuration.connector
         return Restarts(
@@ -598,6 +594,13 @@ class Adapter:
 
     def _make_provider(self, configuration: Configuration) -> AdapterProvider:
         return make_provider(configuration)
+
+    def _traced(self, requests: Requests) -> Requests:
+        """Returns requests that make spans, if the deployment wants them."""
+        tracing = self.configuration.tracing
+        if self._tracer is None or tracing is None:
+            return requests
+        return TracedRequests(requests, tracing.sample, self._tracer.export)
 
     def _make_pipeline(self, output: Callable[[str], None] | None) -> LaunchedWorkers:
         spark = spark_section(self.configuration)

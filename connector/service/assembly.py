@@ -68,6 +68,7 @@ def accept_root(configuration: Configuration) -> AcceptedRoot | None:
     return PROVIDERS.load(section.type).accept_root(section, configuration.paths)
 
 
+# long: one table, from each setting of a task to its source
 def make_task_settings(
     configuration: Configuration,
     provider: Provider,
@@ -193,6 +194,7 @@ def check_databases(configuration: Configuration, *, makes: bool) -> Iterator[Da
             yield found
 
 
+# long: one table, from each setting of requests to its source
 def make_requests(configuration: Configuration, provider: Provider | None = None) -> RequestClientSpec:
     """Returns the recipe by which a driver, a command or a Spark worker makes requests.
 

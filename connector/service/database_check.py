@@ -21,9 +21,7 @@ class DatabaseFinding(NamedTuple):
     """What a check has found about a database or a table.
 
     Args:
-        name: of the database or the table, in words.
         problem: with the remedy. Empty = it can be used.
-        is_unreachable: whether the database cannot be reached now.
         text: details of a database that can be used.
         subscription: position of the subscription with the table. None = the finding is about a database.
     """
@@ -45,9 +43,6 @@ def check_databases(
     """Connects to each database, and checks the table of outcomes and the tables of all subscriptions.
 
     Args:
-        databases: of the deployment.
-        subscriptions: of the deployment.
-        definitions: the business objects.
         makes: whether a missing table of outcomes is made.
 
     Yields:

@@ -76,12 +76,8 @@ class InboundConnection:
     :meth:`abort` and :meth:`request_stop` are for any thread, all other methods for one thread.
 
     Args:
-        configuration: of the deployment.
-        provider: of the messages.
         make_pipeline: makes the pipeline. Called again when the pipeline has died.
         requests: returns what lets a process make requests.
-        summary: counts outcomes.
-        stop: whether the adapter is told to stop.
         tracer: exports the spans of events. None = there is no tracing.
         debug: as in :class:`connector.service.adapter.Adapter`.
     """
@@ -207,8 +203,6 @@ class InboundConnection:
 
         Args:
             configuration: without a change that needs a restart.
-            provider: for the new connection.
-            number: of the reload.
 
         Raises:
             ReloadRefused: the new configuration does not work, and the adapter is connected with the old one.

@@ -20,11 +20,7 @@ class InstanceNotes:
     """The notes of an instance. For one thread.
 
     Args:
-        publish: publishes facts about this instance.
-        activity: of the instance.
-        resting: returns the subscriptions that rest.
         count_errors: returns the number of messages in the ErrorDestination. None = unknown.
-        loads: returns the loads that are not well.
         obstacle: returns why the instance cannot work now. Empty = it can.
     """
 

@@ -174,7 +174,6 @@ class _Minutes:
     """Logs the counts of each minute. Logs nothing for a minute without events.
 
     Args:
-        summary: of the adapter.
         now: monotonic seconds.
     """
 

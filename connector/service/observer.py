@@ -36,7 +36,6 @@ class Observer:
     """Answers questions about an adapter. For any thread.
 
     Args:
-        adapter: of this process.
         provider: for looks only. None = made from the configuration.
     """
 

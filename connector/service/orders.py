@@ -22,10 +22,7 @@ def run_order(
     """Looks at a queue, and moves the messages if the operator says so.
 
     Args:
-        configuration: of the deployment.
         mover: new.
-        by: the operator.
-        why: the reason, for the history.
         yes, expect: see :func:`connector.operate.replay.carry_out`.
 
     Raises:
@@ -49,11 +46,8 @@ def correct_message(
     """Sends a message of a queue with another body to where it came from. Returns that queue.
 
     Args:
-        configuration: of the deployment.
-        source: the queue with the message.
         identity: JMSMessageID. May lack its ``ID:``.
         body: new.
-        by: the operator.
 
     Raises:
         CannotCorrect, ProviderError: as :func:`connector.operate.correct.correct`.

@@ -69,7 +69,6 @@ def stale_files(configuration: Configuration, since: float, *, ships: bool) -> l
     """Returns the modules of the deployment that have changed, and that only a restart loads anew.
 
     Args:
-        configuration: of the deployment.
         since: start of this process, in seconds since 1970.
         ships: whether executors run what was shipped at the start.
     """

@@ -48,7 +48,6 @@ class Restarts:
         count: RestartRetryCount. None = without limit.
         interval: RestartRetryInterval, in seconds.
         wait: waits for so many seconds, or until the adapter stops.
-        stopping: whether the adapter is told to stop.
     """
 
     def __init__(
@@ -75,9 +74,6 @@ class Restarts:
     def start(self, connect: Callable[[], None]) -> None:
         """Connects for the first time. Tries again while a provider is away or Spark is lost.
 
-        Args:
-            connect: one attempt.
-
         Raises:
             ProviderError: no attempt was successful, or waiting does not help.
             PipelineError: Spark cannot be started, and waiting does not help.
@@ -93,7 +89,6 @@ class Restarts:
         """Reconnects.
 
         Args:
-            reconnect: one attempt.
             reason: for the log and for the error.
 
         Raises:

@@ -11,7 +11,6 @@ def connect_deployment(path: str, *, client_id: str = "", start: bool = True) ->
     """Connects to the provider that an ``adapter.yaml`` names.
 
     Args:
-        path: of the file.
         client_id, start: as of :func:`connector.messaging.connect`.
 
     Raises:

@@ -16,7 +16,7 @@ from connector.local_time import LOCAL
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import InstanceNote, StateStore
-from connector.operate.activity import last_hour, recent
+from connector.operate.activity import Minute, last_hour, recent
 from connector.operate.well import Facts, InstanceFacts, Reason, well
 from connector.service.assembly import make_event_settings
 from connector.service.poll_window import PollWindow
@@ -33,7 +33,6 @@ class StatusReader:
     """Looks at an application as another process does. Changes nothing. For one thread at a time.
 
     Args:
-        configuration: of the deployment.
         provider: of the messages. Belongs to this reader.
     """
 
@@ -56,12 +55,8 @@ class StatusReader:
         application = self.configuration.connector.application_name
         shortage = shortage_of(self._provider.disk(), self.configuration.min_free)
         found = StatusFound(now)
-        try:
-            self._look(application, found)
-        except ProviderError as error:
-            failure = failure or str(error)
-        except OSError as error:  # such as too many open files
-            failure = failure or f"{error.strerror}: {error.filename}"
+        obstacle = self._obstacle(application, found)
+        failure = failure or obstacle
         databases = dict(self._check_databases())
         recents = [recent(one.note.get("minutes", ()), now) for one in found.notes]
         facts = Facts(
@@ -69,23 +64,7 @@ class StatusReader:
             disk=shortage,
             databases={name: problem for name, problem in databases.items() if problem},
             polls=bool(self._inputs),
-            instances=[
-                InstanceFacts(
-                    note.name,
-                    note.runs,
-                    counts.published,
-                    counts.failed,
-                    last.get("reason", ""),
-                    counts.workers_died,
-                    self._idle(note.note, now) if note.runs else None,
-                    note.note.get("obstacle", ""),
-                    last_kind=" at ".join(filter(None, (last.get("kind"), last.get("place")))),
-                    closed=note.note.get("closed", {}) if note.runs else {},
-                    left_open=note.note.get("left_open", {}) if note.runs else {},
-                )
-                for note, counts in zip(found.notes, recents, strict=True)
-                for last in (note.note.get("last_failure") or {},)
-            ],
+            instances=[self._instance_facts(*one, now) for one in zip(found.notes, recents, strict=True)],
             error_waiting=found.error_waiting,
             error_growth=found.error_growth,
             ages=found.ages(),
@@ -108,16 +87,35 @@ class StatusReader:
             "provider_failure": failure or None,
             "disk_shortage": shortage or None,
             "databases": [{"database": name, "problem": one or None} for name, one in databases.items()],
-            "instances": found.instances,
-            "batches": found.batches,
-            "workers": found.workers,
-            "resting": found.resting,
-            "loads": found.loads,
-            "paused": found.paused,
-            "inputs": [
-                {**row, "hour": last_hour(found.steps(row["destination"]), now)} for row in found.inputs
-            ],
+            **found.tables(),
         }
+
+    def _instance_facts(self, found: InstanceNote, counts: Minute, now: float) -> InstanceFacts:
+        note = found.note
+        last = note.get("last_failure") or {}
+        return InstanceFacts(
+            found.name,
+            found.runs,
+            counts.published,
+            counts.failed,
+            last.get("reason", ""),
+            counts.workers_died,
+            self._idle(note, now) if found.runs else None,
+            note.get("obstacle", ""),
+            last_kind=" at ".join(filter(None, (last.get("kind"), last.get("place")))),
+            closed=note.get("closed", {}) if found.runs else {},
+            left_open=note.get("left_open", {}) if found.runs else {},
+        )
+
+    def _obstacle(self, application: str, found: StatusFound) -> str:
+        """Looks at the provider. Returns why it cannot be used. Empty = it can."""
+        try:
+            self._look(application, found)
+        except ProviderError as error:
+            return str(error)
+        except OSError as error:  # such as too many open files
+            return f"{error.strerror}: {error.filename}"
+        return ""
 
     def _look(self, application: str, found: StatusFound) -> None:
         """Fills in what the provider tells.
@@ -200,10 +198,24 @@ class StatusFound:
         self.error_waiting: int | None = None
         self.error_growth: int | None = None
 
-    def steps(self, destination: str) -> Iterable[Sequence[Sequence[int]]]:
+    def _steps(self, destination: str) -> Iterable[Sequence[Sequence[int]]]:
         """Yields what each instance has counted of an input."""
         for one in self.notes:
             yield one.note.get("steps", {}).get(destination, ())
+
+    def tables(self) -> dict[str, list[StatusRow]]:
+        """Returns the rows of each kind. Those of inputs also have the counts of the last hour."""
+        return {
+            "instances": self.instances,
+            "batches": self.batches,
+            "workers": self.workers,
+            "resting": self.resting,
+            "loads": self.loads,
+            "paused": self.paused,
+            "inputs": [
+                {**row, "hour": last_hour(self._steps(row["destination"]), self.now)} for row in self.inputs
+            ],
+        }
 
     @property
     def may_wait(self) -> bool:

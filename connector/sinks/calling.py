@@ -23,7 +23,6 @@ def guard(
 
     Args:
         deliver: calls the sink. Returned unchanged without retries and timeout.
-        subscription: the name of the subscription.
         retries: calls after the first call, for TemporaryFailure only. The wait between two calls doubles
             from 0.1 s to 10 s at most. ``TemporaryFailure.after`` may ask for a longer wait of up to 10 s.
         timeout: seconds that one call may take. None = no limit.

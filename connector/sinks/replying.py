@@ -193,9 +193,7 @@ class Replies:
         """Returns the reply that a process has answered with.
 
         Args:
-            bo: the business object of the request.
             answered: the return value of the process: None, an object, a mapping or a :class:`Reply`.
-            to_body: writes the object of the reply.
             format_of: returns the format of the reply, by object and verb.
 
         Raises:

@@ -43,7 +43,6 @@ class RetryLater:
         """Whether an event that has failed by ``error`` gets another try.
 
         Args:
-            error: the exception of the sink.
             retries: tries before, without the first delivery.
         """
         return retries < self.attempts and self.names(error)

@@ -61,8 +61,6 @@ class EntryCheck:
 
     Args:
         reporter: the tree of ``adapter.yaml``, and the list of mistakes.
-        location: of the entry.
-        key: the key of the sink.
         directory: of ``adapter.yaml``.
         catalogue: the data handlers. None = those of the deployment are not known.
         runs_here: whether the workers have the Python and the packages of this process.
@@ -84,7 +82,6 @@ class EntryCheck:
 
         Args:
             key: a key of the entry, or ``outer.inner`` for a key of a section in the entry.
-            found: the value, or the mistake in the value.
             expected: the valid values.
             nearest: the right name that is closest to a misspelt name, if any.
             warning: whether the configuration works all the same.

@@ -22,14 +22,7 @@ _CONFLICT_SECONDS: Final = 60.0
 
 
 class TransactionalCalls:
-    """The calls of one transactional sink.
-
-    Args:
-        sink: to call.
-        database: of the sink.
-        application: ApplicationName.
-        subscription: name of the subscription.
-    """
+    """The calls of one transactional sink."""
 
     def __init__(
         self, sink: TransactionalSink, database: Database, application: str, subscription: str
@@ -52,7 +45,6 @@ class TransactionalCalls:
         """Names the event of the next calls.
 
         Args:
-            key: of the event.
             check: raises OSError if this worker may not deliver the event any more.
         """
         self._key, self._check, self.taken_over = key, check, None

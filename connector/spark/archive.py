@@ -47,7 +47,6 @@ def make_archive(java: Java, jars: Path, train: Callable[[list[str]], None]) -> 
     """Makes the archive if none exists.
 
     Args:
-        java, jars: of the archive.
         train: starts and ends Spark once with the given JVM options. The archive holds the classes that this
             run loads.
 

@@ -37,12 +37,8 @@ class BatchJobs(EventTasks):
     """Runs each batch as a Spark job.
 
     Args:
-        context: of Spark.
-        group: job group of all jobs.
         application: begins the description of each job.
-        deployment: directory of adapter.yaml.
         archive: name of the shipped archive in Spark's files. Empty = nothing was shipped.
-        explain: turns the exceptions of Spark into errors.
     """
 
     stays = False

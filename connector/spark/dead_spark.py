@@ -81,7 +81,6 @@ def why_dead(context: SparkContext, jobs: int, late: Collection[str]) -> str:
     """Returns why Spark runs no tasks any more. Empty = nothing shows that.
 
     Args:
-        context: of a local Spark.
         jobs: number of the jobs that are known to run.
         late: job groups of one task each, which should have begun long ago.
 

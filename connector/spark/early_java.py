@@ -28,11 +28,7 @@ _early: FastStart | None = None
 
 
 def begin(arguments: Sequence[str]) -> None:
-    """Starts Java if ``run`` with these arguments will surely need it. Raises nothing.
-
-    Args:
-        arguments: of the command.
-    """
+    """Starts Java if ``run`` with these arguments will surely need it. Raises nothing."""
     with suppress(Exception):  # the pipeline starts Java later, and reports what is wrong
         _begin(arguments)
 

@@ -17,7 +17,6 @@ class WorkerAnswer(NamedTuple):
     """The answer of one worker to a probe.
 
     Args:
-        host: of the worker.
         directory: of its executor.
         python: its interpreter.
         version: of that Python.

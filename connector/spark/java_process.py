@@ -29,6 +29,7 @@ _IGNORING_HANGUPS = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
 ``exec`` keeps that setting and the pid.
 """
 
+_LINES_TOLD: Final = 12
 _LINES_KEPT = 200
 _FRAME: Final = re.compile(r"\s*(at \S+\(|\.\.\. [0-9]+ more)")
 """A line of a Java stack trace, which does not help users of Spark."""
@@ -38,12 +39,6 @@ _LAST_WORDS = ("Traceback (most recent call last):", "PySpark daemon failed")
 
 class JavaProcess:
     """A Java that runs.
-
-    Args:
-        command: the command line.
-        environment: of the process.
-        directory: its working directory.
-        log: Spark's log, which Java writes.
 
     Raises:
         PipelineError: Java cannot be run.
@@ -110,7 +105,7 @@ class JavaProcess:
         tail = self.tail()
         return f"{what}. Its last lines:\n{tail}" if tail else what
 
-    def tail(self, lines: int = 12) -> str:
+    def tail(self) -> str:
         """Returns the last lines of Spark's log and of the JVM's output, or an empty text.
 
         The frames of Java's stack traces are left out, because the exceptions name the mistake.
@@ -122,7 +117,7 @@ class JavaProcess:
         printed = [line for line in list(self._lines) if not line.startswith(("WARNING:", "Picked up "))]
         if self._has_workers:  # and they say nothing about the end of Java
             printed = [line for line in printed if JAVA_LINE.match(line)]
-        kept = ([line for line in part if not _FRAME.match(line)][-lines:] for part in (log, printed))
+        kept = ([line for line in part if not _FRAME.match(line)][-_LINES_TOLD:] for part in (log, printed))
         return "\n".join(line for part in kept for line in part)
 
     def wait(self, seconds: float) -> bool:

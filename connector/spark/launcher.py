@@ -78,7 +78,6 @@ class Launcher:
 
     Args:
         settings: the ``spark:`` section.
-        deployment: directory of adapter.yaml.
         application: name shown on a cluster.
         output: called with each line that workers of ``local`` print.
         jvm_options: further options of the driver's Java. None = use a class-data archive if there is one.

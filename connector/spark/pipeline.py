@@ -63,7 +63,6 @@ class SparkPipeline:
 
     Args:
         settings: the ``spark:`` section.
-        deployment: directory of adapter.yaml.
         application: name shown on a cluster, and the start of each job's description.
         session: a ``SparkSession`` of the user, which overrides ``spark.master`` and is never stopped.
         ship: paths sent to the workers of a cluster. None = ``*.py`` and ``datahandlers/``.

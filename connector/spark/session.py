@@ -51,11 +51,7 @@ class SparkApplication(Protocol):
 
 
 class _PySpark(SparkApplication):
-    """A Spark application whose Java PySpark has started.
-
-    Args:
-        context: of the application.
-    """
+    """A Spark application whose Java PySpark has started."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context

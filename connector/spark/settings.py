@@ -58,7 +58,6 @@ def owner_reason(setting: str, *, local: bool) -> str | None:
     """Returns the reason why ``setting`` belongs to the event job. None = the user may set it.
 
     Args:
-        setting: of Spark.
         local: whether the master is ``local``.
     """
     owned_settings = {**OWNED_SETTINGS, **OWNED_LOCAL_SETTINGS} if local else OWNED_SETTINGS

@@ -38,7 +38,6 @@ def build_archive(into: Path, deployment: Path, ship: Sequence[Path]) -> Path:
     """Writes the archive and returns the path, ``<into>/connector-<hash>.zip``.
 
     Args:
-        into: directory of the archive.
         deployment: the directory of adapter.yaml. Files below it keep their relative path.
         ship: files and directories. A path outside of ``deployment`` is put directly into it.
 

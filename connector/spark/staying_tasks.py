@@ -62,12 +62,8 @@ class StayingTasks(EventTasks):
 
     Args:
         context: of the adapter's own local Spark, with twice as many slots as ``count``.
-        count: number of tasks.
         group: start of the names of the job groups. Each task has one.
         application: begins the description of each job.
-        deployment: directory of adapter.yaml.
-        explain: turns the exceptions of Spark into errors.
-        alive: whether Spark can run jobs.
         give_up: called with the reason if Spark runs no tasks any more, although its Java lives.
     """
 

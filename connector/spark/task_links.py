@@ -41,8 +41,6 @@ class TaskLink:
 
     Args:
         connection: after the handshake.
-        facts: of the worker.
-        number: of the task.
         job: number of the keeper's job that runs the task.
     """
 

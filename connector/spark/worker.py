@@ -111,9 +111,7 @@ def staying(address: str, secret: bytes, number: int, code: str, deployment: str
     Args:
         address: path of the driver's Unix socket.
         secret: which both sides prove to know.
-        number: of the task.
         code: directory that holds the packages.
-        deployment: directory of adapter.yaml.
     """
 
     def on_worker(_: Iterable[bytes]) -> Iterator[bytes]:

@@ -9,11 +9,7 @@ from connector.state.shared_file import SharedFile
 
 
 class ControlFile(SharedFile[Control], ControlRecord):
-    """The file with the control.
-
-    Args:
-        directory: of the ApplicationName.
-    """
+    """The file with the control."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(

@@ -39,9 +39,7 @@ class HistoryFiles(History):
     """The history in a directory.
 
     Args:
-        directory: of the ApplicationName.
         instance: that appends rows. Empty = another program.
-        durable: whether rows can be synced.
     """
 
     def __init__(self, directory: str, instance: str = "", *, durable: bool = True) -> None:

@@ -189,11 +189,7 @@ def read_journal(path: str | os.PathLike[str], into: CycleJournal) -> None:
 
 
 class JournalDirectory(BrokerJournals):
-    """The journals of a client in a directory.
-
-    Args:
-        path: the directory of the client.
-    """
+    """The journals of a client in a directory."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -25,7 +25,6 @@ class LockedFile:
     """A file that this process holds until :meth:`remove` or :meth:`abandon`, or until the process ends.
 
     Args:
-        path: of the file.
         descriptor: of the file, with the lock. Afterwards -1.
     """
 
@@ -121,7 +120,6 @@ class Look(NamedTuple):
     """A locked file as another process sees the file.
 
     Args:
-        content: of the file.
         is_held: whether a process holds the file.
         touched: when the file was written or touched, in seconds since 1970.
     """

@@ -9,11 +9,7 @@ from connector.state.shared_file import SharedFile
 
 
 class RedeliveryFile(SharedFile[list[RedeliveryNote]], RedeliveryRecord):
-    """A file with all entries.
-
-    Args:
-        directory: of the ApplicationName.
-    """
+    """A file with all entries."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(

@@ -29,7 +29,6 @@ class SharedFile(Generic[_Value]):
         path: of the file, in a directory that the first change makes.
         lock: path of the file that is locked during a change.
         parse: returns the value from parsed JSON. Raises TypeError, ValueError or KeyError.
-        dump: returns the value for JSON.
         make: returns the value of a file that is missing.
     """
 

@@ -73,6 +73,7 @@ class Sample:
     verb: str | None = None
 
 
+# long: one table of definitions
 def sample_definitions() -> Definitions:
     """Returns definitions of objects for tests.
 

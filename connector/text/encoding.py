@@ -54,7 +54,6 @@ def encode(text: str, charset: str = "") -> bytes:
     """Returns the bytes of a text that :func:`decode` reads back.
 
     Args:
-        text: any text.
         charset: empty = UTF-8.
 
     Raises:

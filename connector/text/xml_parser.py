@@ -52,7 +52,6 @@ def parse_xml(
     declarations and entities are refused, but for the five entities of XML itself.
 
     Args:
-        body: the document.
         charset: the character set that the configuration names. Empty = none.
         keeps_specials: keep comments and processing instructions.
         may_have_doctype: a document type declaration without an internal subset is passed over.
@@ -74,6 +73,17 @@ def parse_xml(
     for mark in _DOCTYPE_MARKS:
         if mark in data:
             _check_doctype(data, may_have_doctype)
+    root = _parse(data, encoding, keeps_specials=keeps_specials)
+    docinfo: Any = root.getroottree().docinfo
+    if not may_have_doctype and (docinfo.internalDTD is not None or docinfo.externalDTD is not None):
+        raise _doctype()  # an encoding had hidden the declaration from the search above
+    dtd = docinfo.internalDTD
+    if dtd is not None and (next(dtd.iterentities(), None), next(dtd.iterelements(), None)) != (None, None):
+        raise _doctype()  # an encoding had hidden an internal subset
+    return root
+
+
+def _parse(data: bytes, encoding: str | None, *, keeps_specials: bool) -> etree._Element:
     # A parser for each body: as cheap as a shared parser, and no state of a body is left in the parser.
     parser = etree.XMLParser(
         encoding=encoding,
@@ -87,24 +97,18 @@ def parse_xml(
         recover=False,
     )
     try:
-        root = etree.fromstring(data, parser)
+        return etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         _refuse_undecodable(data)
         line, column = error.position
-        limit = next((words for start, words in _LIMITS.items() if (error.msg or "").startswith(start)), None)
+        message = error.msg or "unreadable"
+        limit = next((words for start, words in _LIMITS.items() if message.startswith(start)), None)
         if limit is not None:
             raise MalformedData(f"the body {limit}: line {line} column {column}") from None
-        reason = _PARSER_ADVICE.sub("", error.msg or "unreadable")[:300]
+        reason = _PARSER_ADVICE.sub("", message)[:300]
         raise MalformedData(f"the body is no XML: {reason}: line {line} column {column}") from None
     except (ValueError, LookupError) as error:
         raise MalformedData(f"the body is no XML: {error}") from None
-    docinfo = root.getroottree().docinfo
-    if not may_have_doctype and (docinfo.internalDTD is not None or docinfo.externalDTD is not None):
-        raise _doctype()  # an encoding had hidden the declaration from the search above
-    dtd: Any = docinfo.internalDTD
-    if dtd is not None and (next(dtd.iterentities(), None), next(dtd.iterelements(), None)) != (None, None):
-        raise _doctype()  # an encoding had hidden an internal subset
-    return root
 
 
 def _refuse_undecodable(body: bytes) -> None:

@@ -45,7 +45,6 @@ class ExpectedObject:
     """The expected facts of one business object. None = anything.
 
     Args:
-        object, verb: names.
         values: attributes with typed values.
         whole: whether the object must have no other attributes.
     """
@@ -62,11 +61,9 @@ class Case:
 
     Args:
         name: for people.
-        position: the place of the case.
         destination: the input destination. None = the first input.
         headers: ``type`` and ``correlation_id`` of the message.
         properties: name, JMS type and value of each property.
-        body: of the message.
         is_bytes: whether the message is a bytes message.
         objects: the expected objects. Empty = anything.
         facts: expected texts by key: outcome, destination, reason, rule, data_handler.
@@ -93,10 +90,8 @@ def read_cases(
     """Returns the cases of a file.
 
     Args:
-        path: the file.
         display: the file as the user would type it.
         definitions: give the types of the expected values.
-        subscriptions: the names of all subscriptions.
         problems: gets the mistakes. A case with a mistake is left out.
     """
     reader = _Reader(path, definitions, subscriptions, problems)

@@ -223,23 +223,7 @@ class Explainer:
                 for reasons in [rule.mismatches(found_format, where, seen)]
             )
             why = _why(settings.rules, found_format, where, message)
-        choice: Choice | None = None
-        objects: Sequence[BusinessObject] = ()
-        kind, reason = OutcomeKind.FAILED, ""
-        try:
-            choice = self._converter.choice(message, destination)
-            if len(message.body) > settings.max_body:
-                raise MalformedData(
-                    f"the body has {len(message.body)} bytes, more than max_body ({settings.max_body} bytes)"
-                )
-            objects = self._converter.convert(message, destination)
-        except ConfigurationError as problem:
-            reason = problem.problems[0].mistake
-        except MalformedData as problem:
-            if isinstance(problem, UnknownBusinessObject):
-                kind = OutcomeKind.UNSUBSCRIBED
-            place = problem.place(self._deployment) if isinstance(problem, HandlerFailed) else ""
-            reason = f"{problem}{place}"
+        choice, objects, kind, reason = self._convert(message, destination)
         is_split = choice is not None and getattr(choice.handler, "splits", False)
         findings = tuple(self._findings(objects, message, is_split=is_split))
         if findings:
@@ -263,6 +247,27 @@ class Explainer:
             None if copy is None else str(copy),
             tuple(objects),
         )
+
+    def _convert(
+        self, message: Message, destination: str
+    ) -> tuple[Choice | None, Sequence[BusinessObject], OutcomeKind, str]:
+        """Returns the data handler, the objects, and the outcome and reason of a message without objects."""
+        choice: Choice | None = None
+        limit = self._task_settings.max_body
+        try:
+            choice = self._converter.choice(message, destination)
+            if len(message.body) > limit:
+                raise MalformedData(
+                    f"the body has {len(message.body)} bytes, more than max_body ({limit} bytes)"
+                )
+            return choice, self._converter.convert(message, destination), OutcomeKind.FAILED, ""
+        except ConfigurationError as problem:
+            return choice, (), OutcomeKind.FAILED, problem.problems[0].mistake
+        except MalformedData as problem:
+            is_unknown = isinstance(problem, UnknownBusinessObject)
+            place = problem.place(self._deployment) if isinstance(problem, HandlerFailed) else ""
+            kind = OutcomeKind.UNSUBSCRIBED if is_unknown else OutcomeKind.FAILED
+            return choice, (), kind, f"{problem}{place}"
 
     def _findings(
         self, objects: Sequence[BusinessObject], message: Message, *, is_split: bool

@@ -18,8 +18,11 @@ from typing import Final
 
 import connector
 
-ADAPTER: Final = """\
-provider: {type: dropbox, root: ./data, create: true}
+DROPBOX: Final = "provider: {type: dropbox, root: ./data, create: true}"
+JMS: Final = "provider: {type: jms, factory: a.Factory, url: 'tcp://a', classpath: [a.jar]}"
+ADAPTER: Final = (
+    f"{DROPBOX}\n"
+    + """\
 connector:
   ApplicationName: house
   InputDestination: queue://orders
@@ -30,6 +33,7 @@ subscriptions:
   - {object: Order, process: "processes:store"}
 metaobjects: ./metaobjects
 """
+)
 OBJECTS: Final = """\
 business_object: Order
 verbs: {Create: }
@@ -76,5 +80,6 @@ if __name__ == "__main__":
     directory, *commands = sys.argv[1:]
     os.chdir(directory)
     imported, stored = import_all(), run_an_event()
+    Path("broker.yaml").write_text(ADAPTER.replace(DROPBOX, JMS), "utf-8")
     Path("console.yaml").write_text(f"{ADAPTER}http: {{console: true}}\n", "utf-8")
     print(json.dumps({"imported": imported, "stored": stored, "said": list(map(run_command, commands))}))

@@ -25,10 +25,11 @@ FLOORS = (
     ("config", "events"),
     ("workbench",),
     ("service",),
-    ("authoring", "cli", "http", "lake"),
+    ("authoring", "brokers/verbs", "cli", "http", "lake"),
     ("testing",),
 )
 """The folders of ``connector``, from the ground up. ``connector`` itself stands for files without a folder.
+A room whose verbs lie above all else of the room has a folder for them, with a floor of its own.
 
 Each folder may import from itself, from its floor and from the floors below.
 """
@@ -36,12 +37,12 @@ Each folder may import from itself, from its floor and from the floors below.
 WINGS = ("brokers", "sinks", "spark", "stores")
 """Folders of plug-ins with their engines. A wing imports no other wing."""
 
-OFF_THE_WAY = ("authoring", "channels", "http.console", "lake")
+OFF_THE_WAY = ("authoring", "brokers", "channels", "http.console", "lake")
 """Rooms without which all the rest works. ``test_rooms.py`` takes each of them away."""
 
 FOUND_BY_ENTRY_POINT = (
     *OFF_THE_WAY,
-    *("brokers.jms", "sinks.destination", "sinks.process", "sinks.webhook"),
+    *("brokers.jms", "brokers.verbs", "sinks.destination", "sinks.process", "sinks.webhook"),
     *("stores.dropbox", "stores.memory", "stores.sql"),
 )
 """Folders that nobody imports."""
@@ -91,9 +92,9 @@ def _is_under(name: str, prefixes: tuple[str, ...]) -> bool:
 
 def folder_of(name: str) -> str:
     """Returns the folder of a module, below ``connector``."""
-    top = ".".join(name.split(".")[:2])
-    is_folder = name != top or MODULES[name].name == "__init__.py"
-    return top.rpartition(".")[2] if is_folder else "connector"
+    parts = name.split(".") if MODULES[name].name == "__init__.py" else name.split(".")[:-1]
+    deep = "/".join(parts[1:3])
+    return deep if _floor(deep) >= 0 else "".join(parts[1:2]) or "connector"
 
 
 def _floor(folder: str) -> int:
@@ -120,7 +121,7 @@ def test_every_folder_has_a_floor() -> None:
 def test_the_page_shows_the_same_floors() -> None:
     page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (.*?) \|", page, re.MULTILINE)
-    shown = {int(number): tuple(sorted(re.findall(r"`([a-z]+)`", folders))) for number, folders in rows}
+    shown = {int(number): tuple(sorted(re.findall(r"`([a-z/]+)`", folders))) for number, folders in rows}
     assert shown == dict(enumerate(FLOORS))
 
 

@@ -21,6 +21,7 @@ def lack(what: str, folder: str) -> str:
     return f"the {what} needs the folder {folder}, which is not there: put it back, or install the package "
 
 
+_JMS = lack("provider 'jms'", "connector/brokers")
 _PAGE = lack("page 'console'", "connector/http/console")
 NO_CONSOLE = f"console.yaml:11:17: http.console: {_PAGE}"
 SAID = {
@@ -28,6 +29,11 @@ SAID = {
         "new businessobject Order": (2, lack("verb 'new'", "connector/authoring")),
         "import-repository a --into b": (2, lack("verb 'import-repository'", "connector/authoring")),
         "--help": (0, "connector init shop"),
+    },
+    "brokers": {
+        "jars": (2, lack("verb 'jars'", "connector/brokers")),
+        "check -c broker.yaml": (2, f"broker.yaml:1:18: provider.type: {_JMS}"),
+        "schema": (0, "dropbox"),
     },
     "http.console": {
         "check": (0, "adapter.yaml: no mistakes"),

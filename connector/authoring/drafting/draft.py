@@ -30,7 +30,6 @@ class BodyPart(NamedTuple):
     """A named part of a body.
 
     Args:
-        name: the name in the body.
         tag: the tag of the application-specific information that gives the name to a data handler, where the
             attribute has to have another name. Empty = the part has no name in the body.
         info: tags that the attribute has in any case.
@@ -143,7 +142,6 @@ class Draft:
     """A business object and its children.
 
     Args:
-        name: of the business object.
         taken: the names of other definitions, which no child can have.
 
     Attributes:

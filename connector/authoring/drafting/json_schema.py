@@ -54,7 +54,6 @@ class _Resolved(NamedTuple):
 
     Args:
         kind: the type of the values.
-        schema: the schema.
         name: the name of the last reference. Empty = none.
         is_nullable: null is a value, too.
     """

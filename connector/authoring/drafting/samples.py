@@ -99,9 +99,6 @@ def draft_of(
     """Returns the draft of a business object.
 
     Args:
-        name: of the business object.
-        path: the sample.
-        content: of the sample.
         format_name: one of :data:`FORMATS`.
         taken: the names of other definitions, which no child can have.
         schemas: files that a schema includes lie in this directory or below. None = the directory above that

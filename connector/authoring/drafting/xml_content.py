@@ -89,11 +89,7 @@ Elements = dict[QualifiedName, Particle]
 
 
 class ContentReader:
-    """Reads the content of complex types.
-
-    Args:
-        files: the declarations.
-    """
+    """Reads the content of complex types."""
 
     def __init__(self, files: XmlSchemaFiles) -> None:
         self._files = files

@@ -34,9 +34,6 @@ def draft_xml_schema(draft: Draft, body: bytes, path: Path, directory: Path) -> 
     """Drafts from an XML Schema. The element of the object's name is the root, else the only root there is.
 
     Args:
-        draft: gets the definitions.
-        body: the schema.
-        path: the file of the schema.
         directory: the files that the schema includes lie here or below, or beside the schema or below.
 
     Raises:

@@ -46,8 +46,6 @@ class XmlSchemaFiles:
     """The global declarations of a schema and of the files that the schema includes or imports.
 
     Args:
-        body: the schema.
-        path: its file.
         directory: included files lie here or below, or beside the schema or below.
 
     Attributes:

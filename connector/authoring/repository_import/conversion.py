@@ -101,7 +101,6 @@ def convert(
     Args:
         objects: as :func:`~connector.authoring.repository_import.reader.read_repository` returns them.
         problems: gets a warning for each part that has no counterpart.
-        catalogue: the data handlers.
         static: names of static meta-objects. Others are recognised.
         handlers: names of data-handler meta-objects. Others are recognised.
 
@@ -291,7 +290,6 @@ def fit(imported: list[Imported], neighbours: Neighbours, problems: Problems) ->
     """Leaves out what ``connector check`` would refuse. Returns the texts of the files, by name.
 
     Args:
-        imported: the documents.
         neighbours: the definitions of the deployment.
         problems: gets a warning for each entry that is left out.
 

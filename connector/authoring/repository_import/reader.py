@@ -114,21 +114,17 @@ class FileSection:
         return value.position if value is not None else self.position
 
 
-def read_repository(
-    path: Path, problems: Problems, *, charset: str = "", display: str = ""
-) -> dict[str, FileSection]:
+def read_repository(path: Path, problems: Problems, *, charset: str = "") -> dict[str, FileSection]:
     """Returns the business objects of a repository file, by name.
 
     Args:
-        path: the file.
         problems: gets a warning for each section and key that has no counterpart.
         charset: the character set. Empty = that of the byte order mark, else UTF-8.
-        display: the file as the user would type it. Empty = ``path``.
 
     Raises:
         ConfigurationError: the file cannot be read, or breaks the format. The error names the line.
     """
-    display = display or str(path)
+    display = str(path)
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_BYTES + 1)

@@ -18,6 +18,7 @@ class DraftKind(str, Enum):
     DATAHANDLER = "datahandler"
 
 
+# long: more than half declares the options
 def new(
     kind: Annotated[DraftKind, typer.Argument(metavar="businessobject|datahandler", help="What is drafted.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],

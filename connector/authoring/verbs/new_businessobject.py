@@ -56,23 +56,14 @@ def new_businessobject(
     """Drafts a definition and writes its file.
 
     Args:
-        name: of the business object.
         sample: a body or a schema. None = a skeleton is written.
         format_name: of the sample. None = by its suffix and content.
         schemas: the directory with the files that a schema includes. None = the directory of ``config`` if
             the schema lies there or below, else the one above that of the schema.
         into: the directory. None = the first one of the configuration, else ``metaobjects`` beside the file.
         config: ``adapter.yaml``, which need not exist.
-        force: replace the file.
-        as_json: answer in JSON.
     """
-    if not is_name(name) or name in SIMPLE_TYPES:
-        raise BadArgument(f"{name!r} is no name of a business object, expected {NAME_RULE}")
-    for option, given in (("--format", format_name), ("--schema-directory", schemas)):
-        if sample is None and given is not None:
-            raise BadArgument(f"{option} is for --from-sample")
-    if schemas is not None and not schemas.is_dir():
-        raise BadArgument(f"--schema-directory {schemas}: there is no such directory")
+    _check_arguments(name, sample, format_name, schemas)
     deployment = surroundings(config)
     target = (into, str(into)) if into is not None else deployment.home
     file = f"{name}{SUFFIX}"
@@ -98,6 +89,16 @@ def new_businessobject(
         raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None
     path = os.path.join(target[1], file)
     _show(path, objects, checks, left_out, as_json=as_json)
+
+
+def _check_arguments(name: str, sample: Path | None, format_name: str | None, schemas: Path | None) -> None:
+    if not is_name(name) or name in SIMPLE_TYPES:
+        raise BadArgument(f"{name!r} is no name of a business object, expected {NAME_RULE}")
+    for option, given in (("--format", format_name), ("--schema-directory", schemas)):
+        if sample is None and given is not None:
+            raise BadArgument(f"{option} is for --from-sample")
+    if schemas is not None and not schemas.is_dir():
+        raise BadArgument(f"--schema-directory {schemas}: there is no such directory")
 
 
 def _draft(

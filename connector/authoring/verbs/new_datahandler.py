@@ -138,11 +138,9 @@ def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, a
     """Writes the data handler and its test. Prints the next steps.
 
     Args:
-        name: of the format.
         config: path of ``adapter.yaml``. Need not exist.
         into: the directory. None = ``datahandlers:`` of the configuration, else ``datahandlers`` beside it.
         force: whether files that exist are replaced.
-        as_json: answers in JSON.
 
     Raises:
         BadArgument: the name cannot be used, or a file exists, or cannot be written.

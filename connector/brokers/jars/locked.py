@@ -79,13 +79,11 @@ class Jars:
 
     Args:
         packages: coordinates, ``GROUP:ARTIFACT:VERSION``.
-        directory: of adapter.yaml.
-        cache: None = the cache of this user.
     """
 
-    def __init__(self, packages: Sequence[str], directory: Path, cache: Path | None = None) -> None:
+    def __init__(self, packages: Sequence[str], directory: Path) -> None:
         self.packages = tuple(packages)
-        self.cache = cache_directory() if cache is None else cache
+        self.cache = cache_directory()
         self.file = directory / LOCK
 
     def lock(self) -> Lock | None:
@@ -162,9 +160,6 @@ class Jars:
 
     def write(self, paths: Sequence[Path]) -> None:
         """Writes the lock.
-
-        Args:
-            paths: of the jars in the cache.
 
         Raises:
             ProviderError: a jar differs from the one that the lock had for the same packages, or the lock

@@ -35,7 +35,6 @@ def fetch(
     Args:
         packages: coordinates, ``GROUP:ARTIFACT:VERSION``.
         cache: directory of the jars, made if missing.
-        java: the command.
         spark_jars: directory with Spark's jars, one of which is Ivy.
         repositories: URLs, asked in this order.
 

@@ -18,10 +18,7 @@ class JmsArrivals(BrokerArrivals):
     """Collects messages in Java: a thread of Java never enters Python.
 
     Args:
-        jpype: the module.
-        jms: the package of JMS.
         make: makes a consumer of a queue with a selector, whose messages go to a listener.
-        read: reads a Java message.
         failure: returns why the connection has failed, or None.
     """
 

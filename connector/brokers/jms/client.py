@@ -72,8 +72,6 @@ class JmsClient(BrokerClient):
 
     Args:
         jpype: the module, with a started machine.
-        factory: of connections.
-        subscriptions: the durable subscriptions of the deployment.
     """
 
     def __init__(self, jpype: Any, factory: Factory, subscriptions: SubscriptionRecords) -> None:

@@ -43,7 +43,6 @@ class Credit:
         """Notes messages that have come. Returns whether more of them are fetched ahead from now on.
 
         Args:
-            number: of the messages.
             largest: bytes of the largest body.
         """
         before, self._received = self._messages, self._received + number
@@ -60,9 +59,6 @@ def make_consumer(
     """Makes a consumer that begins with as many messages as fit into a number of bytes.
 
     Args:
-        jpype: the module.
-        session: of Java.
-        make: makes the consumer.
         size: bytes of the bodies that are fetched ahead, about.
         largest: bytes of a body, at most.
 

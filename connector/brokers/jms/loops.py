@@ -13,9 +13,6 @@ def receive_loop(jpype: Any, jms: Any, consumer: Any, milliseconds: int) -> Call
     The function raises what the client library throws. Then nobody gets the messages received before.
 
     Args:
-        jpype: the module.
-        jms: the package of JMS.
-        consumer: of Java.
         milliseconds: until each message has to come.
     """
     lang, util = jpype.JPackage("java").lang, jpype.JPackage("java").util

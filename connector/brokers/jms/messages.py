@@ -236,7 +236,6 @@ class MessageWriter:
 
     Args:
         jpype: the module, with a started machine.
-        session: the Java session.
         find: returns the Java object of a destination that the session need not make, or None.
     """
 

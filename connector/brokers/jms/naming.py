@@ -61,7 +61,6 @@ class Naming:
 
     Args:
         environment: of the initial context.
-        factory: name of the connection factory.
         destinations: whether names of destinations are looked up.
     """
 
@@ -139,7 +138,6 @@ class Destinations:
 
     Args:
         jpype: the module, with a started machine.
-        jms: the package of JMS.
         naming: None = names of destinations are those of the broker.
     """
 

@@ -231,11 +231,7 @@ def is_mistake(error: Any) -> bool:
 
 
 def advice_for_closed(error: Any, url: str) -> str:
-    """Returns a remark about TLS, if the other side has closed a new connection without a word.
-
-    Args:
-        url: of the broker.
-    """
+    """Returns a remark about TLS, if the other side has closed a new connection without a word."""
     text = _with_classes(chain_of(error))
     if _CLOSED.search(text) is None or remedy_of(error):
         return ""

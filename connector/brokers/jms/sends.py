@@ -21,7 +21,6 @@ class Outgoing(NamedTuple):
 
     Args:
         producer: of its destination, in Java.
-        java: the message.
         delivery_mode, priority, milliseconds: the last is the time to live, 0 = without end, as JMS has them.
         due: JMSDeliveryTime, milliseconds since 1970, for a producer of delayed messages only. 0 = at once.
     """
@@ -59,10 +58,7 @@ class Sends:
     client of JMS 1.1 has no such answers, nor has that of ActiveMQ Classic. Then ``send`` itself has to wait.
 
     Args:
-        jpype: the module.
-        jms: the package of JMS.
         failure: returns why the connection has failed, or None.
-        client: what is known of the client library.
     """
 
     def __init__(

@@ -89,8 +89,6 @@ class SubscriptionRecords:
         configuration keeps its name.
 
         Args:
-            application: ApplicationName.
-            client_id: of the connection.
             wanted: as configured.
 
         Raises:
@@ -163,7 +161,6 @@ class SubscriptionRecords:
         """Records a subscription that the block makes. Without success the record is as before.
 
         Args:
-            client_id: of the connection.
             made: with its name at the broker.
             application, its_input: the adapter and the name that its configuration has. Empty = a program.
 

@@ -34,9 +34,7 @@ def survey(
     """Connects, tries each ability, and looks up the destinations that JNDI names.
 
     Args:
-        client: of the broker.
         commit_queue: of the application. None = none.
-        destinations: of the deployment.
 
     Raises:
         ProviderError: the broker cannot be reached.

@@ -57,8 +57,6 @@ def with_options(factory: str, url: str, messages: int) -> str:
     ``receiveNoWait`` asks the broker to drain the credit of the consumer.
 
     Args:
-        factory: class of the connection factory.
-        url: of the broker.
         messages: most messages that a poll takes.
     """
     wanted = {}

@@ -66,8 +66,6 @@ class _Page(NamedTuple):
     Args:
         path: below the console.
         title: in the navigation.
-        template: that shows the view.
-        view: what is shown.
     """
 
     path: str

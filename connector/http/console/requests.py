@@ -49,7 +49,6 @@ class RequestTable(NamedTuple):
     """The attributes of an object.
 
     Args:
-        name: of the object.
         rows: name of the attribute, what it takes, and what else is said.
     """
 
@@ -58,12 +57,7 @@ class RequestTable(NamedTuple):
 
 
 class RequestForm:
-    """Shows and sends the form of a request.
-
-    Args:
-        calls: make the requests.
-        description: the OpenAPI document.
-    """
+    """Shows and sends the form of a request."""
 
     def __init__(self, calls: RequestCalls, description: Mapping[str, Any]) -> None:
         self._calls = calls

@@ -25,7 +25,6 @@ class Sessions:
     restart of the adapter, which may have other tokens, ends all sessions. Who signs out ends one.
 
     Args:
-        tokens: of the server.
         clock: returns seconds since 1970.
     """
 

@@ -136,7 +136,6 @@ class _Search:
     """Takes messages that fit, until there are enough or the time is over.
 
     Args:
-        fits: whether a message is wanted.
         most: messages. None = no limit.
     """
 

@@ -51,8 +51,6 @@ class LotReading:
 
     Args:
         config: the path of adapter.yaml.
-        destination: the queue.
-        name: of the sequence of lots.
         object: the business object. Empty = raw messages.
         selector: of the messages. Empty = all.
     """
@@ -70,10 +68,7 @@ class Slice(InputPartition):  # type: ignore[misc]  # mypy does not read PySpark
     Args:
         context: a pickled :class:`SourceRows`, equal for all slices of a query, so that workers read it once.
         journals: of the query, for what is wrong.
-        destination: the queue.
-        number: of the lot.
         first: the position of the first claim in the lot.
-        references: of the claims.
     """
 
     def __init__(

@@ -58,7 +58,6 @@ class SourceRows:
     """Makes the rows of messages. Picklable.
 
     Args:
-        settings: of conversions.
         deployment: the directory of adapter.yaml.
         object_name: the business object. Empty = raw messages.
     """

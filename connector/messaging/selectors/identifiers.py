@@ -76,7 +76,6 @@ def check_property_name(name: str, kind: str | None = None) -> None:
     """Checks that a program may send a property of this name: a selector can ask for it (JMS 2.0, 3.5.1).
 
     Args:
-        name: of the property.
         kind: its JMS type. None = not known, or the type that JMS defines.
 
     Raises:

@@ -40,7 +40,6 @@ def like_pattern(text: str, escape: str | None = None) -> Pattern:
     """Reads a pattern.
 
     Args:
-        text: the pattern.
         escape: the single character that makes a following ``%``, ``_`` or ``escape`` an ordinary character.
 
     Raises:

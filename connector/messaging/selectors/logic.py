@@ -225,7 +225,6 @@ def combination(conditions: Sequence[Function], decisive: bool) -> Function:
     """AND or OR.
 
     Args:
-        conditions: the operands.
         decisive: the value of an operand that decides the result: False for AND, True for OR.
     """
 

@@ -38,8 +38,6 @@ class SentHeaders(NamedTuple):
 
     Args:
         format: goes into the header or property that ``MessageFormatProperty`` names.
-        priority: JMSPriority.
-        delivery_mode: JMSDeliveryMode.
         time_to_live: milliseconds from the conversion to JMSExpiration. 0 = never.
         delivery_delay: milliseconds from the conversion to JMSDeliveryTime. 0 = no delay.
     """
@@ -56,7 +54,6 @@ class DestinationSpec:
     """Recipe for a :class:`DestinationSink`.
 
     Args:
-        destination: where the messages go.
         mime_type: their format. None = the connector's default data handler.
         format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
             the rule.
@@ -76,12 +73,7 @@ class DestinationSpec:
 
 
 class DestinationSink(PreparedSink):
-    """A sink that makes messages for one destination.
-
-    Args:
-        spec: the configuration of the subscription.
-        context: of the worker.
-    """
+    """A sink that makes messages for one destination."""
 
     def __init__(self, spec: DestinationSpec, context: SinkContext) -> None:
         self.destination = spec.destination

@@ -45,8 +45,6 @@ class _Process:
     """Calls a Python function ``f(bo, event)``.
 
     Args:
-        function: the process.
-        subscription: the name of the subscription.
         replies: whether the return value of the function is the reply.
     """
 
@@ -77,8 +75,6 @@ class TransactionalProcessSink(_Process, TransactionalSink):
     """A sink that calls a Python function with an open transaction.
 
     Args:
-        function: the process.
-        subscription: the name of the subscription.
         database: whose transaction the function gets.
     """
 

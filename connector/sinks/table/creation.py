@@ -33,9 +33,6 @@ def create_statement(
     The key attributes of a table that is not a child's are its primary key.
 
     Args:
-        dialect: of the database.
-        mapping: of the table.
-        definition: of the object.
         parent: of the parent, for the table of a child.
     """
     pairs = mapping.columns or [(name, name) for name in default_columns(definition)]

@@ -49,9 +49,6 @@ class TableRows:
 
     Args:
         connection: the table is read through this connection.
-        mapping: of the table.
-        definition: of the object.
-        definitions: of its children.
         parent: definition of the parent, for the table of a child.
 
     Raises:

@@ -29,8 +29,6 @@ class TableSpec:
 
     Args:
         database: a key of ``databases:``.
-        object: name of the business object.
-        mapping: of the table.
         on_conflict: what an insert does when the row is there.
         operation: for every verb. None = by the verb (:data:`OPERATIONS`).
     """
@@ -57,12 +55,7 @@ class TableSpec:
 
 
 class TableSink(TransactionalSink):
-    """A sink that writes business objects into a table.
-
-    Args:
-        spec: the configuration of the subscription.
-        definitions: the business objects.
-    """
+    """A sink that writes business objects into a table."""
 
     def __init__(self, spec: TableSpec, definitions: Definitions) -> None:
         self.database = spec.database

@@ -36,7 +36,6 @@ class Answer(NamedTuple):
     """An answer.
 
     Args:
-        status: of HTTP.
         headers: the names are in lower case.
         body: its start.
     """
@@ -81,7 +80,6 @@ class ServerConnection:
         """Sends a request and returns the answer. An answer that breaks off behind its status is one, too.
 
         Args:
-            method: of HTTP.
             target: path and query.
             headers: without Host.
             body: None = the request has none.
@@ -160,7 +158,6 @@ class _Stream(httpcore.NetworkStream):
     and the next request must not meet it: the connection counts as ended.
 
     Args:
-        stream: the connection.
         can_tell: whether the connection knows that something has come. TLS within TLS does not.
     """
 

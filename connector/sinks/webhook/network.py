@@ -71,7 +71,6 @@ def find_proxy(origin: str, environment: Environment = os.environ) -> Proxy | No
 
     Args:
         origin: scheme, host and port of a valid URL.
-        environment: the variables.
 
     Raises:
         WrongValue: the proxy cannot be used, or ``NO_PROXY`` cannot be read.

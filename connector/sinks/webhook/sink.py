@@ -38,8 +38,6 @@ class WebhookSpec:
     """Recipe for a :class:`WebhookSink`.
 
     Args:
-        url: the template.
-        method: of HTTP.
         headers: names and values. They may hold secrets.
         mime_type: format of the body. None = the connector's default data handler.
         timeout: seconds for the whole exchange.
@@ -62,12 +60,7 @@ class WebhookSpec:
 
 
 class WebhookSink(ExternalSink):
-    """A sink that sends requests to one server. The server's cookies and redirects have no effect.
-
-    Args:
-        spec: the configuration of the subscription.
-        context: of the worker.
-    """
+    """A sink that sends requests to one server. The server's cookies and redirects have no effect."""
 
     def __init__(self, spec: WebhookSpec, context: SinkContext) -> None:
         try:

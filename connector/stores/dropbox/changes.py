@@ -29,12 +29,7 @@ _log = logging.getLogger("connector.dropbox")
 
 
 class Changes:
-    """Makes the changes of one client.
-
-    Args:
-        context: of the client.
-        fan_out: makes the files of messages for subscriptions.
-    """
+    """Makes the changes of one client."""
 
     def __init__(self, context: ClientContext, fan_out: FanOutFiles) -> None:
         self._context = context

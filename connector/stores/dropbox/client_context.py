@@ -16,11 +16,7 @@ class ClientContext:
     """One client of one root.
 
     Args:
-        layout, headers: of the root.
-        names: makes the file names.
-        committer: makes the commits.
         client_id: names the owner in claims. Empty for a client that only looks.
-        durable: whether sent messages and commits are synced.
         keep: whether ``processed/`` and ``expired/`` keep files.
         client: None = the client only looks.
     """

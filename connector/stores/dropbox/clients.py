@@ -49,11 +49,8 @@ class ClientDetails:
 
     Args:
         application: ApplicationName of an adapter. Empty for a client that is no adapter.
-        instance: name of the instance of the adapter.
-        host, pid: the machine and the process of the client.
         started: seconds since 1970.
         origin: connections of equal origin count as one, for no-local and temporary destinations.
-        declared_dead: whether an operator has declared the client dead.
     """
 
     application: str = ""
@@ -95,7 +92,6 @@ class OwnClient:
     With a lease, a thread touches the file of the client every third of the lease.
 
     Args:
-        directory: of the clients.
         details: without an origin, the client id is the origin.
         lease: seconds after which others take the client for dead. None = never, except by an operator.
 
@@ -179,7 +175,6 @@ def dead_clients(directory: str, own: str, lease: float | None = None) -> Iterat
     """Yields the files of dead clients, and holds them. The caller removes or abandons each.
 
     Args:
-        directory: of the clients.
         own: id of the calling client.
         lease: seconds after which a client counts as dead although its file is held. None = never.
     """

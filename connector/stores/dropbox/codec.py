@@ -264,8 +264,8 @@ def timestamp_micros(id_field: str) -> int | None:
     return None
 
 
-def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
-    """Returns the full name of a message, of any length. ``extra`` are encoded pairs to append.
+def encode(message: Message) -> str:
+    """Returns the full name of a message, of any length.
 
     Raises:
         ValueError: the message has no id, or a header that cannot be written.
@@ -283,7 +283,6 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
         pairs.append(f"{DELIVERY_MODE}I={message.delivery_mode}")
     if message.delivery_time:
         pairs.append(f"{DELIVERY_TIME}L={message.delivery_time}")
-    pairs.extend(extra)
     identity = message.message_id
     if identity.startswith("ID:"):
         identity = identity[3:]
@@ -313,7 +312,6 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
     """Returns the headers and properties in a name, and the protocol's reserved properties (without prefix).
 
     Args:
-        name: of the file.
         readable_only: leave out parts that cannot be read. For callers that only look: a copy in the error
             destination shows its reason even if the cause is a header of the message.
 

@@ -35,9 +35,6 @@ class Committer:
     """Writes and finishes the commit records of one client.
 
     Args:
-        layout, store: of the root.
-        client_id: names the records.
-        durable: whether records and moves are synced.
         window: directory for finished records with published ids. None = not needed.
         client: must be alive at the commit point. None = the client only looks.
     """
@@ -109,12 +106,15 @@ class Committer:
             self.assert_ours()
             raise unwritable(error) from error
         faults.point("settle.committing")
+        self._sync_name(committing)
+        self._finish(committing, moves, copies)
+
+    def _sync_name(self, committing: str) -> None:
         if self._durable and not self._keeps_order:
             try:
                 files.sync_directory(self._layout.committing)
             except OSError as error:
                 raise _unfinished(committing, error) from error
-        self._finish(committing, moves, copies)
 
     @lazy_property
     def _keeps_order(self) -> bool:
@@ -240,7 +240,6 @@ class Committer:
         Args:
             path: of the record that is being finished.
             left: its moves that cannot be made.
-            number: of all its moves.
 
         Returns:
             whether the record ``path`` can be finished. False for the record of such moves, with nothing new.

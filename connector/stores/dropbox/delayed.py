@@ -36,7 +36,6 @@ def place_of(folders: QueueFolders, name: str, due: int) -> str:
     """Returns the path, relative to the root, at which a message waits.
 
     Args:
-        folders: of the channel.
         name: of the message, at most :func:`room_for` long.
         due: milliseconds since 1970. 0 = the message is not delayed.
     """
@@ -56,10 +55,6 @@ class DelayedFiles:
 
     The sorted names are kept until the folder changes, so that messages that wait cost one ``stat``. A folder
     that cannot be read or changed is named once in the log, and looked at again after a while.
-
-    Args:
-        folders: of the channel.
-        layout, headers: of the root.
     """
 
     def __init__(self, folders: QueueFolders, layout: RootLayout, headers: HeaderStore) -> None:

@@ -50,7 +50,6 @@ class FanOutFiles:
     """Makes the files of messages for subscriptions, for one client.
 
     Args:
-        layout, headers: of the root.
         durable: whether copies are synced. Links need no sync.
     """
 
@@ -74,11 +73,7 @@ class FanOutFiles:
         """Returns the moves that send one message.
 
         Args:
-            fan_out: records the files that are made.
-            channels: the subscriptions that get the message.
-            source: the file of the message.
             base: name of the new files until the commit.
-            name: file name of the message.
             moved: the last subscription gets the file itself. Otherwise the caller settles the file.
             due: milliseconds since 1970. 0 = the message is not delayed.
 

@@ -47,7 +47,6 @@ class HeaderStore:
         """Returns ``name`` if it has at most ``room`` bytes, else a short name with a new sidecar.
 
         Args:
-            name: of a message.
             file: its path now, or that of a file which the message will be a link of.
             room: bytes.
 
@@ -178,7 +177,6 @@ class HeaderStore:
         A sidecar that this user may not remove stays, because no message needs it any more.
 
         Args:
-            keys: of the sidecars.
             after: directory of their file. A loss of power must not bring the old name back without sidecars.
         """
         gone = list(keys)
@@ -247,7 +245,6 @@ def _shorten(fields: codec.Fields, key: str, lost: Iterable[str] = ()) -> str:
     """Returns the short name of a message.
 
     Args:
-        fields: of the full name.
         key: of the sidecar that holds the full name.
         lost: keys of sidecars that the full name itself names.
     """

@@ -51,7 +51,6 @@ class QueueFolders:
     Args:
         destination: the queue or topic. For a subscription its topic.
         text: begins the duplicate keys of the messages.
-        base: of the folders.
         working, target, processing, processed, expired, error, delayed: absolute.
         relative_working, relative_target, relative_processed, relative_delayed: relative to the root.
         view: letter of a virtual destination, in the tags of its claims. Empty for others.

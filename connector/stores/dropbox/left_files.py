@@ -76,7 +76,6 @@ class LeftFiles:
         Args:
             folder: that this user may not change: this one, or the one that messages are moved to.
             number: of the messages that wait there.
-            reason: the text of the log line.
         """
         if self._closed is None:
             fields = {"directory": self._folder, "number": number, "reason": reason}
@@ -124,7 +123,6 @@ class _Report:
     """Names files in the log, each once.
 
     Args:
-        folder: of the files.
         one: text of a line about one file.
         many: text of a line about several files.
         field: name of the field with the details of a file.

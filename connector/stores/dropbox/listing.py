@@ -114,12 +114,7 @@ class Listing:
         return "" if self._left is None else self._left.obstacle
 
     def leave_all(self, folder: str, reason: str) -> None:
-        """Returns no name for a while, because no message can be taken now.
-
-        Args:
-            folder: that this user may not change.
-            reason: the text of the log line.
-        """
+        """Returns no name for a while, because no message can be taken now."""
         self._leaving().close(folder, len(self._names) + 1, reason)
         self._names = []
         self._stale_at = float("-inf")

@@ -56,8 +56,6 @@ def write_lot(folder: str, record: Record, *, sync: bool) -> None:
     """Writes the last lot of a name, under the lock of the registry.
 
     Args:
-        folder: of the name.
-        record: of the lot.
         sync: whether the lot is synced.
 
     Raises:

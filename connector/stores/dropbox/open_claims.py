@@ -24,7 +24,6 @@ def claims_by_owner(
     """Returns the claims under the root by the client in the file name, in the order of taking.
 
     Args:
-        layout, headers: of the root.
         client_ids: of the clients. None = all clients.
         in_progress: include this in-progress destination.
     """

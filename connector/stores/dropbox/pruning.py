@@ -37,7 +37,6 @@ class RootPruner:
     A pass begins once an hour, or more often for a short retention, counted over all clients.
 
     Args:
-        layout, headers: of the root.
         keep: seconds that ``processed/`` and ``expired/`` keep a file. None = for ever.
         state: directory that the instances of the adapter share. Empty for a client that is no adapter.
     """

@@ -35,7 +35,6 @@ class DropboxReader(Reader):
     """Takes files of one folder (see :class:`connector.stores.engine.store.Reader`).
 
     Args:
-        context: of the client.
         channel: with its part.
         folders: of the channel, or of the virtual destination that shows its part.
         judge: asked before a message is taken.

@@ -77,7 +77,6 @@ class DropboxRegistry(Registry):
     """The clients of a root, and the records that they share.
 
     Args:
-        context: of the client.
         lease: seconds after which a client that does not run counts as dead. None = never.
         end: removes the prepared messages of the client.
     """

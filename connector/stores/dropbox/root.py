@@ -32,7 +32,6 @@ class Root:
     nothing.
 
     Args:
-        path: the directory.
         create: whether a root that is not in ``record`` is made if it is missing or empty, and gets an id if
             it has none.
         record: file in which a deployment records the roots that it has used. None = there is no deployment.

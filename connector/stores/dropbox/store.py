@@ -70,7 +70,6 @@ class DropboxStore(Store):
     """The messages of a root.
 
     Args:
-        context: of the client.
         pruner: removes messages whose retention is over.
     """
 

@@ -120,10 +120,7 @@ def write_subscription(layout: RootLayout, record: Record, unique: str, *, durab
     """Makes a subscription, or changes its details.
 
     Args:
-        layout: of the root.
-        record: of the subscription.
         unique: no other file name begins with this text.
-        durable: whether the subscription is synced.
 
     Raises:
         ProviderError: the subscription cannot be made or written.

@@ -29,9 +29,7 @@ class DropboxTaskSpec(TaskStoreSpec):
     """The recipe of a root in a task.
 
     Args:
-        root, incoming, outgoing: of the provider.
         client_id: owner of prepared messages, so that a recovery finds them.
-        durable: whether prepared messages are synced.
     """
 
     root: str

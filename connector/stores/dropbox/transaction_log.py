@@ -45,7 +45,6 @@ class FileMove:
 
     Args:
         kind: ``sent`` or ``received``.
-        source: path of the file.
         target: path after a commit. None = the file is deleted.
         rollback: path after a rollback. None = the file is deleted.
         published: key for the duplicate window.
@@ -218,7 +217,6 @@ class Left(NamedTuple):
 
     Args:
         source, target: of the move, relative to the root. A target None means delete.
-        reason: the error of the system.
     """
 
     source: str
@@ -235,7 +233,6 @@ def roll_forward(
     """Makes every move that is not made yet. Returns the changed folders.
 
     Args:
-        layout: of the root.
         moves: source and target of each, relative to the root. A target None means delete.
         fit: shortens a name that grows too long because the target name is taken (``HeaderStore.fit``).
         left: gets the moves that cannot be made because of their file, which hold up no other move. None =
@@ -272,7 +269,6 @@ def sources_left(layout: RootLayout, end: str = LEFT) -> frozenset[str]:
     """Returns the files of settled messages that could not be moved, relative to the root.
 
     Args:
-        layout: of the root.
         end: of the names of records. Empty = also the files of records that are being finished.
     """
     found: set[str] = set()

@@ -56,9 +56,7 @@ class Moved:
     """Ends a claim. The message then waits in other channels, one copy each. The copies share the body.
 
     Args:
-        claim: the claim.
         channels: the targets. Empty = no copy. A channel that is gone gets no copy.
-        edit: of each copy.
         published: a key that the duplicate window then remembers. None = none.
     """
 
@@ -73,9 +71,6 @@ class GroupMoved:
     """Ends claims. The messages then wait in another queue, all edited alike. As :class:`Moved` of each.
 
     Args:
-        claims: the claims.
-        channel: the queue.
-        edit: of each message.
         published: a key for each claim, or none at all.
     """
 
@@ -90,7 +85,6 @@ class Removed:
     """Ends a claim without a copy. The store may keep the message where no client takes it.
 
     Args:
-        claim: the claim.
         published: as for :class:`Moved`.
     """
 
@@ -105,8 +99,6 @@ class GivenBack:
     If that channel is gone, the message is removed.
 
     Args:
-        claim: the claim.
-        edit: of the message.
         stays: leave the message in its in-progress destination to wait, without an owner
             (:attr:`LocalClaim.waits`).
         due: milliseconds since 1970. The message waits in :attr:`.channel.Part.DELAYED` until then. 0 = no

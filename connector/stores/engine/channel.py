@@ -38,7 +38,6 @@ class Channel(NamedTuple):
     Args:
         destination: the queue, or the topic of the subscription. Never a virtual destination.
         subscription: the key of the subscription's record. Empty for a queue.
-        part: of the channel.
     """
 
     destination: Destination
@@ -64,7 +63,6 @@ class Owner(NamedTuple):
 
     Args:
         client_id: of the client, or :func:`lot_owner`.
-        cycle, sequence: of the claim.
     """
 
     client_id: str

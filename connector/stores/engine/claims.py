@@ -19,7 +19,6 @@ class LocalClaim(Claim):
         home: the part of a channel that the message goes back to.
         owner: the owner. None = no owner.
         destination: where the message was taken from. None = the destination of ``home``.
-        in_progress: whether the message lies in an in-progress destination.
         waits: whether the message was left there to wait.
     """
 

@@ -23,9 +23,7 @@ class Client:
     """A client of a local provider.
 
     Args:
-        store, registry, watch: made for this client.
         limit: deliveries begun after which a message is put aside. None = no limit.
-        stamp: gives messages their ids.
     """
 
     store: Store

@@ -45,7 +45,6 @@ class _DueWaiter(Waiter):
     """A waiter that also reports a delayed message when the message is due.
 
     Args:
-        watch: of the client.
         until_due: returns the seconds until the next delayed message is due, its argument at most.
     """
 

@@ -46,7 +46,6 @@ class _State:
     """The last lot of a name.
 
     Args:
-        name, number, sequence_id, destination: of the lot.
         messages: number of messages. 0 = the lot is settled. -1 = the messages are being claimed.
         client_id: of the last owner of the name. Empty = written by an earlier version.
     """
@@ -98,12 +97,7 @@ class LocalLot(Lot):
 
 
 class Lots:
-    """The lots of a provider, as one client claims them.
-
-    Args:
-        client: the client.
-        settler: settles the claims.
-    """
+    """The lots of a provider, as one client claims them."""
 
     def __init__(self, client: Client, settler: LocalSettler) -> None:
         self._client = client

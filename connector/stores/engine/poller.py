@@ -21,9 +21,7 @@ class LocalPoller(Poller):
     """Takes from one part of one channel by its reader.
 
     Args:
-        client: the client that takes.
         channel: the channel that is taken from, with its part.
-        reader: of that channel.
         destination: as requested.
         on_close: called once, when the poller is closed.
         may_end: whether the channel can end before its consumers do.

@@ -22,7 +22,6 @@ class ClientInfo:
         client_id: unique for every start of every process. Letters and digits.
         application, instance: of an adapter. Empty for a client that is no adapter.
         origin: messages of the same origin are local for no-local.
-        declared_dead: whether an operator has declared the client dead.
         is_known: False if only claims of the client are left, because all other traces were removed.
         who: the holder in error texts: ``this process``, or ``process 12 on host``.
         since: time of the connect, in seconds since 1970. 0 = unknown.

@@ -35,7 +35,6 @@ class LocalSettler:
     """Settles the claims of one client.
 
     Args:
-        client: the client.
         subscriptions: decide which channels get a message sent to a topic.
         temporaries: know which temporary destinations have ended.
     """

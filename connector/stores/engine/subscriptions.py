@@ -68,8 +68,6 @@ class Subscriptions:
         """Returns the channels that get a message sent to a topic now.
 
         Args:
-            topic: the topic.
-            headers: of the message.
             is_foreign: whether another program sends the message, and not this client.
         """
         origin = "" if is_foreign else self._client.info.origin
@@ -137,11 +135,7 @@ class Subscriptions:
             return subscription, self.consume(subscription.channel)
 
     def consume(self, channel: Channel) -> Record:
-        """Records a consumer of this client, under the lock of the registry.
-
-        Args:
-            channel: of a subscription, or a temporary queue.
-        """
+        """Records a consumer of this client, under the lock of the registry."""
         info = self._client.info
         record = Record(CONSUMER, channel, f"{info.client_id}-{next(self._numbers)}", owner=info)
         self._client.registry.write(record)

@@ -20,12 +20,7 @@ _ALL: Final = DeliveryRules(None, None, is_view=True)
 
 
 class ForeignMessages:
-    """Distributes messages that other programs put into topics, for one client.
-
-    Args:
-        client: the client that distributes.
-        subscriptions: decide which channels get a message.
-    """
+    """Distributes messages that other programs put into topics, for one client."""
 
     def __init__(self, client: Client, subscriptions: Subscriptions) -> None:
         self._client = client
@@ -38,7 +33,6 @@ class ForeignMessages:
         """Distributes the messages that have arrived in a topic.
 
         Args:
-            topic: the topic.
             cycle: of the calling poll. Within a cycle the topic is looked at only now and then. None = look
                 now.
 

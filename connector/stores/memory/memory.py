@@ -74,7 +74,6 @@ class Memory:
     Args:
         max_bytes: of all messages. Senders wait for room.
         send_timeout: seconds that a sender waits.
-        accept_persistent: whether persistent messages are taken.
 
     Entering raises:
         CapabilityError: in a process that was forked off.

@@ -25,10 +25,7 @@ class MemoryReader(Reader):
     a message can only expire.
 
     Args:
-        memory: the memory.
-        watch: of the client.
         channel, judge, into, destination: see :meth:`connector.stores.engine.store.Store.reader`.
-        owner: of the claims.
     """
 
     memory: Memory

@@ -33,10 +33,7 @@ def wait_for_room(memory: Memory, entries: Sequence[Entry], channel: Channel, cl
     the sender itself has claimed does not count, because otherwise the sender would wait for itself.
 
     Args:
-        memory: the memory.
-        entries: the messages, not counted yet.
         channel: a target of the messages.
-        client_id: of the sender.
 
     Raises:
         ProviderError: the target takes no messages, the messages never fit, there was no room in time, or the

@@ -43,7 +43,6 @@ class MemoryStore(Store):
 
     Args:
         memory: shared by all clients.
-        watch: of the client.
         window: directory of the records that name published ids. Empty = no records.
     """
 

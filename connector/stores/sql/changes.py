@@ -37,7 +37,6 @@ class ChangeWriter:
     """Sorts the changes of one settlement into statements and executes these.
 
     Args:
-        db: the database of the client.
         keeps: whether to keep messages that end without a copy.
     """
 

@@ -244,7 +244,6 @@ class DatabaseClient:
     """A database as one client uses it, one thread at a time.
 
     Args:
-        database: to use.
         client_id, application: of the client. Empty for a client that only looks.
     """
 

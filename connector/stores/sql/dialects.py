@@ -25,7 +25,6 @@ class RowsParameter:
     """A list of rows as one parameter of a statement. The parameter is ``rows``, or ``rows_<column>``.
 
     Args:
-        dialect: of the statement.
         columns: names and types. SQLite has no bytes here.
     """
 

@@ -25,11 +25,6 @@ class PostgresHistory(History):
 
     The rows of a commit are written before the commit. The server writes both to its disk in their order. So
     no row waits for the disk.
-
-    Args:
-        settings: of the database.
-        prepare: makes the tables, if allowed.
-        application: ApplicationName.
     """
 
     def __init__(self, settings: Settings, prepare: Callable[[], object], application: str) -> None:

@@ -46,7 +46,6 @@ def read_message(row: Any, body: bytes = b"", unreadable: _Note | None = None) -
 
     Args:
         row: of a reference and its message.
-        body: of the message.
         unreadable: called with a reason for each part that cannot be read.
     """
     note = unreadable or _ignore

@@ -43,7 +43,6 @@ class SqlProvider(AdapterProvider):
     """Queues and topics in a database.
 
     Args:
-        settings: of the database.
         keep_processed: seconds that a message settled without a copy is kept. None = for ever.
         redelivery_limit: deliveries of one message before it is put aside. None or 0 = no limit.
         state_directory: for journals and instance locks. None = beside the SQLite file, or in the tables of

@@ -35,7 +35,6 @@ def _open(
     Args:
         location: the URL of the database, ``sqlite:///./messages.db``.
         directory: the base of a relative SQLite file.
-        schema, pool_size, durability: see docs/reference/configuration.md.
         options: the others of :class:`~connector.stores.sql.provider.SqlProvider`.
 
     Raises:

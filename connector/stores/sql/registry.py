@@ -52,7 +52,6 @@ class SqlRegistry(Registry):
     """The rows of clients and records.
 
     Args:
-        db, liveness: made for this client.
         info: of the client. Without an id for a client that only looks.
     """
 

@@ -95,7 +95,6 @@ def _claim(dialect: Dialect, candidates: RowsParameter | None = None, *, by_grou
     """Claims up to ``limit`` messages, best first. Claims nothing for a client that was taken over from.
 
     Args:
-        dialect: of the database.
         candidates: the references that may be taken. None = all.
         by_group: leave the groups that other clients hold.
     """
@@ -246,6 +245,7 @@ class Statements:
         if dialect.name == "sqlite":
             self.count_transaction = self._made(counted.where(counter.c.name == literal("'transactions'")))
 
+    # long: one list of statements
     def _write_readers(self, dialect: Dialect) -> None:
         self.claim_any = self._made(_claim(dialect))
         self.claim_of = self._made(_claim(dialect, self.pairs))
@@ -299,6 +299,7 @@ class Statements:
         seen = (reference.c.id == bindparam("number"), reference.c.version == bindparam("seen"))
         self.read = self._made(select_claims(*seen).add_columns(*body))
 
+    # long: one list of statements
     def _write_settlements(self, dialect: Dialect) -> None:
         changed = update(reference).where(same_version(self.pairs.source))
         changed = changed.values(version=reference.c.version + 1, settled=None)

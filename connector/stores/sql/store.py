@@ -77,8 +77,6 @@ class SqlStore(Store):
     """The messages of a database.
 
     Args:
-        db: the database of the client.
-        readers: gets the readers of the client.
         keep_processed: seconds that a message without a copy is kept. None = for ever.
         notify: announces messages in channels that were empty.
     """

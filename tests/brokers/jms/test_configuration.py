@@ -395,7 +395,7 @@ def test_a_mistake_elsewhere_keeps_nobody_from_the_jars(
     (directory / "queue.py").touch()  # hides a module of Python
     edit(directory, old, new)
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr("connector.cli.jars._resolve", lambda jars, _: asked.append(jars.packages))
+    monkeypatch.setattr("connector.brokers.verbs.jars._resolve", lambda jars, _: asked.append(jars.packages))
     assert run(["jars", "--resolve"]) == 1, "nothing was fetched"
     assert asked == [(PACKAGE,)]
     jar = lock_one_jar(directory)
