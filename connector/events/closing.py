@@ -100,6 +100,8 @@ class Closing:
         for claim, outcome in claims.decided:
             if outcome.kind == OutcomeKind.LATER:
                 self._waits.add(claim, outcome)
+            elif self._waits.has_any:
+                self._waits.end(claim)
         for observe in self._hooks.ended:
             observe(closed)
         if self._duplicates is not None:

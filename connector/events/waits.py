@@ -47,7 +47,10 @@ class EventWaits:
         """By key of ``order``: the id of a copy that waits for another one, and lets its key wait."""
         self._many = _FEW
         self._behind: dict[Hashable, dict[str, int]] = {}
-        """By key of ``order``: until when events were put aside behind another one, by id, in their order."""
+        """By key of ``order``: until when events were put aside behind another one, by id, in their order.
+
+        0 = the event is here, and has no final outcome yet.
+        """
 
     @property
     def has_any(self) -> bool:
@@ -70,12 +73,21 @@ class EventWaits:
     def add(self, claim: Claim, outcome: Outcome) -> None:
         """Lets the key and the id of an event that comes again later wait for it.
 
-        Nothing waits for an event that was not read: it waits for another event itself.
+        An event that was not read waits for another event itself. What comes after it waits for it, too.
         """
+        key = order_group_key(self._order, claim)
         if outcome.not_read:
+            self._put_aside(key, _name_of(claim), outcome.due)
             return
-        self._note(order_group_key(self._order, claim), outcome.due)
+        self._note(key, outcome.due)
         self._note(claim.duplicate_key if self._has_ids else None, outcome.due)
+
+    def end(self, claim: Claim) -> None:
+        """Lets nothing wait for an event any more, because it has its final outcome."""
+        key = order_group_key(self._order, claim)
+        behind = self._behind.get(key, {})
+        if behind.pop(_name_of(claim), None) is not None and not behind:
+            del self._behind[key]
 
     def due_of(self, claim: Claim, identity: str | None, now: int) -> int:
         """Returns until when an event has to wait for another event. 0 = it need not wait.
@@ -91,9 +103,9 @@ class EventWaits:
         if not self.has_any:
             return 0
         key = order_group_key(self._order, claim)
-        name = claim.message_id or claim.duplicate_key
+        name = _name_of(claim)
         if self._has_waited(claim.headers(), claim.destination):
-            self._note_behind(key, name, 0)
+            self._put_aside(key, name, 0)
             self._end(key)
             self.until.pop(identity, None)
             return 0
@@ -105,7 +117,7 @@ class EventWaits:
         elif is_first and not due:
             self._end(key)
         due = max(self._due(key, now), due, self._due_behind(key, name, now))
-        self._note_behind(key, name, due)
+        self._put_aside(key, name, due)
         return due
 
     def sort_copies(self, claims: list[Claim]) -> None:
@@ -132,22 +144,17 @@ class EventWaits:
 
     def _due_behind(self, key: Hashable, name: str, now: int) -> int:
         """Returns until when an event has to wait for earlier ones that were put aside. 0 = there is none."""
-        behind = self._behind.get(key, {})
-        while behind and (first := next(iter(behind))) != name and behind[first] + _GRACE_MS <= now:
-            del behind[first]
-        if not behind or first == name:
-            return 0
-        due = behind[first if name in behind else next(reversed(behind))]
-        return due if due > now else now + _AGAIN_MS
+        for other, due in self._behind.get(key, {}).items():
+            if other == name:
+                return 0
+            if due + _GRACE_MS > now:
+                return due if due > now else now + _AGAIN_MS
+        return 0
 
-    def _note_behind(self, key: Hashable, name: str, due: int) -> None:
-        """Notes until when an event was put aside, behind all before it. 0 = it is not, or no longer."""
-        if due and key is not None:
+    def _put_aside(self, key: Hashable, name: str, due: int) -> None:
+        """Notes until when an event is put aside, behind those that were put aside before. 0 = it is here."""
+        if key is not None and (due or name in self._behind.get(key, {})):
             self._behind.setdefault(key, {})[name] = due
-        elif key in self._behind:
-            self._behind[key].pop(name, None)
-            if not self._behind[key]:
-                del self._behind[key]
 
     def _end(self, key: Hashable) -> None:
         self.until.pop(key, None)
@@ -171,3 +178,7 @@ class EventWaits:
 
     def _has_waited(self, message: Message, destination: Destination) -> bool:
         return "connector_retries" in message.properties and self._own.counts(message, str(destination))
+
+
+def _name_of(claim: Claim) -> str:
+    return claim.message_id or claim.duplicate_key
