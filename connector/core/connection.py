@@ -16,7 +16,7 @@ from connector.messaging import client
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
 from connector.messaging.lot import Lot
-from connector.messaging.provider import Connection, Provider
+from connector.messaging.provider import Connection, Provider, SessionClient
 
 
 class CoreConnection(SessionOwner, client.MessagingConnection):
@@ -59,13 +59,12 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
 
     def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> CoreSession:
         self._check_open()
-        connection = self._connect(mode)
-        session = CoreSession(connection, mode, self)
+        session = self._new_session(mode)
         with self._lock:
             if not self._closed:
                 self._sessions.append(session)
                 return session
-        connection.close()
+        session.connection.close()
         raise SessionStateError("the connection was closed meanwhile")
 
     def claim_lot(
@@ -117,9 +116,10 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
     ) -> None:
         self.close()
 
-    def _connect(self, mode: AcknowledgeMode) -> Connection:
-        """Returns the connection of a new session."""
-        return self._provider.connect(origin=self._origin)
+    def _new_session(self, mode: AcknowledgeMode) -> CoreSession:
+        """Returns a session on a connection of its own."""
+        connection = self._provider.connect(origin=self._origin)
+        return CoreSession(connection, mode, self, connection)
 
     # -- what its sessions need ----------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
             self._check_open()
             super().delete_temporary(destination)
 
-    def remove_session(self, session: CoreSession, connection: Connection, *, broken: bool) -> None:
+    def remove_session(self, session: CoreSession, connection: SessionClient, *, broken: bool) -> None:
         with self._lock:
             if session in self._sessions:
                 self._sessions.remove(session)

@@ -17,6 +17,7 @@ from connector.lake.lot_load import Load, LotLoad, Tried
 from connector.messaging.lot import Lot
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.roles import Looking
 from connector.service.load_kind import SparkSource
 from connector.tracebacks import error_text
 
@@ -204,7 +205,7 @@ class Loader:
         with self._changed:
             self._changed.wait_for(lambda: self._is_ended, pause)
 
-    def _look_for_lot(self, connection: Connection) -> None:
+    def _look_for_lot(self, connection: Looking) -> None:
         """Notes that the open lot of an earlier process was tried before."""
         infos = [one for info in connection.destinations() for one in info.lots]
         is_open = any(one.name == self._name for one in infos)

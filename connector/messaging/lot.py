@@ -77,7 +77,7 @@ class Lot(Protocol):
 
         Args:
             outcomes: of all :attr:`claims`, each claim in one of them. See
-                :meth:`connector.messaging.provider.Connection.settle`.
+                :meth:`connector.messaging.roles.Settling.settle`.
 
         Raises:
             LotError: the lot is settled, or another client owns the name now. Nothing has happened.
@@ -85,5 +85,5 @@ class Lot(Protocol):
             SettlementError: nothing has happened.
             ValueError: a claim is missing, named twice, or of another lot. Nothing has happened.
             ProviderError: the settlement may have happened. Then the lot is settled
-                (:meth:`connector.messaging.provider.Connection.claim_lot`).
+                (:meth:`connector.messaging.roles.Taking.claim_lot`).
         """

@@ -655,7 +655,7 @@ class ProviderMachine(RuleBasedStateMachine):
         seen = {message.message_id: message.body for message in self._browse(ORDERS)}
         ids = {one for one in seen if one is not None and data.draw(st.booleans())}
         if seen:
-            found = {message.message_id: message.body for message in self.looking.find(ORDERS, ids)}
+            found = {message.message_id: message.body for message in self.looking.browse(ORDERS, ids=ids)}
             assert found == {one: seen[one] for one in ids}
 
     @invariant()

@@ -9,8 +9,8 @@ from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.provider import RemoteProvider
 from connector.brokers.engine.session_connection import SessionConnection, SharedConnection
 from connector.core.connection import CoreConnection
+from connector.core.session import CoreSession
 from connector.messaging.client import AcknowledgeMode
-from connector.messaging.provider import Connection
 
 
 class BrokerMessagingConnection(CoreConnection):
@@ -34,12 +34,13 @@ class BrokerMessagingConnection(CoreConnection):
         self._numbers = itertools.count(1)
         super().__init__(provider, **options)
 
-    def _connect(self, mode: AcknowledgeMode) -> Connection:
+    def _new_session(self, mode: AcknowledgeMode) -> CoreSession:
         self._own.check()
-        return SessionConnection(
+        connection = SessionConnection(
             SharedConnection(self._own.broker),
             f"{self._own.client_id}-{next(self._numbers)}",
             limit=self._max_body,
             keeps_unreadable=mode in (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK),
             individual=mode is AcknowledgeMode.INDIVIDUAL,
         )
+        return CoreSession(connection, mode, self)

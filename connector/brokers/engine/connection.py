@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 
 from connector import faults
 from connector.brokers.engine.access import RemoteAccess, post_prepared
@@ -51,11 +51,13 @@ from connector.errors import (
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.history import about
 from connector.messaging.lot import LotInfo, LotPosition
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
-from connector.messaging.provider import Leftover, TransactionalConnection
+from connector.messaging.provider import TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
+from connector.messaging.roles import Leftover
 from connector.messaging.selector import selector_text
 from connector.messaging.settlement import (
     GroupSettlement,
@@ -65,7 +67,7 @@ from connector.messaging.settlement import (
     TransactionRefused,
     one_by_one,
 )
-from connector.messaging.subscription import DestinationInfo, TopicSubscription
+from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 
 
 class RemoteConnection(BrokerClientConnection, TransactionalConnection):
@@ -428,11 +430,21 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         unreadable: Callable[[Message, str], object] | None = None,
         *,
         delayed: bool = False,
+        ids: Collection[str] | None = None,
     ) -> Iterator[Message]:
         if delayed and self.later is not None:
             self.check()
-            return self.later.browse(input_name(destination))
-        return super().browse(destination, unreadable, delayed=delayed)
+            found = self.later.browse(input_name(destination))
+            return found if ids is None else about(found, ids)
+        return super().browse(destination, unreadable, delayed=delayed, ids=ids)
+
+    def names(self) -> list[Destination]:
+        self.check()
+        return []
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        self.check()
+        return []
 
     # -- lots ----------------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ from connector.errors import (
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
-from connector.messaging.provider import Leftover
+from connector.messaging.roles import Leftover
 from connector.messaging.settlement import (
     HISTORY,
     Prepared,

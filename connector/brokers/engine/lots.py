@@ -150,7 +150,7 @@ class RemoteLots:
     def claim(
         self, destination: Destination, name: str, limit: int, number: int | None, selector: str
     ) -> RemoteLot | None:
-        """As :meth:`connector.messaging.provider.Connection.claim_lot`."""
+        """As :meth:`connector.messaging.roles.Taking.claim_lot`."""
         if not name or limit < 1:
             raise ValueError(f"a lot needs a name and a limit from 1, found {name!r} and {limit}")
         owned = self._own(destination, name)
@@ -165,7 +165,7 @@ class RemoteLots:
         return lot
 
     def position(self, destination: Destination, name: str) -> LotPosition:
-        """As :meth:`connector.messaging.provider.Connection.lot_position`."""
+        """As :meth:`connector.messaging.roles.Taking.lot_position`."""
         owned = self._own(destination, name)
         mark, lot = self._look(owned)
         number = None if lot is None else lot.number
@@ -372,7 +372,7 @@ class RemoteLots:
         self._settle(*self.check(lot), settlements)
 
     def give_back(self, name: str) -> LotInfo:
-        """As :meth:`connector.messaging.provider.Connection.give_back_lot`."""
+        """As :meth:`connector.messaging.roles.Taking.give_back_lot`."""
         owned = self.names.own(name) if self.names.is_known(name) else None
         mark = self._mark(owned) if owned is not None and owned.record.sequence_id else None
         if owned is None or mark is None or not mark.messages:

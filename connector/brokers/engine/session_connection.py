@@ -33,12 +33,9 @@ from connector.errors import (
     SettlementError,
     TransactionRolledBack,
 )
-from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Leftover
-from connector.messaging.retention import Pruned, Retention
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
 from connector.messaging.subscription import TopicSubscription
 
@@ -266,23 +263,6 @@ class SessionConnection(BrokerClientConnection):
         if self._keeps_unreadable:
             self.park()
 
-    # -- recovery: the broker gives the messages of a dead client back -----------------------------------
-
-    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
-        return iter(())
-
-    def find_unowned(self, in_progress: Destination) -> Sequence[Claim]:
-        return ()
-
-    def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
-        return None
-
-    def leave_unowned(self, claim: Claim) -> None:
-        return None
-
-    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
-        return Pruned()
-
     # -- waiting and the end -------------------------------------------------------------------------
 
     def wait(self, seconds: float) -> None:
@@ -290,9 +270,6 @@ class SessionConnection(BrokerClientConnection):
         if not self._pollers:
             self._woken.wait(seconds)
         self._woken.clear()
-
-    def waiter(self) -> None:
-        return None
 
     def wake(self) -> None:
         self._woken.set()

@@ -1,4 +1,4 @@
-"""The connection of a local provider (see :class:`connector.messaging.provider.Connection`)."""
+"""The connection of a local provider (see :mod:`connector.messaging.roles`)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class LocalConnection(Connection):
         self._has_views = virtual_destinations
         self._subscriptions = Subscriptions(client)
         self._temporaries = TemporaryDestinations(client, self._subscriptions)
-        self._foreign = ForeignMessages(client, self._subscriptions)
+        self._foreign = ForeignMessages(client, self._subscriptions) if store.has_foreign else None
         self._settler = LocalSettler(client, self._subscriptions, self._temporaries)
         self._lots = Lots(client, self._settler) if lots else None
         self._recovery = LocalRecovery(client, self._subscriptions, self._temporaries)
@@ -193,7 +193,8 @@ class LocalConnection(Connection):
         check(wanted)
         self._temporaries.check_consumer(wanted.topic)
         self.store.create(Channel(wanted.topic))
-        self._foreign.distribute(wanted.topic)  # earlier messages are not for the new subscription
+        if self._foreign is not None:
+            self._foreign.distribute(wanted.topic)  # earlier messages are not for the new subscription
         subscription, consumer = self._subscriptions.attach(wanted)
         judge = DeliveryRules(self._client.limit, None, is_view=False, by_group=by_group)
         reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
@@ -396,6 +397,7 @@ class LocalConnection(Connection):
         unreadable: Callable[[Message, str], object] | None = None,
         *,
         delayed: bool = False,
+        ids: Collection[str] | None = None,
     ) -> Iterator[Message]:
         self._check_open()
         if not self.store.has(Channel(destination.base)):
@@ -404,12 +406,11 @@ class LocalConnection(Connection):
             raise UnknownDestination(
                 f"there is no {destination} in {self.store.title}" + (f"; there are {known}" if known else "")
             )
-        return self._scan(destination, unreadable, delayed=delayed) if destination.is_queue else iter(())
-
-    def find(self, queue: Destination, ids: Collection[str], *, delayed: bool = False) -> Iterator[Message]:
-        self.browse(queue)  # checks the queue
-        plain = frozenset(one.removeprefix("ID:") for one in ids)
-        return about(self._scan(queue, None, delayed=delayed, ids=plain), ids)
+        if not destination.is_queue:
+            return iter(())
+        plain = None if ids is None else frozenset(one.removeprefix("ID:") for one in ids)
+        found = self._scan(destination, unreadable, delayed=delayed, ids=plain)
+        return found if ids is None else about(found, ids)
 
     def _scan(
         self,
@@ -417,7 +418,7 @@ class LocalConnection(Connection):
         unreadable: Unreadable | None,
         *,
         delayed: bool,
-        ids: frozenset[str] | None = None,
+        ids: frozenset[str] | None,
     ) -> Iterator[Message]:
         view = destination.view
         channel = Channel(destination.base, part=Part.DELAYED) if delayed else channel_of(destination)

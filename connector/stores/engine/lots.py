@@ -108,7 +108,7 @@ class Lots:
     def claim(
         self, destination: Destination, name: str, limit: int, number: int | None, selector: str
     ) -> LocalLot | None:
-        """As :meth:`connector.messaging.provider.Connection.claim_lot`."""
+        """As :meth:`connector.messaging.roles.Taking.claim_lot`."""
         if not name or limit < 1:
             raise ValueError(f"a lot needs a name and a limit from 1, found {name!r} and {limit}")
         wanted = compile_selector(selector) if selector else None
@@ -132,7 +132,7 @@ class Lots:
             return LocalLot(self, state, claims)
 
     def position(self, destination: Destination, name: str) -> LotPosition:
-        """As :meth:`connector.messaging.provider.Connection.lot_position`."""
+        """As :meth:`connector.messaging.roles.Taking.lot_position`."""
         with self._client.registry.lock():
             state = self._begin(destination, name)
             is_open = bool(self._claims(state))
@@ -216,7 +216,7 @@ class Lots:
             self._write(replace(state, messages=0))
 
     def give_back(self, name: str) -> LotInfo:
-        """As :meth:`connector.messaging.provider.Connection.give_back_lot`."""
+        """As :meth:`connector.messaging.roles.Taking.give_back_lot`."""
         with self._client.registry.lock():
             state = self._state(name)
             if state is None or not state.messages:

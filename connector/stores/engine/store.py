@@ -83,7 +83,7 @@ class Judge(Protocol):
     is_view: bool
     """Whether the reader reads a virtual destination. Then the answer is TAKE or LEAVE."""
     by_group: bool
-    """Whether the reader leaves held groups (see :meth:`connector.messaging.provider.Connection.poller`).
+    """Whether the reader leaves held groups (see :meth:`connector.messaging.roles.Receiving.poller`).
 
     The store decides, not the judge. A store that does not know the groups of other clients ignores it.
     """
@@ -154,7 +154,7 @@ class Store(Protocol):
 
     title: str
     """The store in error texts: ``memory``, or the path of a root."""
-    has_foreign: bool
+    has_foreign: bool = False
     """Whether other programs put messages into the channel of a topic, which the engine then distributes."""
 
     @abstractmethod
@@ -212,7 +212,7 @@ class Store(Protocol):
             channel: with its part.
             waiting: yield waiting messages.
             claimed: yield claimed messages, claimed from any part of the channel.
-            unreadable: see :meth:`connector.messaging.provider.Connection.browse`.
+            unreadable: see :meth:`connector.messaging.roles.Browsing.browse`.
             ids: only messages with one of these JMSMessageIDs, without ``ID:``, are needed, and messages that
                 name one in a property. A store that finds them without reading all others saves the time.
                 It may yield others, too.
@@ -358,7 +358,7 @@ class Store(Protocol):
 
     @abstractmethod
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """As :meth:`connector.messaging.provider.Connection.prune`. Only adapters name retentions.
+        """As :meth:`connector.messaging.roles.Recovering.prune`. Only adapters name retentions.
 
         If other programs take messages without the engine, this method also moves the delayed messages of all
         channels that are due to the main parts.
@@ -465,7 +465,7 @@ class Watch(Waiter, Protocol):
 
     @abstractmethod
     def wake(self) -> None:
-        """As :meth:`connector.messaging.provider.Connection.wake`."""
+        """As :meth:`connector.messaging.roles.Receiving.wake`."""
 
     @abstractmethod
     def close(self) -> None:

@@ -50,7 +50,6 @@ class MemoryStore(Store):
     watch: MemoryWatch
     window: str
     title = "memory"
-    has_foreign = False
 
     # -- channels ----------------------------------------------------------------------------------
 

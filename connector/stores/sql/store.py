@@ -81,8 +81,6 @@ class SqlStore(Store):
         notify: announces messages in channels that were empty.
     """
 
-    has_foreign = False
-
     def __init__(
         self,
         db: DatabaseClient,

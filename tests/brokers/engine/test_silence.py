@@ -289,14 +289,14 @@ def test_a_browser_without_an_answer_asks_once_more(
     monkeypatch.setattr(browsing, "time", SimpleNamespace(monotonic=lambda: library.time))
     context = pytest.raises(BrokerSilent) if shown is None else contextlib.nullcontext()
     with context:
-        found = browsing.Browsing(library.connect).browse(ORDERS, "")
+        found = browsing.JmsBrowsers(library.connect).browse(ORDERS, "")
         assert "".join(str(one.message_id) for one in found) == shown
     assert library.seconds == seconds
 
 
 def test_a_browser_does_not_end_with_its_connection() -> None:
     library = _Library(("a", True))
-    found = browsing.Browsing(library.connect).browse(ORDERS, "")
+    found = browsing.JmsBrowsers(library.connect).browse(ORDERS, "")
     assert next(found).message_id == "a"
     library.has_ended = True
     with pytest.raises(_JmsConnectionFailedException):
