@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from connector.brokers.engine.claims import LentClaim, duplicate_key
 from connector.brokers.engine.held import HeldInput
-from connector.brokers.engine.later import LaterInput
+from connector.brokers.engine.later_input import LaterInput
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.silence import BrokerSilent

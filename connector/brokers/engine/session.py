@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from connector import faults
 from connector.brokers.engine.access import post_prepared
@@ -22,6 +22,7 @@ from connector.brokers.engine.broker import (
 from connector.brokers.engine.claims import LentClaim, input_name
 from connector.brokers.engine.commits import CommitMarker
 from connector.brokers.engine.copies import copy_of
+from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.news import ReceiverNews
 from connector.brokers.engine.probe import refusal_of
 from connector.brokers.engine.silence import CLOSE, BrokerSilent
@@ -53,16 +54,6 @@ _NEXT_LOOK: Final = 0.001
 
 _SHORT_LOOK: Final = 0.02
 """Seconds of the only look while events of the same source run. Their end waits for the look."""
-
-
-class LaterCopies(Protocol):
-    """Sends the copies of messages that come again later."""
-
-    def post(self, session: BrokerSession, settlement: Settlement, name: str, copied: Message) -> None:
-        """See :meth:`connector.brokers.engine.later.LaterMessages.post`."""
-
-    def post_back(self, session: BrokerSession, settlement: Settlement, copied: Message) -> None:
-        """See :meth:`connector.brokers.engine.later.LaterMessages.post_back`."""
 
 
 class LendingSession:
@@ -100,7 +91,7 @@ class LendingSession:
         marker: Callable[[BrokerSession], CommitMarker | None],
         held_for: Destination | TopicSubscription | None = None,
         parks: bool = True,
-        later: LaterCopies | None = None,
+        later: LaterMessages | None = None,
         news: ReceiverNews | None = None,
     ) -> None:
         wanted = source if held_for is None else held_for
