@@ -21,7 +21,7 @@ class BrokerClientConnection(SessionClient):
     """A client on a connection of a broker. The base of those of adapters and of sessions.
 
     Args:
-        broker: connection of the broker, for this object only.
+        broker: connection of the broker.
     """
 
     def __init__(self, broker: BrokerConnection) -> None:

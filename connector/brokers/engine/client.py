@@ -7,7 +7,7 @@ from typing import Any
 
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.provider import RemoteProvider
-from connector.brokers.engine.session_connection import SessionConnection, SharedConnection
+from connector.brokers.engine.session_connection import SessionConnection
 from connector.core.connection import CoreConnection
 from connector.core.session import CoreSession
 from connector.messaging.client import AcknowledgeMode
@@ -37,7 +37,7 @@ class BrokerMessagingConnection(CoreConnection):
     def _new_session(self, mode: AcknowledgeMode) -> CoreSession:
         self._own.check()
         connection = SessionConnection(
-            SharedConnection(self._own.broker),
+            self._own.broker,
             f"{self._own.client_id}-{next(self._numbers)}",
             limit=self._max_body,
             keeps_unreadable=mode in (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK),

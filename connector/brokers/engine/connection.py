@@ -38,7 +38,7 @@ from connector.brokers.engine.probe import Probe
 from connector.brokers.engine.progress_claim import ProgressClaim
 from connector.brokers.engine.pruning import CopyPruner
 from connector.brokers.engine.session import LendingSession
-from connector.brokers.engine.session_connection import SessionConnection, SharedConnection
+from connector.brokers.engine.session_connection import SessionConnection
 from connector.brokers.engine.settler import TransactionSettler
 from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
@@ -291,7 +291,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def session_connection(self) -> SessionConnection:
         self.check()
         name = f"{self.client_id}-{next(self._session_numbers)}"
-        return SessionConnection(SharedConnection(self.broker), name, limit=self._limit)
+        return SessionConnection(self.broker, name, limit=self._limit)
 
     def arrivals(self, max_body: int) -> RemoteArrivals:
         self.check()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from connector.brokers.engine.access import RemoteAccess
@@ -49,7 +49,7 @@ class SessionConnection(BrokerClientConnection):
     For one thread, except :meth:`close` and :meth:`wake`.
 
     Args:
-        broker: connection of the broker, for this object only.
+        broker: connection of the broker, which other clients use, too.
         client_id: names the claims.
         limit: bytes of a body. A larger body is not read.
         keeps_unreadable: a message that cannot be read stays in a transaction of its own, so that the
@@ -284,7 +284,9 @@ class SessionConnection(BrokerClientConnection):
                 self._session.rollback()  # or the broker would count no delivery
         for poller in (*self._pollers, *self._leaving):
             poller.detach()
-        self.broker.close()
+        for session in (self._session, *(one for one, _ in self._parked), self._sending):
+            if session is not None:
+                session.close()
 
     def abandon(self) -> None:
         self.close()
@@ -359,50 +361,3 @@ class _SessionAccess(RemoteAccess):
 
     def sync(self) -> None:
         self._connection.check_sends()
-
-
-class SharedConnection(BrokerConnection):
-    """A connection of a broker that several clients use. The end of one client ends its sessions only."""
-
-    def __init__(self, broker: BrokerConnection) -> None:
-        self._broker = broker
-        self._sessions: list[BrokerSession] = []
-
-    @property
-    def failure(self) -> str | None:
-        return self._broker.failure
-
-    @property
-    def keeps_delays(self) -> bool:
-        return self._broker.keeps_delays
-
-    @keeps_delays.setter
-    def keeps_delays(self, seen: bool) -> None:
-        self._broker.keeps_delays = seen
-
-    def session(self, *, individual: bool = False) -> BrokerSession:
-        session = self._broker.session(individual=individual)
-        self._sessions.append(session)
-        return session
-
-    def browse(
-        self,
-        queue: Destination,
-        selector: str,
-        unreadable: Callable[[Message, str], object] | None = None,
-    ) -> Iterator[Message]:
-        return self._broker.browse(queue, selector, unreadable)
-
-    def unsubscribe(self, name: str) -> None:
-        self._broker.unsubscribe(name)
-
-    def temporary(self, kind: str) -> Destination:
-        return self._broker.temporary(kind)
-
-    def delete_temporary(self, destination: Destination) -> None:
-        self._broker.delete_temporary(destination)
-
-    def close(self) -> None:
-        for session in self._sessions:
-            session.close()
-        self._sessions = []

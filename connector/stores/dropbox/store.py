@@ -238,17 +238,11 @@ class DropboxStore(Store):
     # -- taking ------------------------------------------------------------------------------------
 
     def reader(
-        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
+        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination, lot: str = ""
     ) -> DropboxReader:
         folders = self._folders(channel) if channel.subscription else self.layout.queue(destination)
         moved_to = self.layout.queue(into.destination) if into is not None else None
-        reader = DropboxReader(self.context, channel, folders, judge, moved_to, self._remove_reader)
-        self._readers.append(reader)
-        return reader
-
-    def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> DropboxReader:
-        folders = self.layout.queue(channel.destination)
-        reader = DropboxReader(self.context, channel, folders, judge, None, self._remove_reader, owner)
+        reader = DropboxReader(self.context, channel, folders, judge, moved_to, self._remove_reader, lot)
         self._readers.append(reader)
         return reader
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from connector.core.subscriptions import check
 from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
+from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.history import about
@@ -21,7 +22,6 @@ from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import Selector, compile_selector, selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
-from connector.stores.engine.access import LocalAccessSpec
 from connector.stores.engine.channel import Channel, Part, channel_of, temporary_owner
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client, check_sendable, hold_client_id
@@ -334,9 +334,9 @@ class LocalConnection(Connection):
         self._check_open(SettlementError)
         self._settler.settle(settlements, sends, discards, fenced=fenced)
 
-    def access(self) -> LocalAccessSpec:
+    def access(self) -> AccessSpec:
         self._check_open()
-        return LocalAccessSpec(self.store.tasks())
+        return self.store.tasks()
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
         self._check_open()

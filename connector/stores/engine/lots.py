@@ -27,7 +27,6 @@ from connector.messaging.message import Message
 from connector.messaging.notes import owner_of_lots
 from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.settlement import GroupSettlement, Settlement
-from connector.stores.engine.access import LocalAccessSpec
 from connector.stores.engine.changes import Edit, GivenBack
 from connector.stores.engine.channel import Channel, lot_owner
 from connector.stores.engine.claims import LocalClaim
@@ -171,7 +170,7 @@ class Lots:
         if reader is None:
             self._client.store.create(Channel(destination))
             judge = DeliveryRules(self._client.limit, selector, is_view=False, by_group=False)
-            reader = self._client.store.lot_reader(Channel(destination), judge, owner)
+            reader = self._client.store.reader(Channel(destination), judge, None, destination, owner)
             self._readers[key] = reader
         return reader
 
@@ -179,7 +178,7 @@ class Lots:
 
     def load(self, claims: Sequence[LocalClaim]) -> Iterator[Message]:
         """Yields the messages of claims. Raises as :meth:`connector.messaging.lot.Lot.read`."""
-        access = LocalAccessSpec(self._client.store.tasks()).open()
+        access = self._client.store.tasks().open()
         for claim in claims:
             try:
                 message = access.load(claim.reference, _NO_LIMIT)
