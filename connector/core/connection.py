@@ -78,7 +78,7 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
             if name not in self._lots:
                 self._lots[name] = self._provider.connect(origin=self._origin)
             connection = self._lots[name]
-        return connection.claim_lot(queue, name, limit, number=number)
+        return connection.lots.claim(queue, name, limit, number=number)
 
     def start(self) -> None:
         self._check_open()

@@ -260,7 +260,7 @@ class Loader:
         try:
             if self._lot is None:
                 limit = max(1, self._suspects // 2) if self._suspects else self.load.size
-                self._lot = connection.claim_lot(self.load.queue, self._name, limit)
+                self._lot = connection.lots.claim(self.load.queue, self._name, limit)
                 self._is_open = False
                 self._claimed_at = time.monotonic()
             self._failures, self._said = 0, ""

@@ -85,5 +85,5 @@ class Lot(Protocol):
             SettlementError: nothing has happened.
             ValueError: a claim is missing, named twice, or of another lot. Nothing has happened.
             ProviderError: the settlement may have happened. Then the lot is settled
-                (:meth:`connector.messaging.roles.Taking.claim_lot`).
+                (:meth:`connector.messaging.roles.LotTaking.claim`).
         """

@@ -76,7 +76,7 @@ class Capabilities:
             does not keep the time.
         retries_later: a message that is given back waits until
             :attr:`~connector.messaging.settlement.Settlement.due`.
-        lots: durable claims of many messages under a name and a number (:meth:`.roles.Taking.claim_lot`).
+        lots: durable claims of many messages under a name and a number (:attr:`.roles.Taking.lots`).
         own_names: names of destinations are those of a server, which are not the names of directories
             (:func:`~connector.messaging.destination.parse_destination`). As
             :attr:`~connector.messaging.provider_kind.ProviderKind.own_names`.

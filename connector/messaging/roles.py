@@ -118,34 +118,11 @@ class Receiving(ProviderClient, Protocol):
         """
 
 
-class Taking(Receiving, Protocol):
-    """Also takes for an adapter, for an operator, and whole lots."""
+class LotTaking(Protocol):
+    """Takes many messages at a time, as a lot."""
 
     @abstractmethod
-    def waiter(self) -> Waiter | None:
-        """Returns the waiter, always the same object. None if the provider cannot report arrivals."""
-
-    @abstractmethod
-    def picker(self, queue: Destination, wanted: Callable[[Message], bool]) -> Poller:
-        """Returns a poller for an operator: it takes the messages that ``wanted`` picks, and no others.
-
-        It takes no message that has an owner (:meth:`Looking.owners`). No message is put aside: an expired
-        message is taken, too. A broker's poller takes no message that comes after this call.
-
-        Args:
-            queue: a queue, or a virtual destination that is not ``PROCESSING``.
-            wanted: says by headers and properties whether a message is taken. Called at any time, more than
-                once for a message. Claims of a broker may include another message with the id of a message
-                that was picked.
-
-        Raises:
-            CapabilityError: the provider cannot do this, or not with ``queue``.
-            UnknownDestination: there is no such queue. Some brokers make it instead.
-            ProviderError: the poller cannot be made.
-        """
-
-    @abstractmethod
-    def claim_lot(
+    def claim(
         self,
         destination: Destination,
         name: str,
@@ -174,24 +151,24 @@ class Taking(Receiving, Protocol):
         Raises:
             LotError: another client owns the name. Or the name has a lot of another queue. Or a message of
                 the lot is gone. Or the lot ``number`` is settled or does not exist.
-            CapabilityError: the provider has no lots, or the destination is a topic, virtual or temporary.
+            CapabilityError: the destination is a topic, virtual or temporary.
             ValueError: the name is empty, or the limit is less than 1.
             SelectorError: the selector is wrong.
             ProviderError: the provider failed. A message that it has taken is in the next lot.
         """
 
     @abstractmethod
-    def lot_position(self, destination: Destination, name: str) -> LotPosition:
+    def position(self, destination: Destination, name: str) -> LotPosition:
         """Returns the place of a name in its sequence, and begins the sequence if there is none.
 
-        The connection becomes the owner of the name, as by :meth:`claim_lot`.
+        The connection becomes the owner of the name, as by :meth:`claim`.
 
         Raises:
-            LotError, CapabilityError, ProviderError: as :meth:`claim_lot`.
+            LotError, CapabilityError, ProviderError: as :meth:`claim`.
         """
 
     @abstractmethod
-    def give_back_lot(self, name: str) -> LotInfo:
+    def give_back(self, name: str) -> LotInfo:
         """Ends the lot of a name by hand: its messages wait again in their queue, as one more delivery.
 
         Returns:
@@ -199,8 +176,44 @@ class Taking(Receiving, Protocol):
 
         Raises:
             LotError: the name has no lot that is not settled, or another client owns the name.
-            CapabilityError: the provider has no lots.
             ProviderError: the messages cannot be given back.
+        """
+
+
+class Taking(Receiving, Protocol):
+    """Also takes lots, and takes for an adapter and for an operator."""
+
+    @abstractmethod
+    def waiter(self) -> Waiter | None:
+        """Returns the waiter, always the same object. None if the provider cannot report arrivals."""
+
+    @abstractmethod
+    def picker(self, queue: Destination, wanted: Callable[[Message], bool]) -> Poller:
+        """Returns a poller for an operator: it takes the messages that ``wanted`` picks, and no others.
+
+        It takes no message that has an owner (:meth:`Looking.owners`). No message is put aside: an expired
+        message is taken, too. A broker's poller takes no message that comes after this call.
+
+        Args:
+            queue: a queue, or a virtual destination that is not ``PROCESSING``.
+            wanted: says by headers and properties whether a message is taken. Called at any time, more than
+                once for a message. Claims of a broker may include another message with the id of a message
+                that was picked.
+
+        Raises:
+            CapabilityError: the provider cannot do this, or not with ``queue``.
+            UnknownDestination: there is no such queue. Some brokers make it instead.
+            ProviderError: the poller cannot be made.
+        """
+
+    @property
+    @abstractmethod
+    def lots(self) -> LotTaking:
+        """The lots of this client.
+
+        Raises:
+            CapabilityError: the provider has no lots.
+            ProviderError: the connection has ended.
         """
 
 

@@ -29,7 +29,7 @@ from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.later_input import LaterInput
-from connector.brokers.engine.lots import RemoteLot, RemoteLots
+from connector.brokers.engine.lots import RemoteLots
 from connector.brokers.engine.news import ReceiverNews
 from connector.brokers.engine.owners import MAY_BE_OWNED, Owners, unowned
 from connector.brokers.engine.picker import RemotePicker
@@ -52,7 +52,6 @@ from connector.errors import (
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.history import about
-from connector.messaging.lot import LotInfo, LotPosition
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
 from connector.messaging.provider import TransactionalConnection
@@ -79,7 +78,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         commit_queue: shows which transactions were committed. None = commits are not marked.
     """
 
-    lots: RemoteLots
+    own_lots: RemoteLots
     """The lots, as this client claims them. Set by the provider."""
     directory: str
     """Of the state of all applications. Set by the provider."""
@@ -368,34 +367,15 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.check()
         return []
 
-    # -- lots ----------------------------------------------------------------------------------------
-
-    def claim_lot(
-        self,
-        destination: Destination,
-        name: str,
-        limit: int,
-        *,
-        number: int | None = None,
-        selector: str = "",
-    ) -> RemoteLot | None:
+    @property
+    def lots(self) -> RemoteLots:
         self.check()
-        if destination in self.temporaries:
-            raise CapabilityError(f"no lots are taken from {destination}: name a queue that lasts")
-        return self.lots.claim(destination, name, limit, number, selector)
-
-    def lot_position(self, destination: Destination, name: str) -> LotPosition:
-        self.check()
-        return self.lots.position(destination, name)
-
-    def give_back_lot(self, name: str) -> LotInfo:
-        self.check()
-        return self.lots.give_back(name)
+        return self.own_lots
 
     def destinations(self) -> list[DestinationInfo]:
         self.check()
         found = []
-        for queue, lots in sorted(self.lots.information().items()):
+        for queue, lots in sorted(self.own_lots.information().items()):
             waiting = 0
             with contextlib.suppress(UnknownDestination):  # some brokers remove an empty queue
                 waiting = sum(1 for _ in self.browse(queue))
@@ -470,7 +450,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)
         self._pollers.clear()
-        self.lots.names.close()
+        self.own_lots.names.close()
         if self.state is not None:
             self.state.hold_pending(self.client_id)
         if self.in_progress is not None:

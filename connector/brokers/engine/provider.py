@@ -130,11 +130,9 @@ class RemoteProvider(AdapterProvider):
             connection.held,
         )
         lot_queue = LOT_QUEUE.replace("{application}", application) if application else LOT_QUEUE_OF_PROGRAMS
-        connection.lots = RemoteLots(
-            connection.broker,
+        connection.own_lots = RemoteLots(
+            connection,
             LotNames(self._state_directory, connection.client_id, lot_queue),
-            connection.client_id,
-            connection.check,
             most=self._most_of_lot,
             most_bytes=self._batch_bytes,
             limit=self.max_body,

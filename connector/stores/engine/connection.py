@@ -13,7 +13,6 @@ from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.history import about
-from connector.messaging.lot import LotInfo, LotPosition
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
 from connector.messaging.polling import Waiter
@@ -26,7 +25,7 @@ from connector.stores.engine.channel import Channel, Part, channel_of, temporary
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client, check_sendable, hold_client_id
 from connector.stores.engine.headers import MessageIds
-from connector.stores.engine.lots import LocalLot, Lots
+from connector.stores.engine.lots import Lots
 from connector.stores.engine.poller import LocalPoller
 from connector.stores.engine.recovery import LocalLeftover, LocalRecovery
 from connector.stores.engine.registry import Record, Registry
@@ -247,29 +246,9 @@ class LocalConnection(Connection):
         self._check_open()
         self._registry.check()
 
-    # -- lots --------------------------------------------------------------------------------------
-
-    def claim_lot(
-        self,
-        destination: Destination,
-        name: str,
-        limit: int,
-        *,
-        number: int | None = None,
-        selector: str = "",
-    ) -> LocalLot | None:
+    @property
+    def lots(self) -> Lots:
         self._check_open()
-        return self._kept_lots().claim(destination, name, limit, number, selector)
-
-    def lot_position(self, destination: Destination, name: str) -> LotPosition:
-        self._check_open()
-        return self._kept_lots().position(destination, name)
-
-    def give_back_lot(self, name: str) -> LotInfo:
-        self._check_open()
-        return self._kept_lots().give_back(name)
-
-    def _kept_lots(self) -> Lots:
         if self._lots is None:
             raise CapabilityError(f"{self.store.title} keeps no lots: use a poller")
         return self._lots

@@ -25,6 +25,7 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.lot import Lot, LotInfo, LotPosition
 from connector.messaging.message import Message
 from connector.messaging.notes import owner_of_lots
+from connector.messaging.roles import LotTaking
 from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.stores.engine.changes import Edit, GivenBack
@@ -95,7 +96,7 @@ class LocalLot(Lot):
         self._lots.settle(self, outcomes)
 
 
-class Lots:
+class Lots(LotTaking):
     """The lots of a provider, as one client claims them."""
 
     def __init__(self, client: Client, settler: LocalSettler) -> None:
@@ -105,9 +106,14 @@ class Lots:
         """By queue, owner of the claims and selector. A kept reader knows whether messages have come."""
 
     def claim(
-        self, destination: Destination, name: str, limit: int, number: int | None, selector: str
+        self,
+        destination: Destination,
+        name: str,
+        limit: int,
+        *,
+        number: int | None = None,
+        selector: str = "",
     ) -> LocalLot | None:
-        """As :meth:`connector.messaging.roles.Taking.claim_lot`."""
         if not name or limit < 1:
             raise ValueError(f"a lot needs a name and a limit from 1, found {name!r} and {limit}")
         wanted = compile_selector(selector) if selector else None
@@ -131,7 +137,6 @@ class Lots:
             return LocalLot(self, state, claims)
 
     def position(self, destination: Destination, name: str) -> LotPosition:
-        """As :meth:`connector.messaging.roles.Taking.lot_position`."""
         with self._client.registry.lock():
             state = self._begin(destination, name)
             is_open = bool(self._claims(state))
@@ -215,7 +220,6 @@ class Lots:
             self._write(replace(state, messages=0))
 
     def give_back(self, name: str) -> LotInfo:
-        """As :meth:`connector.messaging.roles.Taking.give_back_lot`."""
         with self._client.registry.lock():
             state = self._state(name)
             if state is None or not state.messages:
