@@ -23,7 +23,6 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
     """A connection to a provider, for all sessions of a program.
 
     Args:
-        provider: of the messages.
         client_id: held until :meth:`close`. Empty = none.
         start: whether messages are delivered at once.
         takeover_interval: seconds between two looks for dead clients.

@@ -30,9 +30,7 @@ class Inbox:
     For one thread at a time, which holds the lock of the session.
 
     Args:
-        connection, access: of the session.
         mode: of acknowledgement.
-        owner: of the session.
         recovering: takes over from dead clients now and then. None = nobody takes over.
     """
 

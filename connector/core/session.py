@@ -381,7 +381,6 @@ def sole_session(
     Args:
         connection: abandoned if the session cannot be made.
         mode: of acknowledgement.
-        capabilities: of the provider.
         recovering: as of :class:`CoreSession`.
         options: of :class:`~connector.core.session_owner.SessionOwner`.
 

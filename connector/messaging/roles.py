@@ -15,7 +15,7 @@ from typing import Protocol
 from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.lot import Lot, LotInfo, LotPosition
+from connector.messaging.lot import LotTaking
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
 from connector.messaging.polling import Poller, Waiter
@@ -115,68 +115,6 @@ class Receiving(ProviderClient, Protocol):
         This concerns :meth:`wait` and :meth:`Waiter.wait`. The waiting thread sees everything that another
         thread has changed before this call. Several calls before one wait count as one call. Never raises.
         Does nothing after :meth:`close`.
-        """
-
-
-class LotTaking(Protocol):
-    """Takes many messages at a time, as a lot."""
-
-    @abstractmethod
-    def claim(
-        self,
-        destination: Destination,
-        name: str,
-        limit: int,
-        *,
-        number: int | None = None,
-        selector: str = "",
-    ) -> Lot | None:
-        """Returns the lot of a name that is not settled, or makes a new lot of waiting messages.
-
-        The first call makes this connection the owner of the name, until the connection ends. The lot stays.
-        No poller gets its messages, and who takes over from dead clients leaves them alone. The next owner of
-        the name gets the same lot, with the same number and the same messages.
-
-        Args:
-            destination: a queue.
-            name: of the lot, for example of the program that takes lots. One name is for one queue at a time.
-            limit: the largest number of messages of a new lot, from 1. At a broker a lot also has no more
-                messages than a transaction.
-            number: return the lot of this number, and make no new one. None = any.
-            selector: of the messages of a new lot. Empty = all messages.
-
-        Returns:
-            the lot. None = no message waits.
-
-        Raises:
-            LotError: another client owns the name. Or the name has a lot of another queue. Or a message of
-                the lot is gone. Or the lot ``number`` is settled or does not exist.
-            CapabilityError: the destination is a topic, virtual or temporary.
-            ValueError: the name is empty, or the limit is less than 1.
-            SelectorError: the selector is wrong.
-            ProviderError: the provider failed. A message that it has taken is in the next lot.
-        """
-
-    @abstractmethod
-    def position(self, destination: Destination, name: str) -> LotPosition:
-        """Returns the place of a name in its sequence, and begins the sequence if there is none.
-
-        The connection becomes the owner of the name, as by :meth:`claim`.
-
-        Raises:
-            LotError, CapabilityError, ProviderError: as :meth:`claim`.
-        """
-
-    @abstractmethod
-    def give_back(self, name: str) -> LotInfo:
-        """Ends the lot of a name by hand: its messages wait again in their queue, as one more delivery.
-
-        Returns:
-            the lot as it was.
-
-        Raises:
-            LotError: the name has no lot that is not settled, or another client owns the name.
-            ProviderError: the messages cannot be given back.
         """
 
 

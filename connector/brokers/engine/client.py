@@ -19,7 +19,6 @@ class BrokerMessagingConnection(CoreConnection):
     The client id, the subscriptions and the temporary destinations are those of the broker's connection.
 
     Args:
-        provider: of the messages.
         options: of :class:`~connector.core.connection.CoreConnection`.
 
     Raises:

@@ -60,9 +60,6 @@ class InProgress:
     """The messages in progress, as one connection sees them.
 
     Args:
-        connection: to the broker.
-        state: of the application.
-        client_id: of the connection.
         instance: name of the adapter.
         commit_queue: shows which transactions have ended. None = transactions are not marked.
         redelivery_limit: deliveries after which the broker puts a message aside. None = it never does.

@@ -36,12 +36,7 @@ _LOOK_MS: Final = 10_000
 
 
 class LaterMessages:
-    """The messages of an application that come again later, as one connection sees them.
-
-    Args:
-        connection: to the broker.
-        queue: of the messages.
-    """
+    """The messages of an application that come again later, as one connection sees them."""
 
     def __init__(self, connection: BrokerConnection, queue: Destination) -> None:
         self.queue = queue
@@ -56,7 +51,6 @@ class LaterMessages:
         Args:
             session: with the transaction that acknowledges the message.
             settlement: with the time.
-            name: of the input.
             copied: the message as the session has received it.
         """
         session.post(self.queue, self._copy(settlement, name), copied=copied)

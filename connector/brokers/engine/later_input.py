@@ -18,8 +18,6 @@ class LaterInput:
     """The messages of one input that come again later.
 
     Args:
-        later: of the connection.
-        source: the input.
         make: makes a session that receives from a queue by a selector.
     """
 

@@ -55,9 +55,8 @@ from connector.errors import (
     UnknownDestination,
 )
 from connector.messaging.destination import Destination
-from connector.messaging.lot import Lot, LotInfo, LotPosition
+from connector.messaging.lot import Lot, LotInfo, LotPosition, LotTaking
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
-from connector.messaging.roles import LotTaking
 from connector.messaging.settlement import GroupSettlement, Settlement, one_by_one
 
 _POSITION: Final = "connector_lot_position"
@@ -108,7 +107,6 @@ class RemoteLots(LotTaking):
     """The lots of a broker, as one client claims them.
 
     Args:
-        client: the client.
         names: of lots.
         most: messages of a lot, at most.
         most_bytes: bytes of all bodies after which a lot gets no more messages.

@@ -34,7 +34,6 @@ class ProgressClaim(LentClaim):
     """A message in an in-progress destination.
 
     Args:
-        client_id: of the connection.
         number: cycle and sequence.
         queue: the in-progress destination.
         received: as stored there.

@@ -58,7 +58,6 @@ class _Transaction:
     """A session that settles, and what its open transaction has received.
 
     Args:
-        session: of the broker.
         marker: of its commits. None = they are not marked.
     """
 
@@ -92,13 +91,9 @@ class ProgressSettler:
     """The settlements of messages in progress, as one connection makes them. They may run in several threads.
 
     Args:
-        connection: to the broker.
-        state: of the application.
-        client_id: of the connection.
         commit_queue: shows which transactions have ended. None = transactions are not marked.
         redelivery_limit: deliveries after which the broker puts a message aside. None = it never does.
         later: the messages that come again later.
-        probe: of the connection.
         make_marker: returns the marker of a new session, or None if transactions are not marked.
     """
 
@@ -426,7 +421,6 @@ def _with_less(settlement: Settlement, reason: str) -> Settlement | None:
 
     Args:
         settlement: of one claim.
-        reason: of the refusal.
     """
     claim = _claim_of(settlement)
     if settlement.give_back:

@@ -62,7 +62,6 @@ class LendingSession:
     For one thread at a time.
 
     Args:
-        connection: to the broker.
         source: a queue or a subscription.
         selector: text, for a queue.
         limit: bytes of a body. A larger body is not read.
@@ -167,9 +166,7 @@ class LendingSession:
         """Receives up to ``len(numbers)`` messages into the open transaction.
 
         Args:
-            client_id: of the connection.
             cycle: the cycle of the claims.
-            numbers: of the claims.
             is_patient: whether the first message may take its time.
 
         Raises:
@@ -361,7 +358,6 @@ class LendingSession:
         """Moves all claims of the transaction to a queue.
 
         Args:
-            queue: for the copies.
             copies: each claim with its copy.
 
         Raises:

@@ -19,9 +19,7 @@ class TransactionSettler:
     """The open transactions of one client.
 
     Args:
-        client_id: of the connection.
         sessions: returns the sessions with an open transaction.
-        probe: of the connection.
         commit_queue: shows which transactions were committed. None = commits are not marked.
         state: of the adapter. None = the client is no adapter.
         held: the held messages. None = the client is no adapter, or the broker has no limit of deliveries.

@@ -22,10 +22,9 @@ from connector import faults
 from connector.errors import CapabilityError, LotError, ProviderError
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.lot import Lot, LotInfo, LotPosition
+from connector.messaging.lot import Lot, LotInfo, LotPosition, LotTaking
 from connector.messaging.message import Message
 from connector.messaging.notes import owner_of_lots
-from connector.messaging.roles import LotTaking
 from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.stores.engine.changes import Edit, GivenBack
