@@ -28,6 +28,7 @@ process. The access only reads claimed messages and prepares new messages.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
@@ -128,6 +129,7 @@ class TransactionalConnection(Connection, Protocol):
     marks_commits: bool
     """Whether commits are marked. Otherwise nobody can tell, and a committed event may run again."""
 
+    @abstractmethod
     def session_connection(self) -> SessionClient:
         """Returns the connection of a transacted session of its own, on this connection of the broker.
 
@@ -138,6 +140,7 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the connection has failed.
         """
 
+    @abstractmethod
     def arrivals(self, max_body: int) -> Arrivals:
         """Returns a new transaction into which the broker pushes messages.
 
@@ -148,6 +151,7 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the connection has failed.
         """
 
+    @abstractmethod
     def hold(self, claims: Sequence[Claim]) -> bool:
         """Moves the messages of a transaction to a queue of the adapter, if the broker soon puts one aside.
 
@@ -164,9 +168,11 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the connection has failed.
         """
 
+    @abstractmethod
     def note_journal(self, cycle: int) -> None:
         """Notes that a transaction has a journal. The mark of its commit stays until :meth:`forget`."""
 
+    @abstractmethod
     def forget(self, cycles: Set[int]) -> None:
         """Notes that the journals of ended transactions are gone. Nobody needs the marks of their commits.
 
@@ -174,6 +180,7 @@ class TransactionalConnection(Connection, Protocol):
             cycles: of the transactions.
         """
 
+    @abstractmethod
     def refuses(self, destination: Destination, *, asks: bool = True) -> bool:
         """Whether a destination took nothing when it was asked last, with an empty message.
 
@@ -182,6 +189,7 @@ class TransactionalConnection(Connection, Protocol):
             asks: whether to ask again. The call waits for the answer only shortly.
         """
 
+    @abstractmethod
     def check_delays(self) -> None:
         """Tries whether the broker keeps a delivery delay, unless it has kept one on this connection.
 
@@ -190,6 +198,7 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the connection has failed.
         """
 
+    @abstractmethod
     def announce(self, in_progress: Destination | None) -> None:
         """Tells the other instances of the application which state they share, before anything is claimed.
 
@@ -204,6 +213,7 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the state or the broker cannot be used.
         """
 
+    @abstractmethod
     def committed_cycles(self, client_id: str) -> Set[int]:
         """Returns the last committed cycles of an ended client, one for each of its sources.
 
@@ -211,6 +221,7 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the broker cannot tell.
         """
 
+    @abstractmethod
     def marked_clients(self) -> Set[str]:
         """Returns the clients with marks, living and ended ones.
 
@@ -218,6 +229,7 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the broker cannot tell.
         """
 
+    @abstractmethod
     def remove_markers(self, client_id: str) -> None:
         """Removes the marks of an ended client.
 
@@ -234,6 +246,7 @@ class Provider(Protocol):
 
     capabilities: Capabilities
 
+    @abstractmethod
     def state(self, application: str) -> StateStore:
         """Returns the store for records that the instances of an adapter keep beside messages.
 
@@ -243,6 +256,7 @@ class Provider(Protocol):
             ProviderError: the provider is out of reach.
         """
 
+    @abstractmethod
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> Connection:
