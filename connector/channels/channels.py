@@ -44,8 +44,9 @@ class Channels(ChannelOwner):
     def __init__(self, provider: Provider, client_id: str = "") -> None:
         mode, capabilities = AcknowledgeMode.INDIVIDUAL, provider.capabilities
         self._own_names = capabilities.own_names
+        self._connection = provider.connect(client_id=client_id)
         self.session = sole_session(
-            provider.connect(client_id=client_id), mode, capabilities, client_id=client_id
+            self._connection, mode, capabilities, self._connection, client_id=client_id
         )
         self.transactions: list[ChannelTransaction] = []
         self._channels: dict[Destination, QueueChannel | TopicChannel] = {}
@@ -54,7 +55,7 @@ class Channels(ChannelOwner):
             undo.callback(self.session.abandon)
             self._sender = sole_session(provider.connect(), AcknowledgeMode.AUTO, capabilities)
             undo.callback(self._sender.abandon)
-            take_over(self.session.connection, at_start=True)
+            take_over(self._connection, at_start=True)
             undo.pop_all()
 
     def queue(self, name: str) -> QueueChannel:
@@ -118,7 +119,7 @@ class Channels(ChannelOwner):
         """
         with self.session.lock:
             self._check_open()
-            return take_over(self.session.connection, at_start=False)
+            return take_over(self._connection, at_start=False)
 
     def close(self) -> None:
         """Closes every channel. Messages of open transactions are lost. Repeatable.

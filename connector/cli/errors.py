@@ -24,7 +24,7 @@ from connector.config.loading import Configuration
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Browsing
 from connector.operate.errors import ErrorGroup, error_groups
 from connector.printable import printable
 from connector.service.assembly import make_provider
@@ -79,7 +79,7 @@ class Unreadable:
 
 
 def look(
-    connection: Connection, source: Destination, configuration: Configuration, unreadable: Unreadable
+    connection: Browsing, source: Destination, configuration: Configuration, unreadable: Unreadable
 ) -> Iterator[Message]:
     """Yields the messages of a queue. None, if no message has ever come to the ErrorDestination.
 

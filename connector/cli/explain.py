@@ -145,7 +145,7 @@ def _find(
     try:
         for queue in dict.fromkeys(queues):
             try:
-                for message in connection.find(queue, wanted):
+                for message in connection.browse(queue, ids=wanted):
                     if (message.message_id or "").removeprefix("ID:") in wanted:
                         return message, _origin(message, queue, configuration)
             except UnknownDestination:

@@ -28,6 +28,6 @@ def lot(
     if not give_back:
         raise BadArgument("expected --give-back: its messages wait again in their queue")
     with contextlib.closing(make_provider(load_for(config)).connect()) as connection:
-        info = connection.give_back_lot(name)
+        info = connection.lots.give_back(name)
     messages = f"{info.messages:,} message{'s' * (info.messages != 1)}"
     note(f"the lot {info.number} of {printable(name)} is given back: {messages} to {info.destination}")

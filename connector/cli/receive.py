@@ -36,7 +36,7 @@ from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessag
 from connector.messaging.destination import Destination
 from connector.messaging.notes import OwnerNote, count_owners
 from connector.messaging.numbers import MAX_INT
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Looking
 from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 from connector.printable import printable
 from connector.service.assembly import make_provider, with_poll_quantity
@@ -94,7 +94,7 @@ def receive(
         read_selector(selector)
     connection = provider.connect(client_id=client_id)
     with contextlib.closing(
-        sole_session(connection, _MODES[ack], provider.capabilities, client_id=client_id)
+        sole_session(connection, _MODES[ack], provider.capabilities, connection, client_id=client_id)
     ) as session:
         try_take_over(connection, at_start=True)
         if not is_lent:
@@ -146,7 +146,7 @@ def _take(
     return number, unreadable
 
 
-def _tell_owners(connection: Connection, queue: Destination) -> None:
+def _tell_owners(connection: Looking, queue: Destination) -> None:
     """Notes what stays in a queue because other clients own it."""
     owned: list[OwnerNote] = []
     with contextlib.suppress(ProviderError):  # who may receive may perhaps not look

@@ -16,14 +16,13 @@ from connector.messaging import client
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
 from connector.messaging.lot import Lot
-from connector.messaging.provider import Connection, Provider
+from connector.messaging.provider import Connection, Provider, SessionClient
 
 
 class CoreConnection(SessionOwner, client.MessagingConnection):
     """A connection to a provider, for all sessions of a program.
 
     Args:
-        provider: of the messages.
         client_id: held until :meth:`close`. Empty = none.
         start: whether messages are delivered at once.
         takeover_interval: seconds between two looks for dead clients.
@@ -59,13 +58,12 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
 
     def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> CoreSession:
         self._check_open()
-        connection = self._connect(mode)
-        session = CoreSession(connection, mode, self)
+        session = self._new_session(mode)
         with self._lock:
             if not self._closed:
                 self._sessions.append(session)
                 return session
-        connection.close()
+        session.connection.close()
         raise SessionStateError("the connection was closed meanwhile")
 
     def claim_lot(
@@ -79,7 +77,7 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
             if name not in self._lots:
                 self._lots[name] = self._provider.connect(origin=self._origin)
             connection = self._lots[name]
-        return connection.claim_lot(queue, name, limit, number=number)
+        return connection.lots.claim(queue, name, limit, number=number)
 
     def start(self) -> None:
         self._check_open()
@@ -117,9 +115,10 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
     ) -> None:
         self.close()
 
-    def _connect(self, mode: AcknowledgeMode) -> Connection:
-        """Returns the connection of a new session."""
-        return self._provider.connect(origin=self._origin)
+    def _new_session(self, mode: AcknowledgeMode) -> CoreSession:
+        """Returns a session on a connection of its own."""
+        connection = self._provider.connect(origin=self._origin)
+        return CoreSession(connection, mode, self, connection)
 
     # -- what its sessions need ----------------------------------------------------------------------
 
@@ -133,7 +132,7 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
             self._check_open()
             super().delete_temporary(destination)
 
-    def remove_session(self, session: CoreSession, connection: Connection, *, broken: bool) -> None:
+    def remove_session(self, session: CoreSession, connection: SessionClient, *, broken: bool) -> None:
         with self._lock:
             if session in self._sessions:
                 self._sessions.remove(session)

@@ -18,7 +18,8 @@ from connector.messaging.access import MessageAccess
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Connection
+from connector.messaging.provider import SessionClient
+from connector.messaging.roles import Recovering
 
 _MAX_BODY: Final = 1 << 40
 
@@ -27,12 +28,22 @@ class Inbox:
     """Takes messages for the consumers of one session and settles them by the mode.
 
     For one thread at a time, which holds the lock of the session.
+
+    Args:
+        mode: of acknowledgement.
+        recovering: takes over from dead clients now and then. None = nobody takes over.
     """
 
     def __init__(
-        self, connection: Connection, access: MessageAccess, mode: AcknowledgeMode, owner: SessionOwner
+        self,
+        connection: SessionClient,
+        access: MessageAccess,
+        mode: AcknowledgeMode,
+        owner: SessionOwner,
+        recovering: Recovering | None,
     ) -> None:
         self._connection = connection
+        self._recovering = recovering
         self._access = access
         self._owner = owner
         self.ledger = Ledger(
@@ -75,8 +86,8 @@ class Inbox:
             return []
         self._policy.on_idle()
         self.ledger.give_back_overdue()
-        if self._owner.is_takeover_due():
-            try_take_over(self._connection, at_start=False)
+        if self._recovering is not None and self._owner.is_takeover_due():
+            try_take_over(self._recovering, at_start=False)
         return self.ledger.take(consumer.poller, most)
 
     def load(self, delivery: Delivery, max_body: int = _MAX_BODY) -> Message:

@@ -11,7 +11,7 @@ from connector.core.receiver import Reference
 from connector.errors import ClaimLost
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Settling
 from connector.messaging.settlement import Prepared, Settlement
 
 
@@ -70,7 +70,7 @@ class Ledger:
         apart: each delivery is a cycle, so that a broker can settle it without the others.
     """
 
-    def __init__(self, connection: Connection, *, apart: bool = False) -> None:
+    def __init__(self, connection: Settling, *, apart: bool = False) -> None:
         self._connection = connection
         self._apart = apart
         self._open: dict[int, Delivery] = {}

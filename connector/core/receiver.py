@@ -160,7 +160,6 @@ class Registration:
     """A receiver of a channel, with a selector.
 
     Args:
-        receiver: the receiver.
         selector: text of a message selector. Empty = all messages that the receiver accepts.
 
     Raises:

@@ -28,7 +28,8 @@ from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage, S
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Capabilities, Connection
+from connector.messaging.provider import Capabilities, SessionClient
+from connector.messaging.roles import Recovering
 from connector.messaging.selector import compile_selector, selector_text
 from connector.messaging.subscription import TopicSubscription
 
@@ -43,16 +44,23 @@ class CoreSession(Session):
         connection: of the provider, for this session only.
         mode: of acknowledgement.
         owner: the connection of JMS.
+        recovering: ``connection``, if the session is to take over from dead clients.
 
     Requests and channels also use ``connection``, ``inbox`` and ``lock``. They settle in ways that JMS
     does not have.
     """
 
-    def __init__(self, connection: Connection, mode: AcknowledgeMode, owner: SessionOwner) -> None:
+    def __init__(
+        self,
+        connection: SessionClient,
+        mode: AcknowledgeMode,
+        owner: SessionOwner,
+        recovering: Recovering | None = None,
+    ) -> None:
         self.mode = mode
         self.connection = connection
         self._owner = owner
-        self.inbox = Inbox(connection, connection.access().open(), mode, owner)
+        self.inbox = Inbox(connection, connection.access().open(), mode, owner, recovering)
         self.lock = FairLock()
         """Held while the session is used, and while a listener runs."""
         self._dispatcher: Dispatcher | None = None
@@ -362,21 +370,25 @@ class CoreSession(Session):
 
 
 def sole_session(
-    connection: Connection, mode: AcknowledgeMode, capabilities: Capabilities, **options: Any
+    connection: SessionClient,
+    mode: AcknowledgeMode,
+    capabilities: Capabilities,
+    recovering: Recovering | None = None,
+    **options: Any,
 ) -> CoreSession:
     """Returns the only session of a connection of a provider. The connection ends with the session.
 
     Args:
         connection: abandoned if the session cannot be made.
         mode: of acknowledgement.
-        capabilities: of the provider.
+        recovering: as of :class:`CoreSession`.
         options: of :class:`~connector.core.session_owner.SessionOwner`.
 
     Raises:
         ProviderError: the connection has failed.
     """
     try:
-        return CoreSession(connection, mode, SessionOwner(connection, capabilities, **options))
+        return CoreSession(connection, mode, SessionOwner(connection, capabilities, **options), recovering)
     except BaseException:
         connection.abandon()
         raise

@@ -9,7 +9,7 @@ from typing import Any
 from connector.core.takeover import INTERVAL, TakeoverTimer
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Capabilities, Connection
+from connector.messaging.provider import Capabilities, SessionClient
 from connector.tracebacks import error_text
 
 _log = logging.getLogger("connector.core")
@@ -30,7 +30,7 @@ class SessionOwner:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: SessionClient,
         capabilities: Capabilities,
         client_id: str = "",
         takeover_interval: float = INTERVAL,
@@ -77,7 +77,7 @@ class SessionOwner:
         """
         self._own.delete_temporary(destination)
 
-    def remove_session(self, session: Any, connection: Connection, *, broken: bool) -> None:
+    def remove_session(self, session: Any, connection: SessionClient, *, broken: bool) -> None:
         """Ends the connection of a session that has ended.
 
         Args:

@@ -21,7 +21,6 @@ class Existing:
     """A subscription that the provider found under the wanted client id and name.
 
     Args:
-        subscription: the details.
         consumers: number of consumers now, without the asking application's.
         own: number of other consumers of the asking application.
     """
@@ -112,7 +111,6 @@ def is_local(subscription: TopicSubscription, own: str, sender: str) -> bool:
     """Whether messages are local to a subscription with no-local (JMS 2.0, 8.3.2).
 
     Args:
-        subscription: the details.
         own: the origin of the subscription.
         sender: the origin of the messages. Empty if unknown.
     """

@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 from connector.errors import ClaimLost, ProviderError
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Recovering
 from connector.messaging.settlement import Settlement
 
 _log = logging.getLogger("connector.core")
@@ -20,7 +20,7 @@ INTERVAL: Final = 10.0
 """Default seconds between two looks of one client."""
 
 
-def take_over(connection: Connection, *, at_start: bool) -> int:
+def take_over(connection: Recovering, *, at_start: bool) -> int:
     """Gives back the claims of dead clients, their delivery counts one higher. Returns the number of claims.
 
     Raises:
@@ -34,7 +34,7 @@ def take_over(connection: Connection, *, at_start: bool) -> int:
         ) from error
 
 
-def _take_over(connection: Connection, *, at_start: bool) -> int:
+def _take_over(connection: Recovering, *, at_start: bool) -> int:
     number = 0
     for leftover in connection.leftovers(None, at_start=at_start):
         claims = leftover.claims
@@ -59,7 +59,7 @@ def _take_over(connection: Connection, *, at_start: bool) -> int:
     return number
 
 
-def try_take_over(connection: Connection, *, at_start: bool) -> None:
+def try_take_over(connection: Recovering, *, at_start: bool) -> None:
     """Does the same as :func:`take_over`, but logs an error and tries again later."""
     try:
         take_over(connection, at_start=at_start)

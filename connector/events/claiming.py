@@ -21,7 +21,7 @@ from connector.events.settling import untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Recovering
 from connector.messaging.settlement import SettlementOpen
 
 
@@ -55,7 +55,7 @@ class WaitingMessages:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Recovering,
         in_progress: Destination,
         inputs: Iterable[Destination],
         is_paused: Callable[[str], bool],

@@ -23,7 +23,7 @@ from connector.events.outcome import Outcome
 from connector.events.settling import SettlementRules, begun_settlement, blame, untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Leftover
+from connector.messaging.roles import Leftover, Recovering
 from connector.messaging.settlement import Settlement, SettlementOpen
 from connector.messaging.state_store import ClientJournals, CycleJournal, PublishedIds, StateStore
 from connector.status import OutcomeKind, timestamp
@@ -92,7 +92,7 @@ class Recovery:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Recovering,
         state: StateStore,
         settling: SettlementRules,
         window: PublishedIds | None,

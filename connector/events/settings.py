@@ -10,8 +10,8 @@ from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Connection
 from connector.messaging.retention import Retention
+from connector.messaging.roles import Receiving
 from connector.messaging.subscription import TopicSubscription
 
 
@@ -37,7 +37,7 @@ class Input:
         """The destination, and the name of the subscription. A queue has none."""
         return self.destination, "" if isinstance(self.source, Destination) else self.source.name
 
-    def poller(self, connection: Connection, in_progress: Destination | None, order: str) -> Poller:
+    def poller(self, connection: Receiving, in_progress: Destination | None, order: str) -> Poller:
         """Returns a poller for the input.
 
         Args:
@@ -46,7 +46,7 @@ class Input:
             order: of :class:`EventSettings`.
 
         Raises:
-            CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Connection.poller``.
+            CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Receiving.poller``.
         """
         by_group = order == GROUP
         return connection.poller(self.source, in_progress, selector=self.selector, by_group=by_group)

@@ -22,7 +22,7 @@ from connector.events.schedule import EndedClaims
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Recovering
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.operate.own_history import OwnHistory
 from connector.status import OutcomeKind, timestamp
@@ -208,7 +208,7 @@ class Settler:
         rules: turn outcomes into settlements.
     """
 
-    def __init__(self, connection: Connection, rules: SettlementRules) -> None:
+    def __init__(self, connection: Recovering, rules: SettlementRules) -> None:
         self._connection = connection
         self._rules = rules
 

@@ -17,6 +17,7 @@ from connector.lake.lot_load import Load, LotLoad, Tried
 from connector.messaging.lot import Lot
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.roles import Looking
 from connector.service.load_kind import SparkSource
 from connector.tracebacks import error_text
 
@@ -204,7 +205,7 @@ class Loader:
         with self._changed:
             self._changed.wait_for(lambda: self._is_ended, pause)
 
-    def _look_for_lot(self, connection: Connection) -> None:
+    def _look_for_lot(self, connection: Looking) -> None:
         """Notes that the open lot of an earlier process was tried before."""
         infos = [one for info in connection.destinations() for one in info.lots]
         is_open = any(one.name == self._name for one in infos)
@@ -259,7 +260,7 @@ class Loader:
         try:
             if self._lot is None:
                 limit = max(1, self._suspects // 2) if self._suspects else self.load.size
-                self._lot = connection.claim_lot(self.load.queue, self._name, limit)
+                self._lot = connection.lots.claim(self.load.queue, self._name, limit)
                 self._is_open = False
                 self._claimed_at = time.monotonic()
             self._failures, self._said = 0, ""

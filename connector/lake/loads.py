@@ -22,7 +22,7 @@ from connector.lake.lot_tables import (
 )
 from connector.lake.settings import DataframeEntry, LoadEntry, LotsEntry
 from connector.lake.sink import load_queue
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Looking
 from connector.service.assembly import make_provider
 from connector.service.load_kind import AdapterLoads, SparkSource
 from connector.sinks.functions import load_process
@@ -63,7 +63,7 @@ class Loads(AdapterLoads):
             if isinstance(entry, LotsEntry)
         ]
 
-    def start(self, connection: Connection) -> None:
+    def start(self, connection: Looking) -> None:
         for loader in self._loaders:
             loader.start()
         known = {loader.load.queue for loader in self._loaders}

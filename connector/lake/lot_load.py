@@ -30,7 +30,7 @@ from connector.lake.tables import SparkTable
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.lot import Lot
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Settling
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.operate.reasons import ReasonKind
 from connector.service.load_kind import SparkSource
@@ -118,7 +118,7 @@ class LotLoad:
         except Exception as error:  # Spark has ended, and so do its jobs
             _log.debug("a load cannot be cancelled", extra={"reason": error_text(error)})
 
-    def run(self, connection: Connection, lot: Lot, attempt: int, *, is_half: bool) -> Tried:
+    def run(self, connection: Settling, lot: Lot, attempt: int, *, is_half: bool) -> Tried:
         """Writes a lot, and settles it.
 
         Args:
@@ -158,7 +158,7 @@ class LotLoad:
         return Tried(settled=number)
 
     def _read(
-        self, connection: Connection, lot: Lot, attempt: int
+        self, connection: Settling, lot: Lot, attempt: int
     ) -> tuple[list[tuple[Any, ...]], list[tuple[Claim, Outcome]]]:
         """Returns the rows of a lot, and the outcomes of messages that are no rows."""
         rows: list[tuple[Any, ...]] = []

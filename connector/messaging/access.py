@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from typing import Any, Protocol
 
 from connector.messaging.destination import Destination
@@ -13,6 +14,7 @@ from connector.messaging.settlement import Prepared
 class AccessSpec(Protocol):
     """A picklable recipe for :class:`MessageAccess`."""
 
+    @abstractmethod
     def open(self) -> MessageAccess:
         """Opens the access for the calling process. Several accesses of one client do not disturb each other.
 
@@ -25,6 +27,7 @@ class AccessSpec(Protocol):
 class MessageAccess(Protocol):
     """The view of a Spark task on a provider."""
 
+    @abstractmethod
     def check(self) -> None:
         """Checks that this machine sees the same provider as the driver.
 
@@ -32,6 +35,7 @@ class MessageAccess(Protocol):
             ProviderError: the view differs. The text names the machine.
         """
 
+    @abstractmethod
     def load(self, reference: Any, max_body: int) -> Message:
         """Reads a claimed message. The message has no ``destination``, because the claim has the destination.
 
@@ -41,6 +45,7 @@ class MessageAccess(Protocol):
             ProviderError: the message cannot be read now.
         """
 
+    @abstractmethod
     def identity(self, reference: Any, message: Message) -> str:
         """Returns text that names the stored message.
 
@@ -53,6 +58,7 @@ class MessageAccess(Protocol):
             LookupError, ProviderError: as :meth:`load`.
         """
 
+    @abstractmethod
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
         """Makes a message without sending it. The same ``key`` and destination replace the earlier message.
 
@@ -63,6 +69,7 @@ class MessageAccess(Protocol):
             ProviderError: the message cannot be written.
         """
 
+    @abstractmethod
     def discard(self, prepared: Prepared) -> None:
         """Removes a prepared message that will not be sent, or forgets one that a settlement has removed."""
 
@@ -74,6 +81,7 @@ class MessageAccess(Protocol):
         """
         return time.time_ns() // 1_000_000
 
+    @abstractmethod
     def write(self) -> None:
         """Writes all prepared messages, so that they outlive this process.
 
@@ -83,6 +91,7 @@ class MessageAccess(Protocol):
             ProviderError: the messages cannot be written now.
         """
 
+    @abstractmethod
     def sync(self) -> None:
         """Makes all prepared messages durable. Called once at the end of a task, or before a commit.
 

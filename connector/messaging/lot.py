@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -77,7 +78,7 @@ class Lot(Protocol):
 
         Args:
             outcomes: of all :attr:`claims`, each claim in one of them. See
-                :meth:`connector.messaging.provider.Connection.settle`.
+                :meth:`connector.messaging.roles.Settling.settle`.
 
         Raises:
             LotError: the lot is settled, or another client owns the name now. Nothing has happened.
@@ -85,5 +86,67 @@ class Lot(Protocol):
             SettlementError: nothing has happened.
             ValueError: a claim is missing, named twice, or of another lot. Nothing has happened.
             ProviderError: the settlement may have happened. Then the lot is settled
-                (:meth:`connector.messaging.provider.Connection.claim_lot`).
+                (:meth:`LotTaking.claim`).
+        """
+
+
+class LotTaking(Protocol):
+    """Takes many messages at a time, as a lot."""
+
+    @abstractmethod
+    def claim(
+        self,
+        destination: Destination,
+        name: str,
+        limit: int,
+        *,
+        number: int | None = None,
+        selector: str = "",
+    ) -> Lot | None:
+        """Returns the lot of a name that is not settled, or makes a new lot of waiting messages.
+
+        The first call makes this connection the owner of the name, until the connection ends. The lot stays.
+        No poller gets its messages, and who takes over from dead clients leaves them alone. The next owner of
+        the name gets the same lot, with the same number and the same messages.
+
+        Args:
+            destination: a queue.
+            name: of the lot, for example of the program that takes lots. One name is for one queue at a time.
+            limit: the largest number of messages of a new lot, from 1. At a broker a lot also has no more
+                messages than a transaction.
+            number: return the lot of this number, and make no new one. None = any.
+            selector: of the messages of a new lot. Empty = all messages.
+
+        Returns:
+            the lot. None = no message waits.
+
+        Raises:
+            LotError: another client owns the name. Or the name has a lot of another queue. Or a message of
+                the lot is gone. Or the lot ``number`` is settled or does not exist.
+            CapabilityError: the destination is a topic, virtual or temporary.
+            ValueError: the name is empty, or the limit is less than 1.
+            SelectorError: the selector is wrong.
+            ProviderError: the provider failed. A message that it has taken is in the next lot.
+        """
+
+    @abstractmethod
+    def position(self, destination: Destination, name: str) -> LotPosition:
+        """Returns the place of a name in its sequence, and begins the sequence if there is none.
+
+        The connection becomes the owner of the name, as by :meth:`claim`.
+
+        Raises:
+            LotError, CapabilityError, ProviderError: as :meth:`claim`.
+        """
+
+    @abstractmethod
+    def give_back(self, name: str) -> LotInfo:
+        """Ends the lot of a name by hand: its messages wait again in their queue, as one more delivery.
+
+        Returns:
+            the lot as it was.
+
+        Raises:
+            LotError: the name has no lot that is not settled, or another client owns the name.
+            ProviderError: the messages cannot be given back.
         """

@@ -189,7 +189,7 @@ class Waiter(Protocol):
     def wait(self, seconds: float) -> bool:
         """Waits ``seconds`` at most until a message arrives, or until a call of ``wake`` ends the wait.
 
-        That is :meth:`~connector.messaging.provider.Connection.wake` of the connection.
+        That is :meth:`~connector.messaging.roles.Receiving.wake` of the connection.
 
         Returns:
             whether a message has arrived since :meth:`begin`. Also True if the connection has ended.

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Connection, Provider
+from connector.messaging.roles import Looking
 from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import TopicSubscription
 from connector.plugins import PlugIns
@@ -107,7 +108,7 @@ class AdapterProvider(Provider, Protocol):
         """
         return ()
 
-    def existing(self) -> Connection:
+    def existing(self) -> Looking:
         """Opens a connection that only looks and makes nothing.
 
         Raises:

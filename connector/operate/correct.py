@@ -15,6 +15,7 @@ from connector.messaging.history import EVENT_ID
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.roles import Settling
 from connector.messaging.settlement import HISTORY, Settlement
 from connector.operate.own_history import OwnHistory
 from connector.operate.replay import Discard, Replay, Stays, Target
@@ -158,6 +159,6 @@ def _corrected(old: Message, identity: str, body: bytes, replay: Replay) -> Mess
     return new
 
 
-def _give_back(connection: Connection, settlement: Settlement) -> None:
+def _give_back(connection: Settling, settlement: Settlement) -> None:
     with contextlib.suppress(ConnectorError):  # at a broker the message is back already
         connection.settle([settlement])

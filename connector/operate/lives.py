@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.history import RECOVERY, History, HistoryRow, Note, plain_text
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Browsing
 from connector.text.iso_time import iso_time
 
 REPLAYED: Final = "replayed"
@@ -188,7 +188,7 @@ def note_action(
 
 
 def find_now(
-    connection: Connection,
+    connection: Browsing,
     ids: set[str],
     destinations: Iterable[Destination],
     *,
@@ -224,10 +224,10 @@ def find_now(
 
 
 def _matching(
-    connection: Connection, destination: Destination, ids: set[str], *, delayed: bool = False
+    connection: Browsing, destination: Destination, ids: set[str], *, delayed: bool = False
 ) -> Iterator[str]:
     try:
-        for message in connection.find(destination, ids, delayed=delayed):
+        for message in connection.browse(destination, ids=ids, delayed=delayed):
             yield plain_text(message.message_id or "")
     except UnknownDestination:
         return

@@ -23,6 +23,7 @@ from connector.messaging.message import Message, PropertyValue
 from connector.messaging.notes import OwnerNote, count_owners
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.roles import Settling
 from connector.messaging.selector import Selector
 from connector.messaging.settlement import HISTORY, Settlement
 from connector.operate.errors import group_of, text_of
@@ -327,7 +328,7 @@ class Mover:
 
         Args:
             messages: of the queue.
-            owners: of these messages (:meth:`.provider.Connection.owners`). What has an owner stays.
+            owners: of these messages (:meth:`.roles.Looking.owners`). What has an owner stays.
         """
         result, limit = self.result, self._choice.limit
         left = {identity: list(notes) for identity, notes in owners.items()}
@@ -382,7 +383,7 @@ class Mover:
             self.result.left[_GONE] += self._rest - len(taken)
         return self.result
 
-    def _settle(self, connection: Connection, claims: Sequence[Claim], *, together: bool, note: Note) -> None:
+    def _settle(self, connection: Settling, claims: Sequence[Claim], *, together: bool, note: Note) -> None:
         parts: dict[Target | None, list[Settlement]] = {}
         for claim in claims:
             target, settlement = self._settlement(claim)
@@ -415,7 +416,7 @@ class Mover:
         )
 
     def _commit(
-        self, connection: Connection, parts: Mapping[Target | None, Sequence[Settlement]], note: Note
+        self, connection: Settling, parts: Mapping[Target | None, Sequence[Settlement]], note: Note
     ) -> None:
         settlements = [one for part in parts.values() for one in part]
         try:
@@ -462,17 +463,18 @@ def carry_out(
         UnknownDestination: there is no such queue.
         ProviderError: as :meth:`Mover.run`.
     """
-    connection = provider.connect_operator(application) if yes else provider.existing()
+    operator = provider.connect_operator(application) if yes else None
+    connection = operator or provider.existing()
     with contextlib.closing(connection):
-        if yes:
-            try_take_over(connection, at_start=True)  # of an earlier run that was killed
+        if operator is not None:
+            try_take_over(operator, at_start=True)  # of an earlier run that was killed
         messages = connection.browse(mover.source)
         result = mover.preview(messages, connection.owners(mover.source))
         if expect is not None and result.matched != expect:
             left = "".join(f", {number:,} not: {reason}" for reason, number in result.left.items())
             raise UnexpectedNumber(f"expected {expect:,}, found {result.matched:,}{left}: nothing was done")
-        if yes and result.matched:
-            mover.run(connection, together=provider.capabilities.transactions, note=note)
+        if operator is not None and result.matched:
+            mover.run(operator, together=provider.capabilities.transactions, note=note)
         return result
 
 

@@ -26,7 +26,7 @@ from connector.errors import (
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, TransactionalConnection
+from connector.messaging.provider import Connection, SessionClient, TransactionalConnection
 from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply
@@ -83,7 +83,7 @@ class BrokerLink:
                 self._connection = cast(TransactionalConnection, self._connect())
             return self._connection
 
-    def session(self) -> Connection:
+    def session(self) -> SessionClient:
         """Returns the connection of a transacted session."""
         return self.open().session_connection()
 

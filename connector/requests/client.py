@@ -35,7 +35,8 @@ from connector.core.session import CoreSession, sole_session
 from connector.errors import CapabilityError, ConnectorError, ProviderError, RequestRefused, SettlementError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Capabilities, Connection
+from connector.messaging.provider import Capabilities, Connection, SessionClient
+from connector.messaging.roles import Recovering
 from connector.requests.broker_replies import BrokerLink, BrokerReplies
 from connector.requests.contract import Requests
 from connector.requests.conversion import RequestConverter
@@ -309,27 +310,30 @@ class RequestClient(Requests):
         return self._listener.temporary(shared=shared)
 
     def _open_sender(self) -> CoreSession:
-        connection = self._connect() if self._broker is None else self._broker.session()
+        connection: SessionClient = self._connect() if self._broker is None else self._broker.session()
         return self._session(connection, AcknowledgeMode.TRANSACTED)
 
     def _open_receiver(self, sources: ReplySources, calls: PendingCalls) -> ReplyReceiver:
         if self._broker is not None:
-            connection = self._broker.open()
+            broker = self._broker.open()
             try:
-                return BrokerReplies(connection, sources, calls, self._late, self._settings)
+                return BrokerReplies(broker, sources, calls, self._late, self._settings)
             except BaseException:
-                connection.abandon()  # nobody would take what its consumers get
+                broker.abandon()  # nobody would take what its consumers get
                 raise
-        session = self._session(self._connect(), AcknowledgeMode.INDIVIDUAL)
+        connection = self._connect()
+        session = self._session(connection, AcknowledgeMode.INDIVIDUAL, connection)
         try:
-            return StoredReplies(session, sources, calls, self._late, self._settings)
+            return StoredReplies(session, connection, sources, calls, self._late, self._settings)
         except BaseException:
             session.abandon()
             raise
 
-    def _session(self, connection: Connection, mode: AcknowledgeMode) -> CoreSession:
+    def _session(
+        self, connection: SessionClient, mode: AcknowledgeMode, recovering: Recovering | None = None
+    ) -> CoreSession:
         interval = self._settings.intervals.takeover
-        return sole_session(connection, mode, self._capabilities, takeover_interval=interval)
+        return sole_session(connection, mode, self._capabilities, recovering, takeover_interval=interval)
 
     def _commit(
         self, sender: Senders, call: Call, before_commit: Callable[[str, str], object] = lambda *_: None

@@ -20,6 +20,7 @@ from connector.core.takeover import try_take_over
 from connector.errors import ClaimLost, ConnectorError, ProviderError, RequestRefused, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.provider import Connection
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply
 from connector.requests.reply_receiver import MAX_BATCH, ReplyMatcher, ReplyReceiver, ReplySources
@@ -56,6 +57,7 @@ class StoredReplies(ReplyReceiver):
 
     Args:
         session: in INDIVIDUAL mode, for this object only.
+        connection: of the session.
         sources: where replies come from.
         calls: the calls that await replies.
         late: decides about replies that nobody awaits.
@@ -68,17 +70,19 @@ class StoredReplies(ReplyReceiver):
     def __init__(
         self,
         session: CoreSession,
+        connection: Connection,
         sources: ReplySources,
         calls: PendingCalls,
         late: LateReplies,
         settings: RequestSettings,
     ) -> None:
         self.session = session
+        self._connection = connection
         self._sources = sources
         self._calls = calls
         self._matching = ReplyMatcher(sources, calls, late)
         self._max_body = settings.max_body
-        self._waiter = session.connection.waiter()
+        self._waiter = connection.waiter()
         self._is_told = False
         """Whether the waiter reports every reply that comes after the last :meth:`take`."""
         self._patterns: tuple[str, ...] = ()
@@ -90,7 +94,7 @@ class StoredReplies(ReplyReceiver):
         self._kept: list[Delivery] = []
         """Late replies that could not be settled."""
         self._next_check = self._next_try = 0.0
-        try_take_over(session.connection, at_start=True)
+        try_take_over(connection, at_start=True)
 
     # -- consumers -----------------------------------------------------------------------------------
 
@@ -159,7 +163,7 @@ class StoredReplies(ReplyReceiver):
                 self._consumers[destination] = self.session.consumer(destination, self._sources.selector)
             except ConnectorError as error:  # a temporary queue that has ended since
                 if isinstance(error, ProviderError):
-                    self.session.connection.check()
+                    self._connection.check()
                 self._remove_destination(destination, str(error))
 
     def _remove_destination(self, destination: Destination, reason: str) -> None:
@@ -181,11 +185,11 @@ class StoredReplies(ReplyReceiver):
         try:
             return work()
         except ProviderError:
-            self.session.connection.check()
+            self._connection.check()
         try:
             return work()
         except ProviderError as error:
-            self.session.connection.check()
+            self._connection.check()
             raise RequestRefused(f"replies cannot be taken from {destination}: {error}") from error
 
     # -- replies -------------------------------------------------------------------------------------
@@ -268,7 +272,7 @@ class StoredReplies(ReplyReceiver):
         try:
             return self.session.inbox.load(delivery, self._max_body)
         except LookupError:
-            self.session.connection.check()  # if the provider is gone, every message seems to be missing
+            self._connection.check()  # if the provider is gone, every message seems to be missing
             raise
 
     def _settle(self, batch: _Batch) -> None:
@@ -284,7 +288,7 @@ class StoredReplies(ReplyReceiver):
                     "a reply was removed by another program while this adapter read the reply",
                     extra={"reason": str(error)},
                 )
-                self.session.connection.check()  # ... then check() raises, and the listener connects anew
+                self._connection.check()  # ... then check() raises, and the listener connects anew
         self._settle_late(batch.unmatched)
 
     def _settle_late(self, deliveries: list[Delivery]) -> None:
@@ -306,7 +310,7 @@ class StoredReplies(ReplyReceiver):
         if now < self._next_check:
             return
         self._next_check = now + _CHECK_SECONDS
-        self.session.connection.check()
+        self._connection.check()
         if self._kept and now >= self._next_try:
             kept, self._kept = self._kept, []
             self._settle_late(kept)
@@ -315,13 +319,13 @@ class StoredReplies(ReplyReceiver):
         if self._waiter is not None and self._is_told:
             self._waiter.wait(seconds)
         else:
-            self.session.connection.wait(seconds)
+            self._connection.wait(seconds)
 
     def check(self) -> None:
-        self.session.connection.check()
+        self._connection.check()
 
     def wake(self) -> None:
-        self.session.connection.wake()
+        self._connection.wake()
 
     def close(self) -> None:
         self.session.close()

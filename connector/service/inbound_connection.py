@@ -28,8 +28,9 @@ from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.events.task_settings import TaskSettings
 from connector.events.working_state import WorkingState
-from connector.messaging.provider import Connection, TransactionalConnection
+from connector.messaging.provider import TransactionalConnection
 from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.roles import Settling
 from connector.messaging.state_store import HeldInstance, StateStore
 from connector.operate.control import ControlWatch
 from connector.operate.tracer import Tracer
@@ -347,7 +348,7 @@ class InboundConnection:
         if self._stop.is_made:
             self.inbound.stopping = True
 
-    def _task_settings(self, connection: Connection) -> TaskSettings:
+    def _task_settings(self, connection: Settling) -> TaskSettings:
         settings = make_task_settings(
             self._configuration,
             self._provider,

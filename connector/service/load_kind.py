@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection
+from connector.messaging.roles import Looking
 from connector.plugins import PlugIns
 
 
@@ -30,7 +30,7 @@ class SparkSource(Protocol):
 class AdapterLoads(Protocol):
     """The loads of all subscriptions of an instance. For one thread, unless a method says otherwise."""
 
-    def start(self, connection: Connection) -> None:
+    def start(self, connection: Looking) -> None:
         """Begins to load, and warns of objects that an earlier subscription has left.
 
         Args:

@@ -9,8 +9,8 @@ from typing import Final
 from connector.config.loading import Configuration
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.roles import Looking
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 from connector.service.assembly import make_event_settings
 from connector.service.load_kind import LOADS
@@ -75,7 +75,7 @@ def find_destinations(configuration: Configuration, provider: AdapterProvider) -
         return [*known, *_topics([one.source for one in inputs])]
 
 
-def _queues_of_broker(connection: Connection, has: Mapping[Destination, str]) -> list[DestinationInfo]:
+def _queues_of_broker(connection: Looking, has: Mapping[Destination, str]) -> list[DestinationInfo]:
     """Returns the queues of the configuration that a broker has, because it lists only those with lots."""
     told = {info.destination: info for info in connection.destinations()}
     found = []

@@ -136,7 +136,7 @@ def owner(deployment: Path) -> Iterator[Connection]:
 def lot(owner: Connection) -> Lot:
     destination = parse_destination("queue://orders")
     owner.send(destination, [Message(b"a"), Message(b"b"), Message(b"c")])
-    lot = owner.claim_lot(destination, "to-lake\x1b", 2)
+    lot = owner.lots.claim(destination, "to-lake\x1b", 2)
     assert lot is not None
     return lot
 

@@ -112,7 +112,7 @@ def test_what_a_lot_owns_is_refused(beside: Beside) -> None:
     with closing(beside.connect("", "")) as program:
         for _ in range(2):
             beside.deployment.send("orders", BODY)
-        assert program.claim_lot(ORDERS, "nightly", 5) is not None
+        assert program.lots.claim(ORDERS, "nightly", 5) is not None
         refused(beside, "move orders later --yes", "2 not: in use by the lot 1 of 'nightly'")
         refusal = beside.run("lot", "nightly", "--give-back").failure()
         assert f"the client {program.client_id}, " in refusal

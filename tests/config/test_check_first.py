@@ -58,11 +58,11 @@ NOT_FOUND = {
         service/inbound_connection.py InboundConnection._check_workers
     """,
     "after the start": """
-        sinks/lazy_requests.py LazyRequests._open   brokers/engine/connection.py RemoteConnection.claim_lot
+        sinks/lazy_requests.py LazyRequests._open
         brokers/engine/connection.py RemoteConnection.sent_ids   brokers/engine/lots.py RemoteLots._own
         brokers/engine/lots.py RemoteLots.settle
         brokers/engine/session_connection.py SessionConnection.poller
-        stores/engine/connection.py LocalConnection._kept_lots   stores/engine/lots.py Lots._begin
+        stores/engine/connection.py LocalConnection.lots   stores/engine/lots.py Lots._begin
         events/job.py EventJobs._answers   events/job.py EventJobs._result   events/worker.py Runner.run
         events/worker.py _task_settings   spark/batch_jobs.py BatchJobs._job
         spark/pipeline.py SparkPipeline._limit_time   spark/pipeline.py SparkPipeline._context

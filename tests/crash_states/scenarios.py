@@ -351,7 +351,7 @@ def _take_lots(world: World) -> None:
     """Takes lots of two until none is left. Each lot is told to the world before it is settled."""
     connection = world.provider.connect()
     try:
-        while (lot := connection.claim_lot(_IN, "lake", 2)) is not None:
+        while (lot := connection.lots.claim(_IN, "lake", 2)) is not None:
             ids = tuple(claim.message_id for claim in lot.claims)
             world.mark("lot", lot.sequence_id, lot.number, ids)
             lot.settle([Settlement(claim) for claim in lot.claims])

@@ -19,6 +19,7 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import PERSISTENT, Message
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.roles import Browsing
 from connector.messaging.subscription import TopicSubscription
 from connector.service.assembly import make_provider
 from connector.stores.sql.messages import add_messages
@@ -234,7 +235,7 @@ class Life:
         found = file_leftovers(Path(self._place), APPLICATION, self._scenario.inputs, "busy")
         return [path for path in found if not path.startswith(_FOR_OTHERS)]
 
-    def _browse(self, connection: Connection, queue: str) -> Iterator[str]:
+    def _browse(self, connection: Browsing, queue: str) -> Iterator[str]:
         try:
             messages = list(connection.browse(Destination("queue", queue)))
         except (UnknownDestination, ProviderError):

@@ -187,7 +187,7 @@ def test_a_query_goes_on_and_other_queries_have_their_own_lots(place: Path, run:
         one.unlink()
     owner = DropboxProvider(place / "data", create=True, durable=False).connect()
     queue = parse_destination("queue://in")
-    owner.lot_position(queue, "taken")
+    owner.lots.position(queue, "taken")
     said = run(
         task(
             place,

@@ -130,7 +130,7 @@ class Bench(Deployment):
         assert isinstance(entry, LotsEntry)
         queue = load_queue("shop", "one", name)
         connection = make_provider(configuration).connect()
-        lot = connection.claim_lot(queue, queue.name, entry.size)
+        lot = connection.lots.claim(queue, queue.name, entry.size)
         assert lot is not None
         lots = LotLoad(_load(configuration, entry, "one"), self._spark, lambda: False)
         with pytest.raises(Died), at(place, die):
@@ -460,7 +460,7 @@ def test_a_lot_that_was_settled_by_hand_is_not_loaded(bench: Bench) -> None:
     bench.drain(ReturnCode.APPRESPONSETIMEOUT)
     queue = load_queue("shop", "one", "calls")
     operator = bench.provider.connect()
-    lot = operator.claim_lot(parse_destination(str(queue)), queue.name, 1)
+    lot = operator.lots.claim(parse_destination(str(queue)), queue.name, 1)
     assert lot is not None
     lot.settle([GroupSettlement(lot.claims)])
     operator.close()

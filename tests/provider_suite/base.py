@@ -20,7 +20,8 @@ from connector.messaging.client import Consumer
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Capabilities, Connection, Leftover, Provider
+from connector.messaging.provider import Capabilities, Connection, Provider
+from connector.messaging.roles import Leftover
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 

@@ -51,21 +51,21 @@ class BrowsingTests(SuiteBase):
         child.set_property(EVENT_ID, ids[1])
         connection.send(ORDERS, [child])
         for given in ({ids[3]}, {ids[3].removeprefix("ID:")}):
-            (seen,) = connection.find(ORDERS, given)
+            (seen,) = connection.browse(ORDERS, ids=given)
             assert (seen.body, seen.message_id, seen.correlation_id) == (b"3", ids[3], "ccc")
-        found = sorted(one.body for one in connection.find(ORDERS, {ids[1], ids[4]}))
+        found = sorted(one.body for one in connection.browse(ORDERS, ids={ids[1], ids[4]}))
         assert found == [b"1", b"4", b"child"]
-        assert len(list(connection.find(ORDERS, {*ids, *map(str, range(100))}))) == 6
+        assert len(list(connection.browse(ORDERS, ids={*ids, *map(str, range(100))}))) == 6
         for none in ((), {"", "ID:", "ID:7'\"%_", "é", "9" * 30}):
-            assert list(connection.find(ORDERS, none)) == []
+            assert list(connection.browse(ORDERS, ids=none)) == []
         if self.able.shows_all:
             (claim,) = connection.poller(ORDERS).claim(1, range(1))
             assert self.load(connection, claim).message_id == ids[0]
-            assert [one.body for one in connection.find(ORDERS, ids[:1])] == [b"0"]
+            assert [one.body for one in connection.browse(ORDERS, ids=ids[:1])] == [b"0"]
 
     def test_an_unknown_destination_cannot_be_browsed(self, connection: Connection) -> None:
         for name in ("queue://no-such-queue", "topic://no-such-topic"):
             with pytest.raises(UnknownDestination, match=name):
                 connection.browse(parse_destination(name))
         with pytest.raises(UnknownDestination, match="no-such-queue"):
-            connection.find(parse_destination("queue://no-such-queue"), ["1"])
+            connection.browse(parse_destination("queue://no-such-queue"), ids=["1"])

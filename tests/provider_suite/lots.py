@@ -27,11 +27,11 @@ class LotsRefusedTests(SuiteBase):
     @needs("lots", has=False)
     def test_lots_are_refused(self, connection: Connection) -> None:
         with pytest.raises(CapabilityError, match="lots"):
-            connection.claim_lot(ORDERS, NAME, 1)
+            connection.lots.claim(ORDERS, NAME, 1)
         with pytest.raises(CapabilityError, match="lots"):
-            connection.give_back_lot(NAME)
+            connection.lots.give_back(NAME)
         with pytest.raises(CapabilityError, match="lots"):
-            connection.lot_position(ORDERS, NAME)
+            connection.lots.position(ORDERS, NAME)
 
     @needs("lots", has=False)
     def test_a_program_is_refused(self, provider: Provider) -> None:
@@ -43,7 +43,7 @@ class LotsRefusedTests(SuiteBase):
 class LotTests(SuiteBase):
     def lot(self, connection: Connection, limit: int = 10, name: str = NAME) -> Lot:
         """Returns the lot of a name, which has messages."""
-        lot = connection.claim_lot(ORDERS, name, limit)
+        lot = connection.lots.claim(ORDERS, name, limit)
         assert lot is not None
         return lot
 
@@ -64,7 +64,7 @@ class LotTests(SuiteBase):
 
     def test_nothing_waits(self, connection: Connection) -> None:
         for _ in range(3):
-            assert connection.claim_lot(ORDERS, NAME, 10) is None
+            assert connection.lots.claim(ORDERS, NAME, 10) is None
         assert self.infos(connection) == []
 
     def test_a_lot_has_the_best_messages_in_the_order_of_taking(self, connection: Connection) -> None:
@@ -81,29 +81,29 @@ class LotTests(SuiteBase):
     def test_a_selector_picks_the_messages_of_a_new_lot(self, connection: Connection) -> None:
         for body, kind in (("a", "T"), ("b", "U"), ("c", "T")):
             self.send(connection, ORDERS, body, type=kind)
-        lot = connection.claim_lot(ORDERS, NAME, 10, selector="JMSType = 'T'")
+        lot = connection.lots.claim(ORDERS, NAME, 10, selector="JMSType = 'T'")
         assert lot is not None
         assert self.read(lot) == ["a", "c"]
-        again = connection.claim_lot(ORDERS, NAME, 10, selector="JMSType = 'U'")
+        again = connection.lots.claim(ORDERS, NAME, 10, selector="JMSType = 'U'")
         assert again is not None
         assert (again.number, self.read(again)) == (lot.number, ["a", "c"])
         lot.settle([GroupSettlement(lot.claims)])
-        assert connection.claim_lot(ORDERS, NAME, 10, selector="JMSType = 'T'") is None
+        assert connection.lots.claim(ORDERS, NAME, 10, selector="JMSType = 'T'") is None
         assert self.read(self.lot(connection)) == ["b"]
 
     def test_a_position_is_what_was_settled_last(self, connection: Connection) -> None:
-        begun = connection.lot_position(ORDERS, NAME)
+        begun = connection.lots.position(ORDERS, NAME)
         lot = self.filled(connection, "a", "b", limit=1)
         assert begun.settled < lot.number
         assert begun == LotPosition(lot.sequence_id, begun.settled, None)
-        assert connection.lot_position(ORDERS, NAME) == LotPosition(
+        assert connection.lots.position(ORDERS, NAME) == LotPosition(
             lot.sequence_id, lot.number - 1, lot.number
         )
         lot.settle([GroupSettlement(lot.claims)])
-        assert connection.lot_position(ORDERS, NAME) == LotPosition(lot.sequence_id, lot.number, None)
+        assert connection.lots.position(ORDERS, NAME) == LotPosition(lot.sequence_id, lot.number, None)
         assert self.lot(connection).number > lot.number
         with pytest.raises(CapabilityError):
-            connection.lot_position(PRICES, NAME)
+            connection.lots.position(PRICES, NAME)
 
     def test_the_same_lot_comes_until_it_is_settled(self, connection: Connection) -> None:
         first = self.filled(connection, "a", "b", limit=2)
@@ -160,23 +160,23 @@ class LotTests(SuiteBase):
     ) -> None:
         for text in ("topic://prices", "queue://orders~EXPIRED"):
             with pytest.raises(CapabilityError, match="queue"):
-                connection.claim_lot(parse_destination(text), NAME, 1)
+                connection.lots.claim(parse_destination(text), NAME, 1)
         for name, limit in (("", 1), (NAME, 0), (NAME, -1)):
             with pytest.raises(ValueError, match="a lot needs a name and a limit"):
-                connection.claim_lot(ORDERS, name, limit)
+                connection.lots.claim(ORDERS, name, limit)
 
     @needs("temporary_destinations")
     def test_a_temporary_queue_has_no_lots(self, connection: Connection) -> None:
         with pytest.raises(CapabilityError, match="lasts"):
-            connection.claim_lot(connection.temporary("queue"), NAME, 1)
+            connection.lots.claim(connection.temporary("queue"), NAME, 1)
 
     def test_a_name_is_for_one_queue_at_a_time(self, connection: Connection) -> None:
         lot = self.filled(connection, "a")
         self.send(connection, NOTES, "note")
         with pytest.raises(LotError, match=rf"has the lot {lot.number} of {ORDERS}"):
-            connection.claim_lot(NOTES, NAME, 1)
+            connection.lots.claim(NOTES, NAME, 1)
         lot.settle([Settlement(claim) for claim in lot.claims])
-        other = connection.claim_lot(NOTES, NAME, 1)
+        other = connection.lots.claim(NOTES, NAME, 1)
         assert other is not None
         assert (other.number > lot.number, other.sequence_id) == (True, lot.sequence_id)
 
@@ -192,14 +192,14 @@ class LotTests(SuiteBase):
 
     def test_another_client_cannot_use_the_name(self, connect: Connect) -> None:
         connection, other = connect(), connect()
-        assert connection.claim_lot(ORDERS, NAME, 1) is None
+        assert connection.lots.claim(ORDERS, NAME, 1) is None
         self.send(connection, ORDERS, "a")
         for queue in (ORDERS, NOTES):
             with pytest.raises(LotError, match=f"in use by the client {connection.client_id}, .*process"):
-                other.claim_lot(queue, NAME, 1)
+                other.lots.claim(queue, NAME, 1)
         lot = self.lot(connection)
         with pytest.raises(LotError, match=f"in use by the client {connection.client_id}"):
-            other.give_back_lot(NAME)
+            other.lots.give_back(NAME)
         assert self.read(lot) == ["a"]
         connection.close()
         assert self.read(self.lot(other)) == ["a"]
@@ -271,13 +271,13 @@ class LotTests(SuiteBase):
         lot = self.filled(connection, *bodies, limit=30)
         lot.settle([GroupSettlement(lot.claims, ARCHIVE)])
         assert self.bodies(connection, ARCHIVE) == bodies
-        assert connection.claim_lot(ORDERS, NAME, 1) is None
+        assert connection.lots.claim(ORDERS, NAME, 1) is None
 
     @needs("topics")
     def test_a_copy_may_go_to_a_topic(self, connection: Connection) -> None:
         lot = self.filled(connection, "a")
         lot.settle([GroupSettlement(lot.claims, PRICES)])
-        assert connection.claim_lot(ORDERS, NAME, 1) is None
+        assert connection.lots.claim(ORDERS, NAME, 1) is None
 
     def test_a_lot_is_settled_once(self, connection: Connection) -> None:
         lot = self.filled(connection, "a")
@@ -292,17 +292,17 @@ class LotTests(SuiteBase):
 
     def test_a_number_that_is_asked_for_is_that_lot_or_an_error(self, connection: Connection) -> None:
         with pytest.raises(LotError, match="the lot 1 of 'to-lake' does not exist"):
-            connection.claim_lot(ORDERS, NAME, 1, number=1)
+            connection.lots.claim(ORDERS, NAME, 1, number=1)
         lot = self.filled(connection, "a", "b", limit=1)
-        again = connection.claim_lot(ORDERS, NAME, 1, number=lot.number)
+        again = connection.lots.claim(ORDERS, NAME, 1, number=lot.number)
         assert again is not None
         assert self.read(again) == ["a"]
         with pytest.raises(LotError, match=f"the lot {lot.number + 1} of .* does not exist"):
-            connection.claim_lot(ORDERS, NAME, 1, number=lot.number + 1)
+            connection.lots.claim(ORDERS, NAME, 1, number=lot.number + 1)
         lot.settle([Settlement(lot.claims[0])])
         for _ in range(2):  # also while there is a later lot
             with pytest.raises(LotError, match=f"the lot {lot.number} of .* is settled"):
-                connection.claim_lot(ORDERS, NAME, 1, number=lot.number)
+                connection.lots.claim(ORDERS, NAME, 1, number=lot.number)
             assert self.read(self.lot(connection, 1)) == ["b"]
 
     def test_an_outcome_for_each_message_is_needed(self, connection: Connection) -> None:
@@ -367,13 +367,13 @@ class LotTests(SuiteBase):
         first, second = connect(), connect()
         lot = self.filled(first, "a", "b")
         first.abandon()
-        info = second.give_back_lot(NAME)
+        info = second.lots.give_back(NAME)
         assert (info.destination, info.name, info.number, info.messages) == (ORDERS, NAME, lot.number, 2)
         assert self.infos(second) == []
         poller = second.poller(ORDERS)
         assert [self.take_soon(poller, sequence=n).delivery_count for n in range(2)] == [1, 1]
         with pytest.raises(LotError, match=f"there is no lot of '{NAME}'"):
-            second.give_back_lot(NAME)
+            second.lots.give_back(NAME)
         self.release_fetched(poller)
         self.send(second, ORDERS, "c")
         assert self.lot(second).number > lot.number
@@ -381,4 +381,4 @@ class LotTests(SuiteBase):
     def test_a_name_without_a_lot_is_an_error_that_names_the_others(self, connection: Connection) -> None:
         self.filled(connection, "a")
         with pytest.raises(LotError, match=f"there is no lot of 'other'; there are {NAME}"):
-            connection.give_back_lot("other")
+            connection.lots.give_back("other")

@@ -556,9 +556,9 @@ class ProviderMachine(RuleBasedStateMachine):
         is_refused = self.lot_owners.setdefault(name, client) != client
         if is_refused or is_of_another:
             with pytest.raises(LotError):
-                connection.claim_lot(queue, name, limit, selector=selector)
+                connection.lots.claim(queue, name, limit, selector=selector)
             return
-        lot = connection.claim_lot(queue, name, limit, selector=selector)
+        lot = connection.lots.claim(queue, name, limit, selector=selector)
         expected = had or self._free(client, queue, is_urgent=is_urgent)[:limit]
         if not expected:
             assert lot is None
@@ -599,10 +599,10 @@ class ProviderMachine(RuleBasedStateMachine):
         connection = self.clients[client].connection
         if not held or self.lot_owners.get(name, client) != client:
             with pytest.raises(LotError):
-                connection.give_back_lot(name)
+                connection.lots.give_back(name)
             return
         self.lot_owners[name] = client
-        info = connection.give_back_lot(name)
+        info = connection.lots.give_back(name)
         assert (info.destination, info.name, info.messages) == (held[0].origin, name, len(held))
         for one in held:
             one.give_back(one.deliveries + 1)
@@ -655,7 +655,7 @@ class ProviderMachine(RuleBasedStateMachine):
         seen = {message.message_id: message.body for message in self._browse(ORDERS)}
         ids = {one for one in seen if one is not None and data.draw(st.booleans())}
         if seen:
-            found = {message.message_id: message.body for message in self.looking.find(ORDERS, ids)}
+            found = {message.message_id: message.body for message in self.looking.browse(ORDERS, ids=ids)}
             assert found == {one: seen[one] for one in ids}
 
     @invariant()

@@ -172,7 +172,7 @@ class OwningTests(SuiteBase):
     def test_messages_of_a_lot_are_owned_by_the_lot(self, connect: Connect) -> None:
         loader, operator = connect(), connect("")
         sent = self.send(loader, ORDERS, "1", "2")
-        lot = loader.claim_lot(ORDERS, "nightly", 5)
+        lot = loader.lots.claim(ORDERS, "nightly", 5)
         assert lot is not None
         owners = operator.owners(ORDERS)
         assert owners.keys() == set(sent)

@@ -119,7 +119,7 @@ def test_the_next_owner_knows_how_a_commit_without_an_answer_has_ended(
     proxy = CommitProxy(fresh.port)
     owner = fresh.provider(proxy.port).connect()
     with contextlib.closing(fresh.provider().connect()) as other, contextlib.closing(proxy):
-        assert owner.claim_lot(ORDERS, NAME, 3) is None
+        assert owner.lots.claim(ORDERS, NAME, 3) is None
         sent = put(other, 5)
         lot = claimed(owner, 3) if step == "settle" else None
         proxy.cut_next("late" if when == "never" else when, behind=_LOTS)
@@ -131,7 +131,7 @@ def test_the_next_owner_knows_how_a_commit_without_an_answer_has_ended(
             with monkeypatch.context() as short:
                 short.setattr(lots, "ANSWER", 1.0)
                 with pytest.raises(ProviderError, match="a transaction of the last owner"):
-                    other.claim_lot(ORDERS, NAME, 3)
+                    other.lots.claim(ORDERS, NAME, 3)
             proxy.deliver() if when == "late" else proxy.drop()
         commits = when in ("after", "late")
         again = claimed(other, 3)
@@ -170,4 +170,4 @@ def test_a_lot_outlives_the_broker(fresh: Broker) -> None:
         again = claimed(heir)
         assert (again.number, taken(again)) == (lot.number, sent)
         again.settle([GroupSettlement(again.claims)])
-        assert heir.claim_lot(ORDERS, NAME, 1) is None
+        assert heir.lots.claim(ORDERS, NAME, 1) is None

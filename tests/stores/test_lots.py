@@ -104,7 +104,7 @@ def settle_lots(
     if takes_over == "first":
         take_over(connection, at_start=True)
     for _ in range(2):
-        while (lot := connection.claim_lot(queue, f"{NAME} {queue}", 4)) is not None:
+        while (lot := connection.lots.claim(queue, f"{NAME} {queue}", 4)) is not None:
             told.append((lot.sequence_id, lot.number, [str(claim.message_id) for claim in lot.claims]))
             assert [message.message_id for message in lot.read()] == told[-1][2]
             faults.point("lot.row")
@@ -120,7 +120,7 @@ def owner_of_two(root: Path) -> Connection:
     """Returns the owner of a lot of two messages."""
     connection = DropboxProvider(root, create=True).connect()
     connection.send(ORDERS, [Message(b"a"), Message(b"b")])
-    assert connection.claim_lot(ORDERS, NAME, 2) is not None
+    assert connection.lots.claim(ORDERS, NAME, 2) is not None
     return connection
 
 
@@ -129,8 +129,8 @@ def test_a_lot_that_lost_a_message_by_hand_is_an_error_and_can_be_given_back(roo
     gone, kept = sorted((root / "orders/incoming/processing").iterdir())
     gone.unlink()
     with pytest.raises(LotError, match=r"has 1 of 2 messages: .*; connector lot NAME --give-back ends"):
-        owner.claim_lot(ORDERS, NAME, 2)
-    assert owner.give_back_lot(NAME).messages == 1
+        owner.lots.claim(ORDERS, NAME, 2)
+    assert owner.lots.give_back(NAME).messages == 1
     assert not kept.exists()
     assert [message.body for message in owner.browse(ORDERS)] == [b"b"]
     owner.close()
@@ -141,7 +141,7 @@ def test_an_empty_queue_uses_no_number(root: Path, monkeypatch: pytest.MonkeyPat
     now = time.monotonic()
     for later in (0.0, 10.0):  # then the listing of the folder is old
         monkeypatch.setattr(time, "monotonic", lambda later=later: now + later)
-        assert connection.claim_lot(ORDERS, NAME, 2) is None
+        assert connection.lots.claim(ORDERS, NAME, 2) is None
     (record,) = (root / "dropboxmq/lots").glob("*/lot.json")
     assert json.loads(record.read_text())["number"] == 0
     connection.close()
@@ -149,13 +149,13 @@ def test_an_empty_queue_uses_no_number(root: Path, monkeypatch: pytest.MonkeyPat
 
 def test_an_owner_that_is_declared_dead_settles_nothing(root: Path) -> None:
     owner = owner_of_two(root)
-    lot = owner.claim_lot(ORDERS, NAME, 2)
+    lot = owner.lots.claim(ORDERS, NAME, 2)
     assert lot is not None
     provider = DropboxProvider(root)
     provider.declare_dead(owner.client_id)
     heir = provider.connect()
     take_over(heir, at_start=True)
-    again = heir.claim_lot(ORDERS, NAME, 2)
+    again = heir.lots.claim(ORDERS, NAME, 2)
     assert again is not None
     assert again.number == lot.number
     outcomes = [Settlement(claim, ARCHIVE) for claim in lot.claims]
@@ -171,7 +171,7 @@ def test_an_owner_that_is_declared_dead_settles_nothing(root: Path) -> None:
 @rows("content", [None, "", "[]", "{}", '{"name": "to-lake", "number": 1}'])
 def test_messages_of_a_lot_whose_file_is_gone_come_again(root: Path, content: str | None) -> None:
     owner = owner_of_two(root)
-    first = owner.claim_lot(ORDERS, NAME, 2)
+    first = owner.lots.claim(ORDERS, NAME, 2)
     owner.close()
     (record,) = (root / "dropboxmq/lots").glob("*/lot.json")
     record.unlink()
@@ -179,7 +179,7 @@ def test_messages_of_a_lot_whose_file_is_gone_come_again(root: Path, content: st
         record.write_text(content)
     heir = DropboxProvider(root).connect()
     assert take_over(heir, at_start=True) == 2
-    lot = heir.claim_lot(ORDERS, NAME, 2)
+    lot = heir.lots.claim(ORDERS, NAME, 2)
     assert first is not None
     assert lot is not None
     assert lot.sequence_id != first.sequence_id
@@ -190,7 +190,7 @@ def test_messages_of_a_lot_whose_file_is_gone_come_again(root: Path, content: st
 def test_lots_are_no_batches_of_an_adapter(provider: DropboxProvider | SqlProvider) -> None:
     connection = provider.connect()
     connection.send(ORDERS, [Message(b"a"), Message(b"b")])
-    assert connection.claim_lot(ORDERS, NAME, 1) is not None
+    assert connection.lots.claim(ORDERS, NAME, 1) is not None
     assert connection.poller(ORDERS).take(7, 0) is not None
     assert [(one.client_id, one.number) for one in provider.batches(None)] == [(connection.client_id, 7)]
     connection.abandon()
@@ -206,7 +206,7 @@ def test_others_are_told_of_messages_that_a_settlement_moves(provider: Provider)
     assert waiter is not None
     waiter.begin()
     assert poller.take(1, 0) is None
-    lot = connection.claim_lot(ORDERS, NAME, 1)
+    lot = connection.lots.claim(ORDERS, NAME, 1)
     assert lot is not None
     lot.settle([Settlement(lot.claims[0], ARCHIVE)])
     assert waiter.wait(10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from connector.brokers.engine.access import sendable
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
@@ -11,16 +11,17 @@ from connector.brokers.engine.claims import original
 from connector.brokers.engine.delays import check_delays
 from connector.errors import DestinationError, ProviderError, UnknownDestination
 from connector.messaging.destination import Destination
+from connector.messaging.history import about
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection
-from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+from connector.messaging.provider import SessionClient
+from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 
 
-class BrokerClientConnection(Connection):
+class BrokerClientConnection(SessionClient):
     """A client on a connection of a broker. The base of those of adapters and of sessions.
 
     Args:
-        broker: connection of the broker, for this object only.
+        broker: connection of the broker.
     """
 
     def __init__(self, broker: BrokerConnection) -> None:
@@ -76,25 +77,15 @@ class BrokerClientConnection(Connection):
         unreadable: Callable[[Message, str], object] | None = None,
         *,
         delayed: bool = False,
+        ids: Collection[str] | None = None,
     ) -> Iterator[Message]:
         self.check()
         if not destination.is_queue or destination.view:
             raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
         if delayed:
             return iter(())
-        return map(_with_original_headers, self.broker.browse(destination, "", unreadable))
-
-    def names(self) -> list[Destination]:
-        self.check()
-        return []
-
-    def destinations(self) -> list[DestinationInfo]:
-        self.check()
-        return []
-
-    def subscriptions(self) -> list[SubscriptionInfo]:
-        self.check()
-        return []
+        found = map(_with_original_headers, self.broker.browse(destination, "", unreadable))
+        return found if ids is None else about(found, ids)
 
     def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
         self.check()

@@ -93,9 +93,7 @@ class LentClaim(BrokerClaim):
     """A claim in a transaction. Names its message, which may be received again.
 
     Args:
-        client_id: of the connection.
         number: cycle and sequence.
-        source: the input destination.
         received: from the source.
         subscription: name of the subscription of the source. Empty for a queue.
         is_held: whether the message comes from a queue of the adapter, which keeps it for the source.

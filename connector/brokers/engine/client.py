@@ -7,10 +7,10 @@ from typing import Any
 
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.provider import RemoteProvider
-from connector.brokers.engine.session_connection import SessionConnection, SharedConnection
+from connector.brokers.engine.session_connection import SessionConnection
 from connector.core.connection import CoreConnection
+from connector.core.session import CoreSession
 from connector.messaging.client import AcknowledgeMode
-from connector.messaging.provider import Connection
 
 
 class BrokerMessagingConnection(CoreConnection):
@@ -19,7 +19,6 @@ class BrokerMessagingConnection(CoreConnection):
     The client id, the subscriptions and the temporary destinations are those of the broker's connection.
 
     Args:
-        provider: of the messages.
         options: of :class:`~connector.core.connection.CoreConnection`.
 
     Raises:
@@ -34,12 +33,13 @@ class BrokerMessagingConnection(CoreConnection):
         self._numbers = itertools.count(1)
         super().__init__(provider, **options)
 
-    def _connect(self, mode: AcknowledgeMode) -> Connection:
+    def _new_session(self, mode: AcknowledgeMode) -> CoreSession:
         self._own.check()
-        return SessionConnection(
-            SharedConnection(self._own.broker),
+        connection = SessionConnection(
+            self._own.broker,
             f"{self._own.client_id}-{next(self._numbers)}",
             limit=self._max_body,
             keeps_unreadable=mode in (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK),
             individual=mode is AcknowledgeMode.INDIVIDUAL,
         )
+        return CoreSession(connection, mode, self)

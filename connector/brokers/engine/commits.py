@@ -33,9 +33,6 @@ class CommitMarker:
     A takeover needs the mark of a transaction until the journal of its cycle is gone.
 
     Args:
-        session: of the transactions.
-        queue: the commit queue.
-        client_id: of the connection.
         name: of the session, unique for the client.
         journals: the cycles with a journal.
     """

@@ -10,9 +10,8 @@ import contextlib
 import itertools
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 
-from connector import faults
 from connector.brokers.engine.access import RemoteAccess, post_prepared
 from connector.brokers.engine.arrivals import RemoteArrivals
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
@@ -28,44 +27,44 @@ from connector.brokers.engine.commits import (
 from connector.brokers.engine.delays import check_delays
 from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
-from connector.brokers.engine.later import LaterInput, LaterMessages
-from connector.brokers.engine.lots import RemoteLot, RemoteLots
+from connector.brokers.engine.later import LaterMessages
+from connector.brokers.engine.later_input import LaterInput
+from connector.brokers.engine.lots import RemoteLots
 from connector.brokers.engine.news import ReceiverNews
 from connector.brokers.engine.owners import MAY_BE_OWNED, Owners, unowned
 from connector.brokers.engine.picker import RemotePicker
 from connector.brokers.engine.poller import RemotePoller
-from connector.brokers.engine.probe import Probe, replies, targets
+from connector.brokers.engine.probe import Probe
 from connector.brokers.engine.progress_claim import ProgressClaim
 from connector.brokers.engine.pruning import CopyPruner
 from connector.brokers.engine.session import LendingSession
-from connector.brokers.engine.session_connection import SessionConnection, SharedConnection
+from connector.brokers.engine.session_connection import SessionConnection
+from connector.brokers.engine.settler import TransactionSettler
 from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.engine.waiter import RemoteWaiter
 from connector.errors import (
     CapabilityError,
-    ClaimLost,
     ProviderError,
     SettlementError,
     UnknownDestination,
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.lot import LotInfo, LotPosition
+from connector.messaging.history import about
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
-from connector.messaging.provider import Leftover, TransactionalConnection
+from connector.messaging.provider import TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
+from connector.messaging.roles import Leftover
 from connector.messaging.selector import selector_text
 from connector.messaging.settlement import (
     GroupSettlement,
     Prepared,
     Settlement,
-    SettlementOpen,
-    TransactionRefused,
     one_by_one,
 )
-from connector.messaging.subscription import DestinationInfo, TopicSubscription
+from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 
 
 class RemoteConnection(BrokerClientConnection, TransactionalConnection):
@@ -79,10 +78,12 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         commit_queue: shows which transactions were committed. None = commits are not marked.
     """
 
-    lots: RemoteLots
+    own_lots: RemoteLots
     """The lots, as this client claims them. Set by the provider."""
     directory: str
     """Of the state of all applications. Set by the provider."""
+    settler: TransactionSettler
+    """Settles the transactions of this client. Set by the provider."""
     shortage: MemoryShortage
     """Of the provider, which sets it."""
 
@@ -121,7 +122,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self._news = ReceiverNews(broker)
         self._waiter = RemoteWaiter(self._listening_sessions, self._until_due, self._news)
         self._pruner = CopyPruner(broker)
-        self._probe = Probe(broker)
+        self.probe = Probe(broker)
 
     @property
     def sent_ids(self) -> str:
@@ -281,109 +282,31 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         singles = one_by_one(settlements)
         moved = [one for one in singles if one.claim.in_progress]
         if moved and self.in_progress is not None:
-            self.in_progress.settle(moved, sends)
+            self.in_progress.settler.settle(moved, sends)
             singles, sends = [one for one in singles if not one.claim.in_progress], ()
-        transactions = self._transactions(singles, fenced=fenced)
-        if sends and not transactions:
+        if not self.settler.settle(singles, sends, fenced=fenced):
             self._send_alone(sends)
-        for number, (session, ours) in enumerate(transactions):
-            back = [one for one in ours if one.give_back and not one.due]
-            if len(back) == len(ours):
-                self._give_back(session)
-                continue
-            self._commit(session, ours, sends if number == 0 else ())
-
-    def _give_back(self, session: LendingSession) -> None:
-        if self.held is None or not self.held.must_keep(session.claims):
-            session.rollback()
-        elif not self.held.move(session):
-            raise SettlementOpen(
-                f"nothing was settled: {self.held.queue} takes no message, and the broker would soon put "
-                f"messages of {session.destination} aside"
-            )
 
     def session_connection(self) -> SessionConnection:
         self.check()
         name = f"{self.client_id}-{next(self._session_numbers)}"
-        return SessionConnection(SharedConnection(self.broker), name, limit=self._limit)
+        return SessionConnection(self.broker, name, limit=self._limit)
 
     def arrivals(self, max_body: int) -> RemoteArrivals:
         self.check()
         return RemoteArrivals(self.broker, self.client_id, max_body)
 
     def hold(self, claims: Sequence[Claim]) -> bool:
-        if self.held is None:
-            return False
-        for session in self._sessions():
-            if any(one is claims[0] for one in session.claims) and self.held.must_move(session.claims):
-                return self.held.move(session)
-        return False
+        return self.settler.hold(claims)
 
     def refuses(self, destination: Destination, *, asks: bool = True) -> bool:
-        return self._probe.refuses(destination, asks=asks)
+        return self.probe.refuses(destination, asks=asks)
 
     def check_delays(self) -> None:
         self.check()
         check_delays(self.broker)
 
-    def _commit(
-        self, session: LendingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
-    ) -> None:
-        """Settles a transaction. The published keys are recorded before, and count afterwards.
-
-        A refusal rolls the transaction back. If the next delivery would be the last one, the destinations are
-        asked first.
-        """
-        if self.held is not None and self.held.is_near(session.claims):
-            self._probe.ask(targets(settlements, sends), replies(settlements))
-        state, cycle = self.state, settlements[0].claim.cycle
-        if state is None:
-            session.settle(settlements, sends)
-            return
-        keys = [one.published for one in settlements if one.published is not None]
-        state.pend(self.client_id, cycle, keys)
-        faults.point("settle.record")
-        try:
-            session.settle(settlements, sends)
-        except SettlementError as error:
-            state.drop(self.client_id, cycle)
-            if isinstance(error, TransactionRefused):
-                wanted = targets(settlements)
-                if self._commit_queue is not None:
-                    wanted.add(self._commit_queue)
-                error.destinations = self._probe.refusing(wanted)
-            raise
-        state.confirm(self.client_id, cycle)
-
-    def _transactions(
-        self, settlements: Sequence[Settlement], *, fenced: bool
-    ) -> list[tuple[LendingSession, list[Settlement]]]:
-        """Returns the settlements by transaction, each whole.
-
-        Raises:
-            ClaimLost: a claim was given back before, and the caller wants to know.
-            SettlementError: a claim of a transaction is missing, or some of them are given back.
-        """
-        owner = {id(claim): session for session in self._sessions() for claim in session.claims}
-        found: dict[int, tuple[LendingSession, list[Settlement]]] = {}
-        for settlement in settlements:
-            session = owner.get(id(settlement.claim))
-            if session is not None:
-                found.setdefault(id(session), (session, []))[1].append(settlement)
-            elif fenced or len(settlements) == 1:
-                raise ClaimLost(
-                    f"nothing was settled: {settlement.claim.message_id} is with the broker again"
-                )
-        for session, ours in found.values():
-            back = sum(one.give_back and not one.due for one in ours)
-            if len(ours) != len(session.claims) or back not in (0, len(ours)):
-                raise SettlementError(
-                    f"nothing was settled: a broker settles all {len(session.claims)} messages of a "
-                    f"transaction of {session.destination} together"
-                )
-        return list(found.values())
-
-    def _sessions(self) -> list[LendingSession]:
+    def open_sessions(self) -> list[LendingSession]:
         """Returns the sessions with an open transaction."""
         self._leaving = [session for session in self._leaving if session.claims]
         pollers = list(self._pollers)  # another thread may close the connection meanwhile
@@ -428,40 +351,31 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         unreadable: Callable[[Message, str], object] | None = None,
         *,
         delayed: bool = False,
+        ids: Collection[str] | None = None,
     ) -> Iterator[Message]:
         if delayed and self.later is not None:
             self.check()
-            return self.later.browse(input_name(destination))
-        return super().browse(destination, unreadable, delayed=delayed)
+            found = self.later.browse(input_name(destination))
+            return found if ids is None else about(found, ids)
+        return super().browse(destination, unreadable, delayed=delayed, ids=ids)
 
-    # -- lots ----------------------------------------------------------------------------------------
-
-    def claim_lot(
-        self,
-        destination: Destination,
-        name: str,
-        limit: int,
-        *,
-        number: int | None = None,
-        selector: str = "",
-    ) -> RemoteLot | None:
+    def names(self) -> list[Destination]:
         self.check()
-        if destination in self.temporaries:
-            raise CapabilityError(f"no lots are taken from {destination}: name a queue that lasts")
-        return self.lots.claim(destination, name, limit, number, selector)
+        return []
 
-    def lot_position(self, destination: Destination, name: str) -> LotPosition:
+    def subscriptions(self) -> list[SubscriptionInfo]:
         self.check()
-        return self.lots.position(destination, name)
+        return []
 
-    def give_back_lot(self, name: str) -> LotInfo:
+    @property
+    def lots(self) -> RemoteLots:
         self.check()
-        return self.lots.give_back(name)
+        return self.own_lots
 
     def destinations(self) -> list[DestinationInfo]:
         self.check()
         found = []
-        for queue, lots in sorted(self.lots.information().items()):
+        for queue, lots in sorted(self.own_lots.information().items()):
             waiting = 0
             with contextlib.suppress(UnknownDestination):  # some brokers remove an empty queue
                 waiting = sum(1 for _ in self.browse(queue))
@@ -536,7 +450,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)
         self._pollers.clear()
-        self.lots.names.close()
+        self.own_lots.names.close()
         if self.state is not None:
             self.state.hold_pending(self.client_id)
         if self.in_progress is not None:

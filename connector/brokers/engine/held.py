@@ -41,8 +41,6 @@ class HeldMessages:
     """The held messages of an application, as one connection sees them.
 
     Args:
-        connection: to the broker.
-        queue: of the held messages.
         limit: deliveries after which the broker puts a message aside.
     """
 
@@ -161,8 +159,6 @@ class HeldInput:
     """The held messages of one input.
 
     Args:
-        held: of the connection.
-        source: the input.
         make: makes a session that receives from a queue by a selector.
     """
 

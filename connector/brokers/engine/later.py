@@ -8,7 +8,7 @@ has come, the input takes the copy before other messages.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
@@ -25,7 +25,6 @@ from connector.brokers.engine.claims import (
 )
 from connector.brokers.engine.commits import quote
 from connector.brokers.engine.copies import edited_copy, moved_copy
-from connector.brokers.engine.session import LendingSession
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -37,12 +36,7 @@ _LOOK_MS: Final = 10_000
 
 
 class LaterMessages:
-    """The messages of an application that come again later, as one connection sees them.
-
-    Args:
-        connection: to the broker.
-        queue: of the messages.
-    """
+    """The messages of an application that come again later, as one connection sees them."""
 
     def __init__(self, connection: BrokerConnection, queue: Destination) -> None:
         self.queue = queue
@@ -57,7 +51,6 @@ class LaterMessages:
         Args:
             session: with the transaction that acknowledges the message.
             settlement: with the time.
-            name: of the input.
             copied: the message as the session has received it.
         """
         session.post(self.queue, self._copy(settlement, name), copied=copied)
@@ -145,61 +138,6 @@ class LaterMessages:
             yield from self._connection.browse(self.queue, selector)
         except UnknownDestination:
             return
-
-
-class LaterInput:
-    """The messages of one input that come again later.
-
-    Args:
-        later: of the connection.
-        source: the input.
-        make: makes a session that receives from a queue by a selector.
-    """
-
-    def __init__(
-        self,
-        later: LaterMessages,
-        source: Destination | TopicSubscription,
-        make: Callable[[Destination, str], LendingSession],
-    ) -> None:
-        self._later = later
-        self._name = input_name(source)
-        self._make = make
-        self.session: LendingSession | None = None
-        """Receives what was due when it was made. None while nothing is known to be due."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds until the next message is due, as far as is known."""
-        return self._later.seconds(self._name)
-
-    def browse(self) -> Iterator[Message]:
-        """Yields the messages, as :meth:`LaterMessages.browse`."""
-        return self._later.browse(self._name)
-
-    def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
-        """Receives messages that are due into a transaction of :attr:`session`.
-
-        Raises:
-            ProviderError: the broker failed.
-        """
-        self._later.look()
-        if self.session is not None and not self.session.is_free:
-            return []  # its transaction is open
-        while not self.seconds:
-            is_new = self.session is None
-            if self.session is None:
-                selector = f"{HELD_FOR} = {quote(self._name)} AND {DUE} <= {_now()}"
-                self.session = self._make(self._later.queue, selector)
-            taken = self.session.claim(client_id, cycle, numbers)
-            if taken:
-                return taken
-            self.session.leave()
-            self.session = None
-            self._later.look_again(self._name)
-            if is_new:
-                break
-        return []
 
 
 def _now() -> int:

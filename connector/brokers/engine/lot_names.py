@@ -35,7 +35,6 @@ class Mark(NamedTuple):
     """The state of a sequence, in a small message beside the copies.
 
     Args:
-        number: of the last lot.
         messages: of that lot. 0 = it is settled.
         destination: the queue of its messages.
     """
@@ -101,7 +100,6 @@ class OwnedName:
     """A name that this client owns until the name is released, or until the process ends.
 
     Args:
-        file: of the name.
         record: in the file.
     """
 
@@ -136,8 +134,6 @@ class LotNames:
     """The names of lots, as one client owns them.
 
     Args:
-        directory: the state directory.
-        client_id: of the client.
         queue: name of the queue that gets the lots of a new name.
     """
 

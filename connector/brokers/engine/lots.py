@@ -23,12 +23,12 @@ from connector import faults
 from connector.brokers.engine.access import RemoteAccess, post_prepared, sendable
 from connector.brokers.engine.broker import (
     NO_LIMIT,
-    BrokerConnection,
     BrokerSession,
     CommitUnknown,
     Received,
     UnreadableMessage,
 )
+from connector.brokers.engine.broker_client import BrokerClientConnection
 from connector.brokers.engine.claims import BEGUN, LentClaim, remove
 from connector.brokers.engine.copies import copy_of, moved_copy
 from connector.brokers.engine.later import LaterMessages
@@ -55,7 +55,7 @@ from connector.errors import (
     UnknownDestination,
 )
 from connector.messaging.destination import Destination
-from connector.messaging.lot import Lot, LotInfo, LotPosition
+from connector.messaging.lot import Lot, LotInfo, LotPosition, LotTaking
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.settlement import GroupSettlement, Settlement, one_by_one
 
@@ -103,14 +103,11 @@ class RemoteLot(Lot):
         self._lots.settle(self, outcomes)
 
 
-class RemoteLots:
+class RemoteLots(LotTaking):
     """The lots of a broker, as one client claims them.
 
     Args:
-        connection: to the broker.
         names: of lots.
-        client_id: of the client.
-        check: raises ProviderError if the connection has ended.
         most: messages of a lot, at most.
         most_bytes: bytes of all bodies after which a lot gets no more messages.
         limit: bytes of a body. A larger body is not read.
@@ -120,10 +117,8 @@ class RemoteLots:
 
     def __init__(
         self,
-        connection: BrokerConnection,
+        client: BrokerClientConnection,
         names: LotNames,
-        client_id: str,
-        check: Callable[[], None],
         *,
         most: int,
         most_bytes: int,
@@ -131,10 +126,9 @@ class RemoteLots:
         redelivery_limit: int | None,
         later: LaterMessages | None,
     ) -> None:
-        self._connection = connection
+        self._client = client
+        self._connection = client.broker
         self.names = names
-        self._client_id = client_id
-        self._check_connection = check
         self._most = most
         self._most_bytes = most_bytes
         self._limit = limit
@@ -148,9 +142,14 @@ class RemoteLots:
     # -- making --------------------------------------------------------------------------------------
 
     def claim(
-        self, destination: Destination, name: str, limit: int, number: int | None, selector: str
+        self,
+        destination: Destination,
+        name: str,
+        limit: int,
+        *,
+        number: int | None = None,
+        selector: str = "",
     ) -> RemoteLot | None:
-        """As :meth:`connector.messaging.provider.Connection.claim_lot`."""
         if not name or limit < 1:
             raise ValueError(f"a lot needs a name and a limit from 1, found {name!r} and {limit}")
         owned = self._own(destination, name)
@@ -165,14 +164,13 @@ class RemoteLots:
         return lot
 
     def position(self, destination: Destination, name: str) -> LotPosition:
-        """As :meth:`connector.messaging.provider.Connection.lot_position`."""
         owned = self._own(destination, name)
         mark, lot = self._look(owned)
         number = None if lot is None else lot.number
         return LotPosition(owned.record.sequence_id, mark.number - (lot is not None), number)
 
     def _own(self, destination: Destination, name: str) -> OwnedName:
-        if not destination.is_queue or destination.view:
+        if not destination.is_queue or destination.view or destination in self._client.temporaries:
             raise CapabilityError(f"no lots are taken from {destination}: name a queue that lasts")
         owned = self.names.own(name)
         if not owned.record.sequence_id:
@@ -218,7 +216,7 @@ class RemoteLots:
             mark = Mark(number, len(found), destination)
             claims = []
             for position, received in enumerate(found):
-                claim = LentClaim(self._client_id, (number, position), destination, received)
+                claim = LentClaim(self._client.client_id, (number, position), destination, received)
                 copied = claim.reference.message
                 marks = {**owned.record.properties(mark), _POSITION: position, BEGUN: claim.carried}
                 if copied.delivery_mode == NON_PERSISTENT:
@@ -323,7 +321,7 @@ class RemoteLots:
             received = Received(message, len(message.body), reasons.get(id(message), ""))
             if received.size > self._limit:
                 message.body = b""
-            found.append(LentClaim(self._client_id, ours, mark.destination, received))
+            found.append(LentClaim(self._client.client_id, ours, mark.destination, received))
         return sorted(found, key=lambda claim: claim.sequence)
 
     def _browse(
@@ -352,7 +350,7 @@ class RemoteLots:
 
     def check(self, lot: RemoteLot) -> tuple[OwnedName, Mark]:
         """Returns name and mark of a lot. Raises LotError if the lot is settled, or the name is not ours."""
-        self._check_connection()
+        self._client.check()
         owned = self.names.owned(lot.name)
         if owned is None:
             raise LotError(f"this client does not own the name {lot.name!r} any more: claim the lot anew")
@@ -372,7 +370,6 @@ class RemoteLots:
         self._settle(*self.check(lot), settlements)
 
     def give_back(self, name: str) -> LotInfo:
-        """As :meth:`connector.messaging.provider.Connection.give_back_lot`."""
         owned = self.names.own(name) if self.names.is_known(name) else None
         mark = self._mark(owned) if owned is not None and owned.record.sequence_id else None
         if owned is None or mark is None or not mark.messages:

@@ -13,9 +13,6 @@ class ReceiverNews:
     """The receivers of a connection for which messages may have come.
 
     Each has a number, from 1 on. 0 = the client library tells nothing of that receiver.
-
-    Args:
-        connection: to the broker.
     """
 
     def __init__(self, connection: BrokerConnection) -> None:

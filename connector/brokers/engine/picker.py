@@ -22,7 +22,6 @@ class RemotePicker(Poller):
     """Takes the messages of a queue that a program picks. The broker knows them by their ids only.
 
     Args:
-        queue: the queue.
         messages: of the queue, as the broker has them.
         wanted: picks messages, with the headers of their senders.
         poll: makes a poller of the queue by a selector.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from connector.brokers.engine.claims import LentClaim, duplicate_key
 from connector.brokers.engine.held import HeldInput
-from connector.brokers.engine.later import LaterInput
+from connector.brokers.engine.later_input import LaterInput
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.silence import BrokerSilent
@@ -22,8 +22,6 @@ class RemotePoller(Poller):
     """Claims in transactions of a broker. The broker counts expired messages itself.
 
     Args:
-        client_id: of the connection.
-        destination: of the source.
         check: raises ProviderError if the connection has ended.
         make: makes a session that receives from the source.
         ended: called when the poller is closed.
@@ -31,7 +29,6 @@ class RemotePoller(Poller):
         check_moves: raises SettlementOpen if the in-progress destination takes nothing, as was seen before.
         held: the held messages of the source. None = this client is no adapter.
         later: the messages of the source that come again later. None = this client is no adapter.
-        name: of the input.
         shortage: says when the input rests. None = it never does.
     """
 

@@ -23,9 +23,6 @@ class Probe:
     """Asks destinations whether they take a message. Remembers those that take none.
 
     A rollback counts as a delivery. So such a destination is asked before messages are received for it.
-
-    Args:
-        connection: to the broker.
     """
 
     def __init__(self, connection: BrokerConnection) -> None:

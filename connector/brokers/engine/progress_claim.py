@@ -5,14 +5,17 @@ The properties of the message name its owner.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
-from connector.brokers.engine.broker import Received
+from connector.brokers.engine.broker import BrokerConnection, Received
 from connector.brokers.engine.claims import (
     BEGUN,
     LEFT,
     ORIGIN,
     OWNER,
+    PLACE,
     PROGRESS_MARKS,
     TOKEN,
     WAITS,
@@ -20,16 +23,17 @@ from connector.brokers.engine.claims import (
 )
 from connector.brokers.engine.commits import quote
 from connector.brokers.engine.copies import moved_copy
-from connector.errors import DestinationError
+from connector.errors import DestinationError, UnknownDestination
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message, PropertyValue
+
+_NUMBER: Final = re.compile(r"([0-9]{1,18})/([0-9]{1,18})")
 
 
 class ProgressClaim(LentClaim):
     """A message in an in-progress destination.
 
     Args:
-        client_id: of the connection.
         number: cycle and sequence.
         queue: the in-progress destination.
         received: as stored there.
@@ -78,3 +82,23 @@ def _origin(message: Message) -> Destination | None:
         return None
     named = ORIGIN in message.properties and origin.is_queue and not origin.view
     return origin if named else None
+
+
+def browse_progress(
+    connection: BrokerConnection, queue: Destination, selector: str
+) -> Iterator[tuple[str, tuple[int, int], Received]]:
+    """Yields owner, number and message of messages in an in-progress destination."""
+    try:
+        found = list(connection.browse(queue, selector))
+    except UnknownDestination:
+        return
+    for message in found:
+        owner = str(message.properties.get(OWNER, ""))
+        place = _NUMBER.fullmatch(str(message.properties.get(PLACE)))
+        number = (int(place[1]), int(place[2])) if place else (0, 0)
+        yield owner, number, Received(message, len(message.body))
+
+
+def one_of(values: Iterable[str]) -> str:
+    """Returns texts as the list of a selector."""
+    return ", ".join(map(quote, values))

@@ -14,6 +14,7 @@ from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.lot_names import LotNames
 from connector.brokers.engine.lots import RemoteLots
+from connector.brokers.engine.settler import TransactionSettler
 from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
 from connector.messaging.destination import Destination
@@ -120,12 +121,18 @@ class RemoteProvider(AdapterProvider):
             if self._redelivery_limit is not None:
                 queue = _queue(HELD_QUEUE, application)
                 connection.held = HeldMessages(connection.broker, queue, self._redelivery_limit)
-        lot_queue = LOT_QUEUE.replace("{application}", application) if application else LOT_QUEUE_OF_PROGRAMS
-        connection.lots = RemoteLots(
-            connection.broker,
-            LotNames(self._state_directory, connection.client_id, lot_queue),
+        connection.settler = TransactionSettler(
             connection.client_id,
-            connection.check,
+            connection.open_sessions,
+            connection.probe,
+            commit_queue,
+            connection.state,
+            connection.held,
+        )
+        lot_queue = LOT_QUEUE.replace("{application}", application) if application else LOT_QUEUE_OF_PROGRAMS
+        connection.own_lots = RemoteLots(
+            connection,
+            LotNames(self._state_directory, connection.client_id, lot_queue),
             most=self._most_of_lot,
             most_bytes=self._batch_bytes,
             limit=self.max_body,

@@ -25,11 +25,7 @@ _CHUNK: Final = 100
 
 
 class CopyPruner:
-    """Looks at a queue by browsing, and receives old copies by selectors.
-
-    Args:
-        connection: to the broker.
-    """
+    """Looks at a queue by browsing, and receives old copies by selectors."""
 
     def __init__(self, connection: BrokerConnection) -> None:
         self._connection = connection

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from connector import faults
 from connector.brokers.engine.access import post_prepared
@@ -22,6 +22,7 @@ from connector.brokers.engine.broker import (
 from connector.brokers.engine.claims import LentClaim, input_name
 from connector.brokers.engine.commits import CommitMarker
 from connector.brokers.engine.copies import copy_of
+from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.news import ReceiverNews
 from connector.brokers.engine.probe import refusal_of
 from connector.brokers.engine.silence import CLOSE, BrokerSilent
@@ -55,23 +56,12 @@ _SHORT_LOOK: Final = 0.02
 """Seconds of the only look while events of the same source run. Their end waits for the look."""
 
 
-class LaterCopies(Protocol):
-    """Sends the copies of messages that come again later."""
-
-    def post(self, session: BrokerSession, settlement: Settlement, name: str, copied: Message) -> None:
-        """See :meth:`connector.brokers.engine.later.LaterMessages.post`."""
-
-    def post_back(self, session: BrokerSession, settlement: Settlement, copied: Message) -> None:
-        """See :meth:`connector.brokers.engine.later.LaterMessages.post_back`."""
-
-
 class LendingSession:
     """Receives messages as claims, and settles all claims of its open transaction together.
 
     For one thread at a time.
 
     Args:
-        connection: to the broker.
         source: a queue or a subscription.
         selector: text, for a queue.
         limit: bytes of a body. A larger body is not read.
@@ -100,7 +90,7 @@ class LendingSession:
         marker: Callable[[BrokerSession], CommitMarker | None],
         held_for: Destination | TopicSubscription | None = None,
         parks: bool = True,
-        later: LaterCopies | None = None,
+        later: LaterMessages | None = None,
         news: ReceiverNews | None = None,
     ) -> None:
         wanted = source if held_for is None else held_for
@@ -176,9 +166,7 @@ class LendingSession:
         """Receives up to ``len(numbers)`` messages into the open transaction.
 
         Args:
-            client_id: of the connection.
             cycle: the cycle of the claims.
-            numbers: of the claims.
             is_patient: whether the first message may take its time.
 
         Raises:
@@ -370,7 +358,6 @@ class LendingSession:
         """Moves all claims of the transaction to a queue.
 
         Args:
-            queue: for the copies.
             copies: each claim with its copy.
 
         Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from connector.brokers.engine.access import RemoteAccess
@@ -33,12 +33,9 @@ from connector.errors import (
     SettlementError,
     TransactionRolledBack,
 )
-from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Leftover
-from connector.messaging.retention import Pruned, Retention
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
 from connector.messaging.subscription import TopicSubscription
 
@@ -52,7 +49,7 @@ class SessionConnection(BrokerClientConnection):
     For one thread, except :meth:`close` and :meth:`wake`.
 
     Args:
-        broker: connection of the broker, for this object only.
+        broker: connection of the broker, which other clients use, too.
         client_id: names the claims.
         limit: bytes of a body. A larger body is not read.
         keeps_unreadable: a message that cannot be read stays in a transaction of its own, so that the
@@ -266,23 +263,6 @@ class SessionConnection(BrokerClientConnection):
         if self._keeps_unreadable:
             self.park()
 
-    # -- recovery: the broker gives the messages of a dead client back -----------------------------------
-
-    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
-        return iter(())
-
-    def find_unowned(self, in_progress: Destination) -> Sequence[Claim]:
-        return ()
-
-    def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
-        return None
-
-    def leave_unowned(self, claim: Claim) -> None:
-        return None
-
-    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
-        return Pruned()
-
     # -- waiting and the end -------------------------------------------------------------------------
 
     def wait(self, seconds: float) -> None:
@@ -290,9 +270,6 @@ class SessionConnection(BrokerClientConnection):
         if not self._pollers:
             self._woken.wait(seconds)
         self._woken.clear()
-
-    def waiter(self) -> None:
-        return None
 
     def wake(self) -> None:
         self._woken.set()
@@ -307,7 +284,9 @@ class SessionConnection(BrokerClientConnection):
                 self._session.rollback()  # or the broker would count no delivery
         for poller in (*self._pollers, *self._leaving):
             poller.detach()
-        self.broker.close()
+        for session in (self._session, *(one for one, _ in self._parked), self._sending):
+            if session is not None:
+                session.close()
 
     def abandon(self) -> None:
         self.close()
@@ -382,50 +361,3 @@ class _SessionAccess(RemoteAccess):
 
     def sync(self) -> None:
         self._connection.check_sends()
-
-
-class SharedConnection(BrokerConnection):
-    """A connection of a broker that several clients use. The end of one client ends its sessions only."""
-
-    def __init__(self, broker: BrokerConnection) -> None:
-        self._broker = broker
-        self._sessions: list[BrokerSession] = []
-
-    @property
-    def failure(self) -> str | None:
-        return self._broker.failure
-
-    @property
-    def keeps_delays(self) -> bool:
-        return self._broker.keeps_delays
-
-    @keeps_delays.setter
-    def keeps_delays(self, seen: bool) -> None:
-        self._broker.keeps_delays = seen
-
-    def session(self, *, individual: bool = False) -> BrokerSession:
-        session = self._broker.session(individual=individual)
-        self._sessions.append(session)
-        return session
-
-    def browse(
-        self,
-        queue: Destination,
-        selector: str,
-        unreadable: Callable[[Message, str], object] | None = None,
-    ) -> Iterator[Message]:
-        return self._broker.browse(queue, selector, unreadable)
-
-    def unsubscribe(self, name: str) -> None:
-        self._broker.unsubscribe(name)
-
-    def temporary(self, kind: str) -> Destination:
-        return self._broker.temporary(kind)
-
-    def delete_temporary(self, destination: Destination) -> None:
-        self._broker.delete_temporary(destination)
-
-    def close(self) -> None:
-        for session in self._sessions:
-            session.close()
-        self._sessions = []

@@ -88,7 +88,6 @@ class RemoteState(StateDirectory, BrokerStateStore):
         """Checks that no client has left something that only another InProgressDestination, or none, settles.
 
         Args:
-            client_id: of the caller.
             in_progress: InProgressDestination of the caller, or None.
 
         Raises:
@@ -203,10 +202,6 @@ class ClientFile:
 
     The first line is the instance. Further lines name the application, the process and the in-progress
     destination. Each session of the client adds a line when it begins, and another line when it ends cleanly.
-
-    Args:
-        state: of the application.
-        client_id: of the client.
     """
 
     def __init__(self, state: RemoteState, client_id: str) -> None:

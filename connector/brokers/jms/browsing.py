@@ -24,7 +24,7 @@ _MOST_FAILURES: Final = 1000
 """Messages in a row that the client library cannot read. More of them are no messages."""
 
 
-class Browsing:
+class JmsBrowsers:
     """The browsers of a connection.
 
     A browser has to ask the broker whether a queue has more messages. Without an answer, a patient browser

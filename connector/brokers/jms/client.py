@@ -20,7 +20,7 @@ from connector.brokers.engine.broker import (
     EndedDestination,
 )
 from connector.brokers.engine.silence import CLOSE, BrokerSilent
-from connector.brokers.jms.browsing import Browsing
+from connector.brokers.jms.browsing import JmsBrowsers
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.jvm import leave_at_end
 from connector.brokers.jms.listeners import queue_listener
@@ -118,7 +118,7 @@ class JmsClient(BrokerClient):
                 self.jpype,
                 self.jms,
                 java,
-                Browsing(self._connect_browsing),
+                JmsBrowsers(self._connect_browsing),
                 client_id,
                 self._subscriptions,
                 self._destinations,
@@ -148,7 +148,7 @@ class JmsConnection(BrokerConnection):
         jpype: Any,
         jms: Any,
         java: Any,
-        browsing: Browsing,
+        browsing: JmsBrowsers,
         client_id: str,
         subscriptions: SubscriptionRecords,
         destinations: Destinations,

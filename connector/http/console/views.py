@@ -177,7 +177,9 @@ def message(observer: Observer, query: Query) -> View:
     queue, identity = _queue(observer, query), query.get("id", "")
     with _connection(observer) as connection:
         parts = (False,) if queue.view else (False, True)
-        found = (one for delayed in parts for one in connection.find(queue, [identity], delayed=delayed))
+        found = (
+            one for delayed in parts for one in connection.browse(queue, ids=[identity], delayed=delayed)
+        )
         one = next((each for each in found if each.message_id == identity), None)
     if one is None:
         raise NotFound(f"{identity} is not in {queue} any more; its history may say where it went")

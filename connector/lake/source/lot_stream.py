@@ -247,7 +247,7 @@ class _Lots:
         retrying(self.position)
 
     def position(self) -> Any:
-        return self._connection.lot_position(self._reading.destination, self._reading.name)
+        return self._connection.lots.position(self._reading.destination, self._reading.name)
 
     def waiting(self) -> int:
         """Returns the number of waiting messages. A broker does not tell, so they are counted there."""
@@ -259,7 +259,7 @@ class _Lots:
     def next(self, most: int) -> Lot | None:
         """Returns the lot that is not settled, or a new one. None = no message waits."""
         reading = self._reading
-        return self._connection.claim_lot(reading.destination, reading.name, most, selector=reading.selector)
+        return self._connection.lots.claim(reading.destination, reading.name, most, selector=reading.selector)
 
     def slices(self, offset: Offset) -> Iterator[Slice]:
         """Yields the parts of the lot of an offset."""
@@ -289,7 +289,7 @@ class _Lots:
                 f"up to {position.settled} are settled, and their messages archived. Use the newest "
                 "checkpoint of this name, or a new name with a new checkpoint"
             )
-        lot = self._connection.claim_lot(self._reading.destination, self._reading.name, 1, number=number)
+        lot = self._connection.lots.claim(self._reading.destination, self._reading.name, 1, number=number)
         assert lot is not None  # a lot with a number
         return lot
 

@@ -64,7 +64,6 @@ class DropboxClaim(LocalClaim):
     """A claimed file (see :class:`connector.stores.engine.claims.LocalClaim`).
 
     Args:
-        layout, headers: of the root.
         folders: the folders that the message goes back to.
         home: the channel of these folders.
         name: the file name of the message, without the tag of a claim.

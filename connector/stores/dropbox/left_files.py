@@ -24,11 +24,7 @@ _LAST_RETRY: Final = 30.0
 
 
 class LeftFiles:
-    """The files that one reader leaves in a folder.
-
-    Args:
-        folder: the message directory.
-    """
+    """The files that one reader leaves in a folder."""
 
     def __init__(self, folder: str) -> None:
         self._not_messages = _Report(

@@ -32,7 +32,6 @@ class DropboxProvider(AdapterProvider):
     """Queues and topics as directories under one root that every client sees.
 
     Args:
-        root: the shared directory.
         create: whether the first connection may make the root, and gives the root an id
             (:class:`~connector.stores.dropbox.root.Root`). Otherwise a root that is missing or empty is an
             error.

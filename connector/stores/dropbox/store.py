@@ -7,7 +7,6 @@ import heapq
 import itertools
 import logging
 import os
-import re
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from connector.errors import (
     remedy,
 )
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message, order_key
+from connector.messaging.message import Message
 from connector.messaging.retention import Pruned, Retention
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.changes import Changes
@@ -39,7 +38,6 @@ from connector.stores.dropbox.delayed import DelayedFiles, due_and_name, place_o
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.headers import keys_of, without
 from connector.stores.dropbox.layout import QueueFolders
-from connector.stores.dropbox.listing import rank, sorts_as_text
 from connector.stores.dropbox.open_claims import (
     claimed_at,
     claims_by_owner,
@@ -49,6 +47,7 @@ from connector.stores.dropbox.open_claims import (
 from connector.stores.dropbox.prepared_files import remove_prepared
 from connector.stores.dropbox.pruning import RootPruner
 from connector.stores.dropbox.reader import DropboxReader
+from connector.stores.dropbox.scan_order import scan_order
 from connector.stores.dropbox.subscription_files import DELETED
 from connector.stores.dropbox.tasks import DropboxTaskSpec, without_owner
 from connector.stores.dropbox.transaction_log import FileMove
@@ -59,10 +58,6 @@ from connector.stores.engine.store import Counts, Judge, Store, Unreadable
 
 _log: Final = logging.getLogger("connector.dropbox")
 _NO_LIMIT: Final = 1 << 62
-_MOST_IDS: Final = 20
-"""Ids that are looked for in the names of files."""
-_has_encoded_id: Final = re.compile(r"[^.]*\.[^.]*%").match
-"""A foreign program may encode more of an id than is necessary."""
 _VIEWS: Final = {Part.EXPIRED: "EXPIRED", Part.ERROR: "REJECT-ERROR"}
 
 
@@ -184,7 +179,7 @@ class DropboxStore(Store):
     ) -> Iterator[Message]:
         folders = self._folders(channel)
         wanted = (*([folders.target] if waiting else ()), *([folders.processing] if claimed else ()))
-        found = heapq.merge(*(_scan_order(folder, ids) for folder in wanted))
+        found = heapq.merge(*(scan_order(folder, ids) for folder in wanted))
         for _, folder, name in found:
             seen = self._look(folder, name)
             if seen is None:
@@ -243,17 +238,11 @@ class DropboxStore(Store):
     # -- taking ------------------------------------------------------------------------------------
 
     def reader(
-        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
+        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination, lot: str = ""
     ) -> DropboxReader:
         folders = self._folders(channel) if channel.subscription else self.layout.queue(destination)
         moved_to = self.layout.queue(into.destination) if into is not None else None
-        reader = DropboxReader(self.context, channel, folders, judge, moved_to, self._remove_reader)
-        self._readers.append(reader)
-        return reader
-
-    def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> DropboxReader:
-        folders = self.layout.queue(channel.destination)
-        reader = DropboxReader(self.context, channel, folders, judge, None, self._remove_reader, owner)
+        reader = DropboxReader(self.context, channel, folders, judge, moved_to, self._remove_reader, lot)
         self._readers.append(reader)
         return reader
 
@@ -477,89 +466,3 @@ class DropboxStore(Store):
         return DropboxTaskSpec(
             layout.root, layout.incoming, layout.outgoing, context.client_id, context.durable
         )
-
-
-def _names(folder: str) -> list[str]:
-    """Returns names that may be messages. Empty if a foreign program has not made the folder.
-
-    Raises:
-        ProviderError: the folder cannot be read.
-    """
-    try:
-        return [name for name in os.listdir(folder) if not name.startswith(".")]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise files.unreadable(folder, error) from error
-
-
-def _scan_order(folder: str, ids: frozenset[str] | None) -> Iterator[tuple[tuple[int, int, str], str, str]]:
-    """Yields place, folder and name of each file, in the order of taking.
-
-    Args:
-        ids: only files that may be of these messages, or name one of them. Names that show an id come first.
-            None = all files.
-    """
-    names = _names(folder)
-    if ids is None or len(ids) > _MOST_IDS:
-        yield from _sort_lazily(folder, names)
-        return
-    shown, hidden = _split_by_id(names, ids)
-    yield from _sort_lazily(folder, shown)
-    yield from _sort_lazily(folder, hidden)
-
-
-def _sort_lazily(folder: str, names: list[str]) -> Iterator[tuple[tuple[int, int, str], str, str]]:
-    """Yields place, folder and name of each file, in the order of taking.
-
-    A caller may want only the first messages of many. So names that sort as text are put in order one after
-    the other.
-    """
-    if all(map(sorts_as_text, names)):
-        by_priority: dict[str, list[str]] = {}
-        for name in names:
-            by_priority.setdefault(name[0], []).append(name)
-        for priority in sorted(by_priority, reverse=True):
-            waiting = by_priority[priority]
-            heapq.heapify(waiting)
-            while waiting:
-                name = heapq.heappop(waiting)
-                yield _place_of(folder, name), folder, name
-    else:
-        yield from sorted((_place_of(folder, name), folder, name) for name in names)
-
-
-def _split_by_id(names: list[str], ids: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Returns the names that show one of some ids, and the names that may hide one: in a sidecar, or encoded.
-
-    One search in all names takes a fifth of the time of a search in each.
-    """
-    encoded = ((one, codec.encode_field(one), codec.encode_pair_part(one)) for one in ids if one)
-    texts = set(itertools.chain.from_iterable(encoded))
-    joined = "\0".join((*names, ""))
-    wanted = "|".join(map(re.escape, (*texts, codec.HEADER_KEY, "%")))
-    if not joined.isascii():
-        wanted += "|[^\0-\x7f]"
-    shown, hidden, end = [], [], 0
-    for hit in re.finditer(wanted, joined):
-        if hit.start() < end:
-            continue
-        end = joined.index("\0", hit.start())
-        name = joined[joined.rfind("\0", 0, hit.start()) + 1 : end]
-        if any(text in name for text in texts):
-            shown.append(name)
-        elif codec.HEADER_KEY in name or not name.isascii() or _has_encoded_id(name):
-            hidden.append(name)
-    return shown, hidden
-
-
-def _place_of(folder: str, name: str) -> tuple[int, int, str]:
-    """Returns the place of a file among those that are scanned, in the order of taking."""
-    short = split_tag(due_and_name(f"{folder}/{name}")[1])[0]
-    priority, age = rank(short)
-    if age is None:
-        try:
-            age = os.lstat(f"{folder}/{name}").st_mtime_ns // 1000
-        except OSError:
-            age = 0  # gone
-    return order_key(priority, age, short)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector.errors import MalformedData, ProviderError, remedy
+from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.state.locked_file import is_held
@@ -19,13 +20,13 @@ from connector.stores.dropbox.headers import HeaderStore, keys_of
 from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
 from connector.stores.dropbox.prepared_files import prepared_name
 from connector.stores.engine.headers import ORIGIN
-from connector.stores.engine.store import TaskStore, TaskStoreSpec
+from connector.stores.engine.task_store import TaskStore
 
 PREPARED: Final = "prepared"
 
 
 @dataclass(frozen=True, slots=True)
-class DropboxTaskSpec(TaskStoreSpec):
+class DropboxTaskSpec(AccessSpec):
     """The recipe of a root in a task.
 
     Args:
@@ -67,7 +68,7 @@ class DropboxTaskStore(TaskStore):
         if not os.access(self._layout.adapters, os.W_OK | os.X_OK):
             raise ProviderError(f"{socket.gethostname()} may not write {self._layout.adapters}")
 
-    def read(self, reference: str, max_body: int) -> Message:
+    def load(self, reference: str, max_body: int) -> Message:
         path = self._prefix + reference
         claimed = reference.rpartition("/")[2]
         name, tag, _ = claimed.rpartition(TAG)
@@ -106,7 +107,7 @@ class DropboxTaskStore(TaskStore):
         base = self._layout.outbox(destination).base
         return os.path.isdir(base) and is_held(os.path.join(self._layout.clients, owner))
 
-    def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
+    def keep(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         folders = self._layout.outbox(destination)
         working = f"{prepared_name(key, message.body)}{self._tag}"  # the same key names the same file
         due = message.delivery_time
@@ -124,7 +125,7 @@ class DropboxTaskStore(TaskStore):
             self._unsynced[f"{folders.working}/{working}"] = None
         return f"{folders.relative_working}/{working}", place_of(folders, name, due)
 
-    def discard(self, handle: tuple[str, str]) -> None:
+    def remove(self, handle: tuple[str, str]) -> None:
         path = self._layout.absolute(handle[0])
         files.remove(path)
         self._headers.remove(keys_of(due_and_name(handle[1])[1]))

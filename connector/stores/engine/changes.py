@@ -7,9 +7,9 @@ a message, is a transition:
 ===========  ======================  ===========================================================
 transition   from, to                change or call
 ===========  ======================  ===========================================================
-PREPARE      nothing, NOT_COMMITTED  ``TaskStore.prepare``
+PREPARE      nothing, NOT_COMMITTED  ``TaskStore.keep``
 COMMIT       NOT_COMMITTED, NEW      :class:`Sent`
-ROLLBACK     NOT_COMMITTED, removed  :class:`Discarded`, ``TaskStore.discard``, ``Store.discard_prepared``
+ROLLBACK     NOT_COMMITTED, removed  :class:`Discarded`, ``TaskStore.remove``, ``Store.discard_prepared``
 SEND         nothing, NEW            ``Store.put``
 CLAIM        NEW, DELIVERED          ``Reader.claim`` with the verdict TAKE, ``Store.set_owner``
 ACKNOWLEDGE  DELIVERED, removed      :class:`Removed`, :class:`Moved`, :class:`GroupMoved`
@@ -116,7 +116,7 @@ class Sent:
     """Sends a prepared message to channels, one copy each.
 
     Args:
-        handle: from :meth:`connector.stores.engine.store.TaskStore.prepare`, of this or a dead client.
+        handle: from :meth:`connector.stores.engine.task_store.TaskStore.keep`, of this or a dead client.
         channels: the targets. Empty = the message is removed. A channel that is gone gets no copy.
     """
 
@@ -129,7 +129,7 @@ class Discarded:
     """Removes a prepared message. A message that is gone is skipped.
 
     Args:
-        handle: from :meth:`connector.stores.engine.store.TaskStore.prepare`.
+        handle: from :meth:`connector.stores.engine.task_store.TaskStore.keep`.
     """
 
     handle: Any

@@ -1,4 +1,4 @@
-"""The connection of a local provider (see :class:`connector.messaging.provider.Connection`)."""
+"""The connection of a local provider (see :mod:`connector.messaging.roles`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import partial
 
 from connector.core.subscriptions import check
 from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
+from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.history import about
-from connector.messaging.lot import LotInfo, LotPosition
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
 from connector.messaging.polling import Waiter
@@ -21,12 +21,11 @@ from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import Selector, compile_selector, selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
-from connector.stores.engine.access import LocalAccessSpec
 from connector.stores.engine.channel import Channel, Part, channel_of, temporary_owner
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client, check_sendable, hold_client_id
 from connector.stores.engine.headers import MessageIds
-from connector.stores.engine.lots import LocalLot, Lots
+from connector.stores.engine.lots import Lots
 from connector.stores.engine.poller import LocalPoller
 from connector.stores.engine.recovery import LocalLeftover, LocalRecovery
 from connector.stores.engine.registry import Record, Registry
@@ -97,7 +96,7 @@ class LocalConnection(Connection):
         self._has_views = virtual_destinations
         self._subscriptions = Subscriptions(client)
         self._temporaries = TemporaryDestinations(client, self._subscriptions)
-        self._foreign = ForeignMessages(client, self._subscriptions)
+        self._foreign = ForeignMessages(client, self._subscriptions) if store.has_foreign else None
         self._settler = LocalSettler(client, self._subscriptions, self._temporaries)
         self._lots = Lots(client, self._settler) if lots else None
         self._recovery = LocalRecovery(client, self._subscriptions, self._temporaries)
@@ -193,7 +192,8 @@ class LocalConnection(Connection):
         check(wanted)
         self._temporaries.check_consumer(wanted.topic)
         self.store.create(Channel(wanted.topic))
-        self._foreign.distribute(wanted.topic)  # earlier messages are not for the new subscription
+        if self._foreign is not None:
+            self._foreign.distribute(wanted.topic)  # earlier messages are not for the new subscription
         subscription, consumer = self._subscriptions.attach(wanted)
         judge = DeliveryRules(self._client.limit, None, is_view=False, by_group=by_group)
         reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
@@ -246,29 +246,9 @@ class LocalConnection(Connection):
         self._check_open()
         self._registry.check()
 
-    # -- lots --------------------------------------------------------------------------------------
-
-    def claim_lot(
-        self,
-        destination: Destination,
-        name: str,
-        limit: int,
-        *,
-        number: int | None = None,
-        selector: str = "",
-    ) -> LocalLot | None:
+    @property
+    def lots(self) -> Lots:
         self._check_open()
-        return self._kept_lots().claim(destination, name, limit, number, selector)
-
-    def lot_position(self, destination: Destination, name: str) -> LotPosition:
-        self._check_open()
-        return self._kept_lots().position(destination, name)
-
-    def give_back_lot(self, name: str) -> LotInfo:
-        self._check_open()
-        return self._kept_lots().give_back(name)
-
-    def _kept_lots(self) -> Lots:
         if self._lots is None:
             raise CapabilityError(f"{self.store.title} keeps no lots: use a poller")
         return self._lots
@@ -333,9 +313,9 @@ class LocalConnection(Connection):
         self._check_open(SettlementError)
         self._settler.settle(settlements, sends, discards, fenced=fenced)
 
-    def access(self) -> LocalAccessSpec:
+    def access(self) -> AccessSpec:
         self._check_open()
-        return LocalAccessSpec(self.store.tasks())
+        return self.store.tasks()
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
         self._check_open()
@@ -396,6 +376,7 @@ class LocalConnection(Connection):
         unreadable: Callable[[Message, str], object] | None = None,
         *,
         delayed: bool = False,
+        ids: Collection[str] | None = None,
     ) -> Iterator[Message]:
         self._check_open()
         if not self.store.has(Channel(destination.base)):
@@ -404,12 +385,11 @@ class LocalConnection(Connection):
             raise UnknownDestination(
                 f"there is no {destination} in {self.store.title}" + (f"; there are {known}" if known else "")
             )
-        return self._scan(destination, unreadable, delayed=delayed) if destination.is_queue else iter(())
-
-    def find(self, queue: Destination, ids: Collection[str], *, delayed: bool = False) -> Iterator[Message]:
-        self.browse(queue)  # checks the queue
-        plain = frozenset(one.removeprefix("ID:") for one in ids)
-        return about(self._scan(queue, None, delayed=delayed, ids=plain), ids)
+        if not destination.is_queue:
+            return iter(())
+        plain = None if ids is None else frozenset(one.removeprefix("ID:") for one in ids)
+        found = self._scan(destination, unreadable, delayed=delayed, ids=plain)
+        return found if ids is None else about(found, ids)
 
     def _scan(
         self,
@@ -417,7 +397,7 @@ class LocalConnection(Connection):
         unreadable: Unreadable | None,
         *,
         delayed: bool,
-        ids: frozenset[str] | None = None,
+        ids: frozenset[str] | None,
     ) -> Iterator[Message]:
         view = destination.view
         channel = Channel(destination.base, part=Part.DELAYED) if delayed else channel_of(destination)

@@ -22,12 +22,11 @@ from connector import faults
 from connector.errors import CapabilityError, LotError, ProviderError
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.lot import Lot, LotInfo, LotPosition
+from connector.messaging.lot import Lot, LotInfo, LotPosition, LotTaking
 from connector.messaging.message import Message
 from connector.messaging.notes import owner_of_lots
 from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.settlement import GroupSettlement, Settlement
-from connector.stores.engine.access import LocalAccessSpec
 from connector.stores.engine.changes import Edit, GivenBack
 from connector.stores.engine.channel import Channel, lot_owner
 from connector.stores.engine.claims import LocalClaim
@@ -96,7 +95,7 @@ class LocalLot(Lot):
         self._lots.settle(self, outcomes)
 
 
-class Lots:
+class Lots(LotTaking):
     """The lots of a provider, as one client claims them."""
 
     def __init__(self, client: Client, settler: LocalSettler) -> None:
@@ -106,9 +105,14 @@ class Lots:
         """By queue, owner of the claims and selector. A kept reader knows whether messages have come."""
 
     def claim(
-        self, destination: Destination, name: str, limit: int, number: int | None, selector: str
+        self,
+        destination: Destination,
+        name: str,
+        limit: int,
+        *,
+        number: int | None = None,
+        selector: str = "",
     ) -> LocalLot | None:
-        """As :meth:`connector.messaging.provider.Connection.claim_lot`."""
         if not name or limit < 1:
             raise ValueError(f"a lot needs a name and a limit from 1, found {name!r} and {limit}")
         wanted = compile_selector(selector) if selector else None
@@ -132,7 +136,6 @@ class Lots:
             return LocalLot(self, state, claims)
 
     def position(self, destination: Destination, name: str) -> LotPosition:
-        """As :meth:`connector.messaging.provider.Connection.lot_position`."""
         with self._client.registry.lock():
             state = self._begin(destination, name)
             is_open = bool(self._claims(state))
@@ -171,7 +174,7 @@ class Lots:
         if reader is None:
             self._client.store.create(Channel(destination))
             judge = DeliveryRules(self._client.limit, selector, is_view=False, by_group=False)
-            reader = self._client.store.lot_reader(Channel(destination), judge, owner)
+            reader = self._client.store.reader(Channel(destination), judge, None, destination, owner)
             self._readers[key] = reader
         return reader
 
@@ -179,7 +182,7 @@ class Lots:
 
     def load(self, claims: Sequence[LocalClaim]) -> Iterator[Message]:
         """Yields the messages of claims. Raises as :meth:`connector.messaging.lot.Lot.read`."""
-        access = LocalAccessSpec(self._client.store.tasks()).open()
+        access = self._client.store.tasks().open()
         for claim in claims:
             try:
                 message = access.load(claim.reference, _NO_LIMIT)
@@ -216,7 +219,6 @@ class Lots:
             self._write(replace(state, messages=0))
 
     def give_back(self, name: str) -> LotInfo:
-        """As :meth:`connector.messaging.provider.Connection.give_back_lot`."""
         with self._client.registry.lock():
             state = self._state(name)
             if state is None or not state.messages:

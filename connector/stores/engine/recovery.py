@@ -8,7 +8,7 @@ from typing import Final
 
 from connector.messaging.destination import Destination
 from connector.messaging.notes import OwnerNote, owning_client, owning_lot
-from connector.messaging.provider import Leftover
+from connector.messaging.roles import Leftover
 from connector.stores.engine.changes import Edit, GivenBack
 from connector.stores.engine.channel import Channel, Owner, is_lot, lot_owner
 from connector.stores.engine.claims import LocalClaim
@@ -110,7 +110,7 @@ class LocalRecovery:
         ]
 
     def owners(self, channel: Channel) -> dict[str, list[OwnerNote]]:
-        """Returns the owners of messages as :meth:`connector.messaging.provider.Connection.owners`."""
+        """Returns the owners of messages as :meth:`connector.messaging.roles.Looking.owners`."""
         found: dict[str, list[OwnerNote]] = {}
         known: dict[str, OwnerNote | None] = {self._client.info.client_id: None}
         for message_id, client_id, since in self._client.store.owners(channel):

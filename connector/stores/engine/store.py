@@ -4,9 +4,10 @@ The engine of this package knows the rules of messaging: subscriptions, selector
 limit, temporary and virtual destinations, takeover. A store knows none of these rules. The engine tells the
 store what to do with a message. The store keeps all promises about crashes, other processes and durability.
 
-There are four contracts. :class:`Store` holds the messages as one client sees them. :class:`TaskStore` is the
-part for a task, in any process. :class:`~connector.stores.engine.registry.Registry` knows the clients and
-keeps small records. :class:`Watch` waits for messages.
+There are four contracts. :class:`Store` holds the messages as one client sees them.
+:class:`~connector.stores.engine.task_store.TaskStore` is the part for a task, in any process.
+:class:`~connector.stores.engine.registry.Registry` knows the clients and keeps small records. :class:`Watch`
+waits for messages.
 
 A store, its registry and its watch are made together for one client, because the watch knows the readers. One
 thread uses them. But any thread may close the connection, at any moment. So a second thread may call
@@ -18,12 +19,12 @@ clients, too, if they can reach the store.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Waiter
@@ -83,7 +84,7 @@ class Judge(Protocol):
     is_view: bool
     """Whether the reader reads a virtual destination. Then the answer is TAKE or LEAVE."""
     by_group: bool
-    """Whether the reader leaves held groups (see :meth:`connector.messaging.provider.Connection.poller`).
+    """Whether the reader leaves held groups (see :meth:`connector.messaging.roles.Receiving.poller`).
 
     The store decides, not the judge. A store that does not know the groups of other clients ignores it.
     """
@@ -154,7 +155,7 @@ class Store(Protocol):
 
     title: str
     """The store in error texts: ``memory``, or the path of a root."""
-    has_foreign: bool
+    has_foreign: bool = False
     """Whether other programs put messages into the channel of a topic, which the engine then distributes."""
 
     @abstractmethod
@@ -212,7 +213,7 @@ class Store(Protocol):
             channel: with its part.
             waiting: yield waiting messages.
             claimed: yield claimed messages, claimed from any part of the channel.
-            unreadable: see :meth:`connector.messaging.provider.Connection.browse`.
+            unreadable: see :meth:`connector.messaging.roles.Browsing.browse`.
             ids: only messages with one of these JMSMessageIDs, without ``ID:``, are needed, and messages that
                 name one in a property. A store that finds them without reading all others saves the time.
                 It may yield others, too.
@@ -240,9 +241,18 @@ class Store(Protocol):
 
     @abstractmethod
     def reader(
-        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
+        self,
+        channel: Channel,
+        judge: Judge,
+        into: Channel | None,
+        destination: Destination,
+        lot: str = "",
     ) -> Reader:
         """Returns a reader of a channel.
+
+        The claims of a lot are durable when :meth:`Reader.claim` returns. A crash leaves them as they are.
+        :meth:`claims`, :meth:`finish` and :meth:`apply` treat the lot as a client that this client takes over
+        from. :meth:`claims` leaves out the claims that a commit record of any client settles.
 
         Args:
             channel: with its part. Made before this call. A channel that has ended meanwhile is not made
@@ -250,21 +260,9 @@ class Store(Protocol):
             judge: asked before a message is taken.
             into: the channel that a message is moved to in the same step (in-progress destination).
             destination: of the claims.
+            lot: the owner of the claims (:func:`.channel.lot_owner`), only with the capability ``lots``.
+                Empty = this client.
         """
-
-    def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> Reader:
-        """Returns a reader whose claims belong to a lot. Only with the capability ``lots``.
-
-        The claims are durable when :meth:`Reader.claim` returns. A crash leaves them as they are.
-        :meth:`claims`, :meth:`finish` and :meth:`apply` treat the lot as a client that this client takes over
-        from. :meth:`claims` leaves out the claims that a commit record of any client settles.
-
-        Args:
-            channel: a queue, made before this call.
-            judge: as for :meth:`reader`.
-            owner: of the claims (:func:`.channel.lot_owner`).
-        """
-        raise NotImplementedError
 
     @abstractmethod
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
@@ -358,94 +356,15 @@ class Store(Protocol):
 
     @abstractmethod
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """As :meth:`connector.messaging.provider.Connection.prune`. Only adapters name retentions.
+        """As :meth:`connector.messaging.roles.Recovering.prune`. Only adapters name retentions.
 
         If other programs take messages without the engine, this method also moves the delayed messages of all
         channels that are due to the main parts.
         """
 
     @abstractmethod
-    def tasks(self) -> TaskStoreSpec:
-        """Returns the recipe by which a task reads the claims of this client and prepares messages."""
-
-
-class TaskStoreSpec(Protocol):
-    """A picklable recipe for :class:`TaskStore`."""
-
-    @abstractmethod
-    def open(self) -> TaskStore:
-        """Opens the store for the calling process.
-
-        Raises:
-            CapabilityError: the messages cannot be reached from this process.
-            ProviderError: the store is gone.
-        """
-
-
-class TaskStore(Protocol):
-    """A store as a task sees it, for one thread. Never closed: open resources end with the object."""
-
-    client_id: str
-    """The client that the task works for."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Checks that this process sees the same store as the driver.
-
-        Raises:
-            ProviderError: the view differs. The text names the machine.
-        """
-
-    @abstractmethod
-    def is_there(self, destination: Destination, owner: str) -> bool:
-        """Whether a temporary destination has not ended, and the client that owns it lives.
-
-        The engine asks before :meth:`prepare`.
-        """
-
-    @abstractmethod
-    def read(self, reference: Any, max_body: int) -> Message:
-        """As :meth:`connector.messaging.access.MessageAccess.load`."""
-
-    @abstractmethod
-    def identity(self, reference: Any, message: Message) -> str:
-        """As :meth:`connector.messaging.access.MessageAccess.identity`."""
-
-    @abstractmethod
-    def prepare(self, destination: Destination, message: Message, key: str) -> Any:
-        """Keeps a message where no client takes it. Returns a handle. The same key replaces the message.
-
-        The message need not be written before :meth:`write` or :meth:`sync`.
-
-        Args:
-            destination: decides where the message is kept. Nothing is sent.
-            message: with its id and its time. The message belongs to the sender, which may change it
-                afterwards.
-            key: of letters and digits, unique within the client.
-
-        Raises:
-            ProviderError: the message cannot be written, or the destination is refused.
-        """
-
-    @abstractmethod
-    def discard(self, handle: Any) -> None:
-        """Removes a prepared message. A message that is gone is skipped."""
-
-    def now(self) -> int:
-        """As :meth:`connector.messaging.access.MessageAccess.now`. Override it for another clock."""
-        return time.time_ns() // 1_000_000
-
-    @abstractmethod
-    def write(self) -> None:
-        """As :meth:`connector.messaging.access.MessageAccess.write`."""
-
-    @abstractmethod
-    def sync(self) -> None:
-        """As :meth:`connector.messaging.access.MessageAccess.sync`.
-
-        Raises:
-            ProviderError: also if the client was forgotten, because then no client would remove the messages.
-        """
+    def tasks(self) -> AccessSpec:
+        """Returns the recipe of the :class:`~connector.stores.engine.task_store.TaskStore` of this client."""
 
 
 class Watch(Waiter, Protocol):
@@ -465,7 +384,7 @@ class Watch(Waiter, Protocol):
 
     @abstractmethod
     def wake(self) -> None:
-        """As :meth:`connector.messaging.provider.Connection.wake`."""
+        """As :meth:`connector.messaging.roles.Receiving.wake`."""
 
     @abstractmethod
     def close(self) -> None:

@@ -39,8 +39,6 @@ class ForeignMessages:
         Raises:
             ProviderError: a message cannot be distributed. The message stays.
         """
-        if not self._client.store.has_foreign:
-            return
         now = time.monotonic()
         if cycle is not None and (known := self._looked.get(topic)) and known[0] == cycle and now < known[1]:
             return
@@ -56,7 +54,7 @@ class ForeignMessages:
 
     def has_news(self, topic: Destination) -> bool:
         """Whether :meth:`distribute` may find a message."""
-        return self._client.store.has_foreign and self._reader(topic).has_news()
+        return self._reader(topic).has_news()
 
     def _reader(self, topic: Destination) -> Reader:
         reader = self._readers.get(topic)

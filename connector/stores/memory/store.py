@@ -50,7 +50,6 @@ class MemoryStore(Store):
     watch: MemoryWatch
     window: str
     title = "memory"
-    has_foreign = False
 
     # -- channels ----------------------------------------------------------------------------------
 
@@ -117,14 +116,11 @@ class MemoryStore(Store):
         return [_in_progress(entry, channel) for entry in entries]
 
     def reader(
-        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
+        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination, lot: str = ""
     ) -> MemoryReader:
         self.memory.check_alive(self.watch.client_id)
-        return MemoryReader(self.memory, self.watch, channel, judge, into, destination, self.watch.client_id)
-
-    def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> MemoryReader:
-        self.memory.check_alive(self.watch.client_id)
-        return MemoryReader(self.memory, self.watch, channel, judge, None, channel.destination, owner)
+        owner = lot or self.watch.client_id
+        return MemoryReader(self.memory, self.watch, channel, judge, into, destination, owner)
 
     # -- sending and settling ----------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The part of the memory store that a task needs (see :class:`connector.stores.engine.store.TaskStore`)."""
+"""The memory as a task sees it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from connector.errors import BodyTooLarge, ProviderError
+from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel
-from connector.stores.engine.store import TaskStore, TaskStoreSpec
+from connector.stores.engine.task_store import TaskStore
 from connector.stores.memory.memory import Memory, find_memory, locked
 from connector.stores.memory.room import wait_for_room
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryTaskSpec(TaskStoreSpec):
+class MemoryTaskSpec(AccessSpec):
     """The recipe of a memory in a task.
 
     Args:
@@ -44,7 +45,7 @@ class MemoryTaskStore(TaskStore):
     def is_there(self, destination: Destination, owner: str) -> bool:
         return Channel(destination) in self.memory.boxes and self.memory.is_alive(owner)
 
-    def read(self, reference: tuple[int, int], max_body: int) -> Message:
+    def load(self, reference: tuple[int, int], max_body: int) -> Message:
         entry = self.memory.find(reference)
         if entry is None:
             raise LookupError(f"message {reference[0]} is gone")
@@ -56,16 +57,16 @@ class MemoryTaskStore(TaskStore):
     def identity(self, reference: tuple[int, int], message: Message) -> str:
         return f"{message.message_id}|{reference[0]}"
 
-    def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
+    def keep(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         memory, handle = self.memory, (self.client_id, key)
         memory.check_alive(self.client_id)
-        self.discard(handle)
+        self.remove(handle)
         entry = memory.new(message)
         wait_for_room(memory, [entry], Channel(destination), self.client_id)
         memory.prepared.setdefault(self.client_id, {})[key] = memory.keep(entry)
         return handle
 
-    def discard(self, handle: Any) -> None:
+    def remove(self, handle: Any) -> None:
         entry = self.memory.prepared.get(handle[0], {}).pop(handle[1], None)
         if entry is not None:
             self.memory.remove(entry)

@@ -81,8 +81,6 @@ class SqlStore(Store):
         notify: announces messages in channels that were empty.
     """
 
-    has_foreign = False
-
     def __init__(
         self,
         db: DatabaseClient,
@@ -209,12 +207,9 @@ class SqlStore(Store):
             yield read_message(row).message_id or "", row.owner, (row.taken_at or 0) / 1000
 
     def reader(
-        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
+        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination, lot: str = ""
     ) -> SqlReader:
-        return SqlReader(self._db, self._readers, channel, judge, into, destination)
-
-    def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> SqlReader:
-        return SqlReader(self._db, self._readers, channel, judge, None, channel.destination, owner)
+        return SqlReader(self._db, self._readers, channel, judge, into, destination, lot)
 
     # -- sending -----------------------------------------------------------------------------------
 

@@ -11,10 +11,11 @@ from sqlalchemy import select
 
 from connector import faults
 from connector.errors import BodyTooLarge, MalformedData, ProviderError
+from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel
-from connector.stores.engine.store import TaskStore, TaskStoreSpec
+from connector.stores.engine.task_store import TaskStore
 from connector.stores.sql.changes import open_channels
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings, is_passing
 from connector.stores.sql.liveness import liveness_of
@@ -27,7 +28,7 @@ _RETRY: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class SqlTaskSpec(TaskStoreSpec):
+class SqlTaskSpec(AccessSpec):
     settings: Settings
     client_id: str
 
@@ -56,7 +57,7 @@ class SqlTaskStore(TaskStore):
     def is_there(self, destination: Destination, owner: str) -> bool:
         return has_channel(self._db, destination) and self._liveness.find_alive(self._db, owner) is not None
 
-    def read(self, reference: tuple[int, int], max_body: int) -> Message:
+    def load(self, reference: tuple[int, int], max_body: int) -> Message:
         number, version = reference
         with self._db.read_transaction() as connection:
             rows = self._statements.read.rows(connection, {"number": number, "seen": version})
@@ -70,14 +71,14 @@ class SqlTaskStore(TaskStore):
     def identity(self, reference: tuple[int, int], message: Message) -> str:
         return f"{message.message_id}|{reference[0]}"
 
-    def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
+    def keep(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         if destination not in self._targets:
             check_target(self._db, destination)
             self._targets.add(destination)
         self._prepared[key] = message.copy(message.body)
         return self.client_id, key
 
-    def discard(self, handle: Sequence[str]) -> None:
+    def remove(self, handle: Sequence[str]) -> None:
         if self._prepared.pop(handle[1], None) is None:
             self._remove([(handle[0], handle[1])])
 

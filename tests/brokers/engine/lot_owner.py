@@ -19,7 +19,7 @@ import json, os, signal, sys
 from connector.messaging import Settlement, parse_destination
 CONNECT
 queue, archive = map(parse_destination, (queue, archive))
-while (lot := connection.claim_lot(queue, "to-lake", 4)) is not None or any(browse(queue)):
+while (lot := connection.lots.claim(queue, "to-lake", 4)) is not None or any(browse(queue)):
     if lot is None:  # a busy broker has sent nothing in time
         continue
     ids = [claim.message_id for claim in lot.claims]
@@ -72,7 +72,7 @@ def check_lots(place: str, before: Sequence[Any], after: Sequence[Any], sent: li
 
 
 def claimed(connection: RemoteConnection, limit: int = 10) -> RemoteLot:
-    lot = connection.claim_lot(ORDERS, NAME, limit)
+    lot = connection.lots.claim(ORDERS, NAME, limit)
     assert lot is not None
     return lot
 
@@ -86,5 +86,5 @@ def archive(lot: RemoteLot) -> None:
 
 
 def archive_all(connection: RemoteConnection, limit: int = 3) -> None:
-    while (lot := connection.claim_lot(ORDERS, NAME, limit)) is not None:
+    while (lot := connection.lots.claim(ORDERS, NAME, limit)) is not None:
         archive(lot)

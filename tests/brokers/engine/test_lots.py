@@ -83,7 +83,7 @@ def test_the_next_owner_knows_how_a_commit_without_an_answer_has_ended(
     heir = provider.connect("shop", "two")
     if is_late:
         with pytest.raises(ProviderError, match=f"a transaction of the last owner of the lots of '{NAME}'"):
-            heir.claim_lot(ORDERS, NAME, 3)
+            heir.lots.claim(ORDERS, NAME, 3)
         provider.broker.late[0].end_late(commits=commits)
     again = claimed(heir, 3)
     if step == "settle":
@@ -104,7 +104,7 @@ def test_a_living_owner_asks_the_broker_again_after_a_commit_that_failed(
     sent = put(owner, "a", "b")
     provider.broker.refused.add(LOTS)
     with pytest.raises(ProviderError, match="no right to send"):
-        owner.claim_lot(ORDERS, NAME, 2)
+        owner.lots.claim(ORDERS, NAME, 2)
     provider.broker.refused.clear()
     lot = claimed(owner, 1)
     provider.broker.refused.add(LOTS)
@@ -263,7 +263,7 @@ def test_a_lot_is_no_larger_than_a_transaction(root: Path, options: dict[str, An
     owner = LentProvider(root / "state", **options).connect("shop", "one")
     put(owner, *"0123456789")
     found = []
-    while (lot := owner.claim_lot(ORDERS, NAME, 100)) is not None:
+    while (lot := owner.lots.claim(ORDERS, NAME, 100)) is not None:
         found.append(len(lot.claims))
         archive(lot)
     assert found == sizes
@@ -280,7 +280,7 @@ def test_an_outcome_sends_messages_and_comes_again_later(
         lot.settle([Settlement(lot.claims[0], published="key"), later])
     lot.settle([Settlement(lot.claims[0], sends=[prepared]), later])
     assert [one.body for one in seen(provider, "archive")] == [b"made"]
-    assert owner.claim_lot(ORDERS, NAME, 1) is None
+    assert owner.lots.claim(ORDERS, NAME, 1) is None
     claim = owner.poller(ORDERS).take(1, 0)
     assert claim is not None
     assert (claim.message_id, claim.delivery_count) == (sent[1], 1)
@@ -303,8 +303,8 @@ def test_a_lot_that_lost_a_message_by_hand_is_an_error_and_can_be_given_back(
     with pytest.raises(
         LotError, match=rf"has 1 of 2 messages in queue://{LOTS}: .* --give-back ends the lot"
     ):
-        owner.claim_lot(ORDERS, NAME, 2)
-    assert owner.give_back_lot(NAME).messages == 1
+        owner.lots.claim(ORDERS, NAME, 2)
+    assert owner.lots.give_back(NAME).messages == 1
     assert [one.body for one in seen(provider, "orders")] == [b"b"]
     assert claimed(owner).number == 2
 
@@ -320,7 +320,7 @@ def test_an_emptied_queue_is_an_error_that_names_the_file(
     heir = provider.connect("shop", "two")
     (file,) = (root / "state" / "lots").iterdir()
     with pytest.raises(ProviderError, match=f"emptied queue://{LOTS}, remove {file}"):
-        heir.claim_lot(ORDERS, NAME, 1)
+        heir.lots.claim(ORDERS, NAME, 1)
     file.unlink()
     lot = claimed(heir, 1)
     assert (lot.sequence_id != first.sequence_id, [one.body for one in lot.read()]) == (True, [b"b"])
@@ -338,7 +338,7 @@ def test_a_damaged_record_is_an_error_that_names_the_file(
     heir = provider.connect("shop", "two")
     calls: list[Callable[[], object]] = [
         lambda: claimed(heir),
-        lambda: heir.give_back_lot(NAME),
+        lambda: heir.lots.give_back(NAME),
         heir.destinations,
     ]
     for call in calls:
@@ -350,7 +350,7 @@ def test_no_number_is_used_twice_after_the_broker_was_restored(
     provider: LentProvider, owner: RemoteConnection
 ) -> None:
     put(owner, "a", "b")
-    assert owner.claim_lot(parse_destination("queue://none"), NAME, 1) is None
+    assert owner.lots.claim(parse_destination("queue://none"), NAME, 1) is None
     (mark,) = provider.broker.waiting(LOTS)
     first = claimed(owner, 1)
     archive(first)
@@ -379,13 +379,13 @@ def test_applications_and_programs_share_the_names(provider: LentProvider, owner
     lot = claimed(owner, 1)
     owner.close()
     program = provider.connect()
-    assert program.claim_lot(ORDERS, "other", 1) is not None
+    assert program.lots.claim(ORDERS, "other", 1) is not None
     assert [len(ids(provider, queue)) for queue in (LOTS, "connector.lots")] == [2, 2]
     (info,) = program.destinations()
     assert (info.destination, info.waiting, info.in_progress) == (ORDERS, 0, 2)
     assert {(one.name, one.owner != "") for one in info.lots} == {(NAME, False), ("other", True)}
     assert taken(claimed(program)) == taken(lot)
-    assert program.give_back_lot(NAME).number == lot.number
+    assert program.lots.give_back(NAME).number == lot.number
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
@@ -396,7 +396,7 @@ def test_an_adapter_leaves_a_lot_of_its_input_alone(
     deployment = deploy(tmp_path, store={}, **(more if in_progress else {}))
     sent = send(provider, *[""] * 8)
     program = provider.connect("lent", "program")
-    lot = program.claim_lot(parse_destination("queue://customers"), NAME, 3)
+    lot = program.lots.claim(parse_destination("queue://customers"), NAME, 3)
     assert lot is not None
     program.abandon()
     for _ in range(2):
@@ -404,10 +404,10 @@ def test_an_adapter_leaves_a_lot_of_its_input_alone(
             adapter.drain()
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent[3:])
     heir = provider.connect("lent", "heir")
-    again = heir.claim_lot(parse_destination("queue://customers"), NAME, 3)
+    again = heir.lots.claim(parse_destination("queue://customers"), NAME, 3)
     assert again is not None
     assert (again.number, taken(again)) == (lot.number, sent[:3])
-    heir.give_back_lot(NAME)
+    heir.lots.give_back(NAME)
     with running(deployment, provider) as adapter:
         adapter.drain()
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connector.brokers.engine.connection import RemoteConnection
-from connector.brokers.engine.progress_claim import ProgressClaim
+from connector.brokers.engine.progress_claim import ProgressClaim, browse_progress
 from connector.errors import ClaimLost, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
@@ -187,12 +187,12 @@ def test_a_message_that_another_client_has_taken_over_is_lost(
     other = provider.connect("shop", "two")
     assert other.in_progress is not None
     other.in_progress.begin(PROGRESS)
-    ((owner, number, received),) = other.in_progress._browse(PROGRESS, "")
+    ((owner, number, received),) = browse_progress(other.broker, PROGRESS, "")
     assert other.in_progress.adopt(ProgressClaim(owner, number, PROGRESS, received), 5, 0) is not None
     with pytest.raises(SettlementOpen):
         connection.settle([Settlement(claim, ARCHIVE)])
-    monkeypatch.setattr("connector.brokers.engine.in_progress._SILENT_SECONDS", 0.0)
-    connection.in_progress._kept.clear()  # type: ignore[union-attr]
+    monkeypatch.setattr("connector.brokers.engine.progress_settler._SILENT_SECONDS", 0.0)
+    connection.in_progress.settler._kept.clear()  # type: ignore[union-attr]
     with pytest.raises(ClaimLost, match="has taken"):
         connection.settle([Settlement(claim, ARCHIVE)])
 

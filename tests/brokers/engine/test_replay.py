@@ -195,7 +195,7 @@ def test_copies_of_a_lot_stay_in_their_queue(provider: LentProvider) -> None:
     lots = parse_destination("queue://connector.lots")
     with contextlib.closing(provider.connect()) as program:
         program.send(ERROR, [Message(b"1"), Message(b"2")])
-        lot = program.claim_lot(ERROR, "nightly", 5)
+        lot = program.lots.claim(ERROR, "nightly", 5)
         assert lot is not None
         mover = Mover(lots, MessageChoice(), Move(parse_destination("queue://aside")))
         result = carry_out(provider, "lent", mover, yes=True, note=lambda _: None)

@@ -41,7 +41,7 @@ def put(provider: LentProvider, *bodies: bytes, queue: str = "orders") -> list[s
 def test_a_question_without_an_answer_is_an_error_for_everybody_who_asks(provider: LentProvider) -> None:
     put(provider, b"1")
     first = provider.connect("shop", "one")
-    assert first.claim_lot(ORDERS, "name", 1) is not None
+    assert first.lots.claim(ORDERS, "name", 1) is not None
     first.close()
     connection = provider.connect("shop", "one")
     program = BrokerMessagingConnection(provider)
@@ -59,7 +59,7 @@ def test_a_question_without_an_answer_is_an_error_for_everybody_who_asks(provide
         "browse": lambda: list(connection.browse(ORDERS)),
         "owners": lambda: connection.owners(ORDERS),
         "messages of an operator": lambda: connection.picker(ORDERS, bool).claim(1, range(1)),
-        "lot": lambda: connection.claim_lot(ORDERS, "name", 1),
+        "lot": lambda: connection.lots.claim(ORDERS, "name", 1),
         "lots": connection.destinations,
         "old copies": lambda: connection.prune([Retention(ARCHIVE, seconds=1.0)]),
         "receive": lambda: consumer.receive(timeout=0),
@@ -115,7 +115,7 @@ def test_events_that_come_again_later_come(tmp_path: Path, provider: LentProvide
 def test_a_lot_has_all_that_waits(provider: LentProvider) -> None:
     provider.broker.slow.add("orders")
     put(provider, b"1", b"2")
-    lot = provider.connect("shop", "one").claim_lot(ORDERS, "name", 9)
+    lot = provider.connect("shop", "one").lots.claim(ORDERS, "name", 9)
     assert lot is not None
     assert len(lot.claims) == 2
 
@@ -189,7 +189,7 @@ def test_copies_of_a_lot_are_gone_only_if_the_broker_shows_none(
     monkeypatch.setattr(lots, "ANSWER", 0.1)
     put(provider, b"1")
     connection = provider.connect("shop", "one")
-    lot = connection.claim_lot(ORDERS, "name", 1)
+    lot = connection.lots.claim(ORDERS, "name", 1)
     assert lot is not None
     outcomes = [Settlement(claim, ARCHIVE) for claim in lot.claims]
     provider.broker.is_silent = lambda queue, message: queue == LOTS and bool(message.body)
@@ -289,14 +289,14 @@ def test_a_browser_without_an_answer_asks_once_more(
     monkeypatch.setattr(browsing, "time", SimpleNamespace(monotonic=lambda: library.time))
     context = pytest.raises(BrokerSilent) if shown is None else contextlib.nullcontext()
     with context:
-        found = browsing.Browsing(library.connect).browse(ORDERS, "")
+        found = browsing.JmsBrowsers(library.connect).browse(ORDERS, "")
         assert "".join(str(one.message_id) for one in found) == shown
     assert library.seconds == seconds
 
 
 def test_a_browser_does_not_end_with_its_connection() -> None:
     library = _Library(("a", True))
-    found = browsing.Browsing(library.connect).browse(ORDERS, "")
+    found = browsing.JmsBrowsers(library.connect).browse(ORDERS, "")
     assert next(found).message_id == "a"
     library.has_ended = True
     with pytest.raises(_JmsConnectionFailedException):

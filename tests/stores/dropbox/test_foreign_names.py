@@ -107,7 +107,7 @@ def go_round(connection: LocalConnection, other: LocalConnection, name: str) -> 
     assert look(connection, ORDERS) == [b"bad", b"good"]
     for seen in connection.browse(ORDERS, lambda message, reason: None):
         if (shown := plain_text(seen.message_id or "")).removeprefix("ID:"):
-            assert seen.body in [one.body for one in connection.find(ORDERS, [shown])]
+            assert seen.body in [one.body for one in connection.browse(ORDERS, ids=[shown])]
     claims = poller.claim(1, range(9))
     expired = poller.expired  # a name may say that it has expired
     assert len(claims) + expired == 2

@@ -508,4 +508,4 @@ def test_a_message_is_found_by_what_only_its_sidecar_says(connection: LocalConne
     (identity,) = connection.send(ORDERS, [long_message(connector_event_id="ID:first")])
     connection.send(ORDERS, [Message(b"other")])
     for one in ("ID:first", identity):
-        assert [seen.message_id for seen in connection.find(ORDERS, [one])] == [identity]
+        assert [seen.message_id for seen in connection.browse(ORDERS, ids=[one])] == [identity]

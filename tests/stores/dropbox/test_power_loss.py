@@ -101,7 +101,7 @@ def test_what_is_settled_is_synced_where_it_has_come_to(durable: LocalConnection
     syncs.seen.clear()
     durable.settle([Settlement(claim)])
     assert syncs.seen == ["orders/incoming/processed"]
-    lot = durable.claim_lot(ORDERS, "lake", 10)
+    lot = durable.lots.claim(ORDERS, "lake", 10)
     assert lot is not None
     syncs.seen.clear()
     lot.settle([Settlement(claim) for claim in lot.claims])
