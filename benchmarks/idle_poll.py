@@ -10,8 +10,11 @@ import os
 import time
 
 from benchmarks.common import machine, scratch, spread
-from connector.events.claiming import claim_round_robin
+from connector.events.intake import claim_round_robin
+from connector.events.polled_input import InputSettings, PolledInput
+from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
+from connector.messaging.input import Input
 from connector.stores.dropbox.provider import DropboxProvider
 
 DESTINATIONS = 1000
@@ -25,16 +28,19 @@ def main() -> None:
     with scratch() as directory:
         connection = DropboxProvider(directory, create=True).connect()
         names = [f"in{number}" for number in range(DESTINATIONS)]
-        pollers = [connection.poller(parse_destination(name)) for name in names]
+        inputs = [PolledInput(InputSettings(Input(parse_destination(name)), quantity=25)) for name in names]
+        for one in inputs:
+            one.open(connection, None, "destination")
         folders = [f"{directory}/{name}/incoming/target" for name in names]
         for pause, what in ((0.0, "again at once"), (1.05, "after a second")):
             polls, listings = [], []
             for number in range(arguments.runs if not pause else max(3, arguments.runs // 10)):
                 time.sleep(pause)
                 started = time.perf_counter()
-                batch = claim_round_robin(pollers, 25, number + 1)
+                claims: list[Claim] = []
+                claim_round_robin(inputs, claims, number + 1, 0)
                 polls.append((time.perf_counter() - started) * 1000)
-                assert not batch.claims
+                assert not claims
                 started = time.perf_counter()
                 for folder in folders:
                     os.listdir(folder)

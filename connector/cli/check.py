@@ -121,7 +121,7 @@ def _needs(configuration: Configuration, capabilities: Capabilities) -> set[str]
         found.add("virtual destinations")
     if needs_delays(configuration):
         found.add(_DELAY)
-    if configuration.connector.in_progress_destination is not None:
+    if configuration.connector.copies.in_progress is not None:
         found.add("InProgressDestination")
     return found
 

@@ -45,7 +45,7 @@ def discard(
     """
 
     def order(source: Destination, configuration: Configuration) -> Discard:
-        archive = configuration.connector.archive_destination
+        archive = configuration.connector.copies.archive
         if archive == source:
             raise BadArgument(f"DEST: {source} is the archive itself")
         return Discard(archive, operator_name(), why)

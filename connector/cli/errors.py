@@ -89,7 +89,7 @@ def look(
     try:
         return connection.browse(source, unreadable)
     except UnknownDestination:
-        if source != configuration.connector.error_destination:
+        if source not in configuration.connector.copies.errors:
             raise
         return iter(())
 
@@ -100,7 +100,7 @@ def source_of(text: str, configuration: Configuration) -> Destination:
     Raises:
         BadArgument: the argument names no queue, or is empty and there is no ErrorDestination.
     """
-    found = read_destination(text, configuration) if text else configuration.connector.error_destination
+    found = read_destination(text, configuration) if text else configuration.connector.copies.error
     if found is None:
         raise BadArgument(
             "DEST: expected a queue, because the configuration has no ErrorDestination. A message that fails "

@@ -133,13 +133,7 @@ def _find(
     """
     connector = configuration.connector
     inputs = [entry.destination for entry in connector.inputs if entry.destination.is_queue]
-    copies = (
-        connector.error_destination,
-        connector.unsubscribed_destination,
-        connector.archive_destination,
-        connector.in_progress_destination,
-    )
-    queues = [target] if target is not None else [*inputs, *(one for one in copies if one is not None)]
+    queues = [target] if target is not None else [*inputs, *connector.copies.all]
     wanted = {message_id.removeprefix("ID:")}
     connection = make_provider(configuration).existing()
     try:

@@ -97,7 +97,7 @@ def replay(
 
     def order(source: Destination, configuration: Configuration) -> Order:
         if body is not None:
-            archive = configuration.connector.archive_destination
+            archive = configuration.connector.copies.archive
             return Correction(source, own_history(configuration), archive, own_names=configuration.own_names)
         target = read_target(to, source, configuration, option="--to") if to else None
         return Replay(source, target, own_history(configuration), own_names=configuration.own_names)

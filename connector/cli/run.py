@@ -80,7 +80,7 @@ def run(
         failure = None if stopped.is_set() else _work(adapter, polls, stopped, manager, began)
         print_summary(adapter.summary, as_json=json)
         if drain and not json and not is_json() and failure is None and sys.stdout.isatty():
-            print_next(adapter.summary, configuration.connector, config)
+            print_next(adapter.summary, configuration.connector.copies, config)
         if summary is not None:
             write_summary(adapter.summary, summary)
     if failure is not None:

@@ -110,7 +110,7 @@ _PARTS: Final = (
         "inputs",
         "inputs",
         "none",
-        _same("destination", "waiting", "delayed") | {"age of the oldest": "age"},
+        {"destination": "input"} | _same("waiting", "delayed") | {"age of the oldest": "age"},
     ),
 )
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 from connector import own_files
 from connector.cli.common import BadArgument, answer, answer_bytes, answer_json, note
 from connector.cli.hints import command_line
-from connector.config.model import Connector
 from connector.events.summary import EventCounts, Summary
 from connector.log import is_json
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.printable import printable
 from connector.status import OutcomeKind, timestamp
 from connector.text.names import cut
@@ -52,19 +52,19 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         answer(line)
 
 
-def print_next(summary: Summary, connector: Connector, config: str) -> None:
+def print_next(summary: Summary, copies: CopyDestinations, config: str) -> None:
     """Writes to stderr which command shows what became of the messages, or why there were none.
 
     Args:
         summary: of the run.
-        connector: the section of the configuration.
+        copies: where the messages went.
         config: the configuration, as the user has named it.
     """
     counts = summary.total.as_dict()
     for number, destination in (
-        (counts["failed"], connector.error_destination),
-        (counts["unsubscribed"], connector.unsubscribed_destination),
-        (counts["published"], connector.archive_destination),
+        (counts["failed"], copies.error),
+        (counts["unsubscribed"], copies.unsubscribed),
+        (counts["published"], copies.archive),
         (not counts["claimed"], None),
     ):
         if number:

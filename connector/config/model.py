@@ -52,7 +52,10 @@ from connector.declare.value_types import (
     split_list,
 )
 from connector.limits.free_space import MinFree
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination
+from connector.messaging.input import Input
+from connector.messaging.selector import selector_text
 from connector.operate.health_section import Health
 from connector.text.names import shown
 
@@ -121,13 +124,22 @@ class InputEntry(Section):
         return {"destination": value} if isinstance(value, Leaf) else value
 
     def __str__(self) -> str:
-        """Returns the destination, with the text that distinguishes two inputs of one destination."""
-        text = str(self.destination)
+        return str(self.input)
+
+    @property
+    def input(self) -> Input:
+        """What names the input."""
         if self.subscription is not None:
-            text += f" (subscription {self.subscription!r})"
-        elif self.selector is not None:
-            text += f" (selector {self.selector!r})"
-        return text
+            return Input(self.destination, subscription=self.subscription)
+        return Input(self.destination, selector_text(self.selector))
+
+    def options(self, all_inputs: Connector) -> dict[str, Any]:
+        """Returns the options of the input by their names in ``connector.events.polled_input.InputSettings``.
+
+        Args:
+            all_inputs: says what the entry leaves out.
+        """
+        return {"quantity": all_inputs.poll_quantity, "rate": self.rate}
 
     def short_form(self) -> str | dict[str, Any]:
         """Returns the input in the shortest form for the file."""
@@ -376,6 +388,16 @@ class Connector(Section):
         description="Name of this instance, stable across restarts. Default: the name of the host, with a "
         "number if several run.",
     )
+
+    @property
+    def copies(self) -> CopyDestinations:
+        """The destinations of messages that are settled or in progress, of all inputs."""
+        return CopyDestinations(
+            self.archive_destination,
+            self.error_destination,
+            self.unsubscribed_destination,
+            self.in_progress_destination,
+        )
 
     @property
     def own_destinations(self) -> dict[str, Destination]:

@@ -6,7 +6,6 @@ from typing import cast
 
 from connector.events.broker_closing import BrokerClosing
 from connector.events.broker_intake import BrokerIntake
-from connector.events.claiming import WaitingMessages
 from connector.events.closing import Closing
 from connector.events.connection_state import ConnectionState
 from connector.events.duplicates import Duplicates
@@ -24,6 +23,7 @@ from connector.events.settings import EventSettings
 from connector.events.settling import SettlementRules
 from connector.events.task_settings import TaskSettings
 from connector.events.transactions import Transactions
+from connector.events.waiting_messages import WaitingMessages
 from connector.events.waits import EventWaits
 from connector.events.working_state import WorkingState
 from connector.messaging.provider import Connection, TransactionalConnection
@@ -56,21 +56,22 @@ def make_inbound(
         CapabilityError: the provider cannot poll an input, or another instance uses another state.
         SubscriptionError: a subscription of an input is in use otherwise.
     """
-    client_id = connection.client_id
+    client_id, in_progress = connection.client_id, settings.copies.in_progress
     journals = state.journals(client_id, settings.instance)
     if transactions:
-        cast(TransactionalConnection, connection).announce(settings.in_progress)
+        cast(TransactionalConnection, connection).announce(in_progress)
     found = NoTransactions(journals)
-    if transactions and settings.in_progress is None:
+    if transactions and in_progress is None:
         found = Transactions(
-            connection, state, settings.instance, working.pauses, settings.order, task_settings.own
+            connection, state, settings.instance, working.inputs, settings.order, task_settings.own
         )
     control = state.control()
     working.control.look(control, at_once=True)
     size = settings.duplicate_window
     window = state.window(client_id, size) if size else None
     rules = _rules(connection, task_settings, settings)
-    schedule = Schedule(settings.order, settings.quantity, pipeline)
+    schedule = Schedule(settings.order, pipeline)
+    waiting = None if in_progress is None else WaitingMessages(connection, in_progress, working.inputs)
     whole = ConnectionState(
         connection,
         settings,
@@ -78,20 +79,10 @@ def make_inbound(
         schedule,
         None if window is None else Duplicates(window, schedule),
         EventWaits(settings.order, rules.own, has_ids=window is not None),
-        _waiting(connection, settings, working),
+        waiting,
         event_hooks(client_id, state, task_settings, settings, working, rules, transactions=transactions),
     )
-    recovery = Recovery(
-        connection,
-        state,
-        rules,
-        window,
-        settings.in_progress,
-        settings.policy,
-        working.numbers,
-        whole.hooks,
-        whole.waiting,
-    )
+    recovery = Recovery(whole, state, rules)
     jobs = EventJobs(pipeline, task_settings, journals, settings.stop_timeout + 5.0, working)
     if transactions:
         open_settlements = OpenSettlements(working.lines, settings.order)
@@ -112,12 +103,3 @@ def _rules(connection: Connection, task_settings: TaskSettings, settings: EventS
     return SettlementRules(
         settings.copies, remember=remembers, refusals=refusals, application=settings.application
     )
-
-
-def _waiting(
-    connection: Connection, settings: EventSettings, working: WorkingState
-) -> WaitingMessages | None:
-    if settings.in_progress is None:
-        return None
-    inputs = [one.destination for one in settings.inputs]
-    return WaitingMessages(connection, settings.in_progress, inputs, working.control.is_paused)

@@ -7,18 +7,17 @@ whose events cannot be settled, or from which something went back, is left out f
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from connector.events.connection_state import ConnectionState
 from connector.events.intake import Intake
 from connector.events.no_transactions import NoTransactions
 from connector.events.open_settlements import OpenSettlements
+from connector.events.polled_input import PolledInput
 from connector.events.report import CycleReport
-from connector.events.settings import Input
 from connector.events.settling import untouched_settlement
 from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination
-from connector.messaging.polling import Poller
+from connector.messaging.input import Input
 from connector.messaging.settlement import SettlementOpen
 
 
@@ -46,17 +45,18 @@ class BrokerIntake(Intake):
         held, self._held = self._held, []
         for claims in held:
             yield from self._ready(claims, report)
-        for poller in self._pollers:
-            if not patient and (reason := self._obstacle(poller.destination)):
+        for one in self._open:
+            if not patient and (reason := self._obstacle(one)):
                 report.fail(reason, provider_failed=False)
-        for group in self._transactions.groups(self._choose(ahead=ahead, patient=patient)):
+        chosen = self._choose(ahead=ahead, patient=patient)
+        for group in [[one] for one in chosen] if self._transactions.polls_alone else [chosen]:
             yield from self._ready(self._traced_claim(group, report), report)
 
     def _ready(self, claims: Sequence[Claim], report: CycleReport) -> Iterator[Sequence[Claim]]:
         """Yields claims, but not those that the provider holds, or that another client still has."""
         report.claimed += len(claims)
         if claims and self._transactions.hold(claims):
-            self._full.add(claims[0].destination)
+            self._inputs[claims[0].input].is_full = True
             report.held += len(claims)
         elif claims and self._transactions.must_wait(claims):
             self._held.append(claims)
@@ -64,56 +64,49 @@ class BrokerIntake(Intake):
         else:
             yield claims
 
+    def _claim(self, inputs: Sequence[PolledInput], report: CycleReport) -> list[Claim]:
+        for one in inputs:
+            one.most = self._transactions.quantity(one)
+        return super()._claim(inputs, report)
+
     def _first_sequence(self) -> int | None:
         return None if self._transactions.polls_alone else super()._first_sequence()
 
-    def _quantity(self, pollers: Sequence[Poller]) -> int:
-        return self._transactions.quantity(pollers, self._settings.quantity)
+    def _is_shut(self, one: PolledInput) -> bool:
+        return super()._is_shut(one) or self._must_rest(one)
 
-    def _is_shut(self, poller: Poller) -> bool:
-        return super()._is_shut(poller) or self._must_rest(poller.destination)
+    def _may_poll_again(self, one: PolledInput) -> bool:
+        return not self._must_rest(one) and super()._may_poll_again(one)
 
-    def _may_poll_again(self, poller: Poller) -> bool:
-        return not self._must_rest(poller.destination) and super()._may_poll_again(poller)
-
-    def _must_rest(self, destination: Destination) -> bool:
+    def _must_rest(self, one: PolledInput) -> bool:
         """Whether nothing is claimed from an input now: it has a pause, or its events cannot be settled."""
-        has_pause = self._is_patient and self._working.pauses.has(destination)
-        return has_pause or bool(self._obstacle(destination))
+        return (self._is_patient and one.pause.is_on) or bool(self._obstacle(one))
 
-    def _obstacle(self, destination: Destination) -> str:
+    def _obstacle(self, one: PolledInput) -> str:
         """Returns why the events of an input cannot be settled now. Empty = they can."""
-        looks = not self._is_patient
-        open_settlement = self._open_settlements.reason(destination)
-        return open_settlement or self._transactions.obstacle(destination, looks=looks)
+        open_settlement = self._open_settlements.reason(one.input)
+        return open_settlement or self._transactions.obstacle(one, looks=not self._is_patient)
 
-    def _may_poll(self, destination: Destination, *, ahead: bool) -> bool:
-        if self._waits.until and self._waits.has(destination):
+    def _may_poll(self, one: PolledInput, *, ahead: bool) -> bool:
+        if self._waits.until and self._waits.has(one.destination):
             return False
-        has_more = destination in self._full
         if ahead and not self._transactions.polls_alone:
-            has_room = not self._open_settlements.are_many(destination)
-            return has_room and self._schedule.may_poll(destination, has_more=has_more)
-        may_begin = not ahead or has_more  # a second transaction beside the events of the first
-        if self._is_held(destination):
+            return not self._open_settlements.are_many(one.input) and self._schedule.may_poll(one)
+        if any(claims[0].input == one.input for claims in self._held):
             return False
-        return (may_begin and self._transactions.may_overlap(destination)) or self._schedule.is_settled(
-            destination
-        )
+        may_begin = not ahead or one.is_full  # a second transaction beside the events of the first
+        return (may_begin and self._transactions.may_overlap(one)) or self._schedule.is_settled(one.input)
 
-    def _is_held(self, destination: Destination) -> bool:
-        return any(claims[0].destination == destination for claims in self._held)
+    def _reason(self, one: PolledInput) -> str:
+        return super()._reason(one) or self._obstacle(one)
 
-    def _reason(self, poller: Poller) -> str:
-        return poller.obstacle or self._obstacle(poller.destination)
+    def keeps(self, wanted: Input, others: Sequence[str]) -> bool:
+        return super().keeps(wanted, others) or self._transactions.awaits(wanted.destination)
 
-    def keeps(self, one: Input) -> bool:
-        return super().keeps(one) or self._transactions.awaits(one.destination)
-
-    def give_back_held(self, inputs: Collection[Destination] | None = None) -> None:
+    def give_back_held(self, *, only_paused: bool = False) -> None:
         held, self._held = self._held, []
         for claims in held:
-            if inputs is None or claims[0].destination in inputs:
+            if not only_paused or not self._inputs[claims[0].input].is_open:
                 with contextlib.suppress(SettlementOpen):
                     self._connection.settle([untouched_settlement(claim) for claim in claims])
                     continue

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from connector.events.claiming import WaitingMessages
 from connector.events.duplicates import Duplicates
 from connector.events.hooks.event_hook import EventHooks
 from connector.events.schedule import Schedule
 from connector.events.settings import EventSettings
+from connector.events.waiting_messages import WaitingMessages
 from connector.events.waits import EventWaits
 from connector.events.working_state import WorkingState
 from connector.messaging.provider import Connection

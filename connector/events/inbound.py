@@ -24,9 +24,9 @@ from connector.events.job import EventJobs, Result
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
 from connector.events.schedule import Batch, EndedClaims
-from connector.events.settings import Input
 from connector.events.settling import Commit
 from connector.messaging.claim import Claim
+from connector.messaging.input import Input
 from connector.messaging.polling import Waiter
 from connector.messaging.state_store import ControlRecord
 from connector.status import OutcomeKind
@@ -110,7 +110,7 @@ class Inbound:
 
     @property
     def closed(self) -> dict[str, str]:
-        """Why no message of an input can be taken now, by destination."""
+        """Why no message of an input can be taken now, by input."""
         return self._intake.closed
 
     @property
@@ -165,15 +165,23 @@ class Inbound:
         """
         return self._working.control.look(self._control) and self._intake.obey()
 
-    def keeps(self, one: Input) -> bool:
-        """Whether messages of an input are of no use without this adapter: in progress, delayed or held.
+    def keeps(self, one: Input, others: Sequence[str]) -> bool:
+        """Whether messages are of no use without an input: in progress, delayed or held.
+
+        Args:
+            one: the input.
+            others: selectors of further inputs of the same queue.
 
         Raises:
             ConnectorError: the input cannot be read.
         """
-        in_progress = self._settings.in_progress
+        if "" in others:
+            return False
+        in_progress = None if others else self._settings.copies.in_progress
         unowned = () if in_progress is None else self.connection.find_unowned(in_progress)
-        return any(claim.destination == one.destination for claim in unowned) or self._intake.keeps(one)
+        return any(claim.destination == one.destination for claim in unowned) or self._intake.keeps(
+            one, others
+        )
 
     def _note_more(self, report: CycleReport) -> None:
         report.more_in = None if self.stopping or self.pausing else self._intake.more_in()

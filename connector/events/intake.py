@@ -1,26 +1,30 @@
-"""Polls the inputs: which of them, how many messages, and what has to wait.
+"""Polls the inputs: which of them, how many messages, and what has to wait (WBI Adapter for JMS, "Polling").
 
-One poll claims round robin over all inputs.
+First come the messages that wait in the in-progress destination because their process was not active. Then
+come at most ``PollQuantity`` messages of each input, without waiting. A poll asks an empty destination only
+once.
+
+The claims are numbered as if the poll had taken one message of each input in turn. The number of a claim is
+round x number of inputs + position of its input. Claims are processed in the order of their numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Final
 
-from connector.events.claiming import claim_round_robin
+from connector.errors import ProviderError
 from connector.events.connection_state import ConnectionState
-from connector.events.rates import RateLimit
+from connector.events.polled_input import PolledInput
 from connector.events.report import CycleReport
-from connector.events.settings import Input
 from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination
-from connector.messaging.polling import Poller
+from connector.messaging.input import Input
 from connector.messaging.settlement import SettlementOpen
-from connector.messaging.subscription import TopicSubscription
 
 
 class Intake:
-    """The pollers of one connection.
+    """Polls over one connection.
 
     Args:
         state: of the connection.
@@ -36,52 +40,38 @@ class Intake:
         """Of the last poll."""
         self._hooks = state.hooks
         self._connection = state.connection
-        self._settings = settings = state.settings
+        self._settings = state.settings
         self._working = state.working
         self._schedule = state.schedule
         self._waiting = state.waiting
         self._waits = state.waits
-        self._traced_claim = settings.trace.around("claim", self._claim)
-        self._open: dict[int, Poller] = {}
-        """By the position of the input. A paused input has none."""
-        self._pollers: list[Poller] = []
-        """The same in the order of the inputs."""
-        self._rates: dict[int, RateLimit] = {}
-        """By the id of the poller. Empty if no input has a rate."""
-        self._full: set[Destination] = set()
-        """Inputs of which the last poll took all that it may take."""
-        self._skipped: list[Poller] = []
-        """Pollers that the last poll left out."""
-        self._expired: dict[int, int] = {}
-        for one in settings.inputs:
-            if self._is_paused(one) and isinstance(one.source, TopicSubscription):
-                self._poller(one).close()  # the subscription gets messages meanwhile
+        self._traced_claim = state.settings.trace.around("claim", self._claim)
+        self._inputs = state.working.inputs
+        self._open: list[PolledInput] = []
+        """The inputs that no operator has paused."""
+        for one in self._inputs:
+            one.forget()
+            if self._is_paused(one) and one.settings.subscription:  # it gets messages meanwhile
+                self._open_poller(one)
+                one.close()
         self._open_and_close()
 
-    def _poller(self, one: Input) -> Poller:
-        return one.poller(self._connection, self._settings.in_progress, self._settings.order)
+    def _open_poller(self, one: PolledInput) -> None:
+        one.open(self._connection, self._settings.copies.in_progress, self._settings.order)
 
-    def _is_paused(self, one: Input) -> bool:
+    def _is_paused(self, one: PolledInput) -> bool:
         return self._working.control.is_paused(str(one.destination))
 
-    def _open_and_close(self) -> list[Poller]:
-        """Opens and closes pollers, so that exactly the paused inputs have none. Returns the new pollers."""
-        new: list[Poller] = []
-        for position, one in enumerate(self._settings.inputs):
-            is_paused, is_open = self._is_paused(one), position in self._open
-            if is_paused and is_open:
-                poller = self._open.pop(position)
-                poller.close()
-                self._rates.pop(id(poller), None)
-                self._expired.pop(id(poller), None)
-                self._full.discard(one.destination)
-            elif not is_paused and not is_open:
-                poller = self._open[position] = self._poller(one)
-                if self._working.rates:
-                    self._rates[id(poller)] = self._working.rates[position]
-                new.append(poller)
-        self._pollers = [self._open[position] for position in sorted(self._open)]
-        self._skipped = [one for one in self._skipped if one in self._pollers]
+    def _open_and_close(self) -> list[PolledInput]:
+        """Opens and closes inputs, so that exactly the paused ones are closed. Returns the new open ones."""
+        new: list[PolledInput] = []
+        for one in self._inputs:
+            if self._is_paused(one):
+                one.close()
+            elif not one.is_open:
+                self._open_poller(one)
+                new.append(one)
+        self._open = [one for one in self._inputs if one.is_open]
         return new
 
     def obey(self) -> bool:
@@ -91,11 +81,11 @@ class Intake:
             CapabilityError, SubscriptionError, ProviderError: an input cannot be used.
         """
         new = self._open_and_close()
-        for poller in new:
-            self._waits.read(poller)
+        for one in new:
+            self._waits.read(one.poller)
         if self._waiting is not None:
             self._waiting.look()
-        self.give_back_held([one.destination for one in self._settings.inputs if self._is_paused(one)])
+        self.give_back_held(only_paused=True)
         return bool(new)
 
     def poll(self, report: CycleReport, *, ahead: bool, patient: bool) -> Iterator[Sequence[Claim]]:
@@ -110,52 +100,47 @@ class Intake:
         report.claimed += len(claims)
         yield claims
 
-    def _choose(self, *, ahead: bool, patient: bool) -> list[Poller]:
-        """Returns the pollers that this poll asks. The one place that decides it."""
+    def _choose(self, *, ahead: bool, patient: bool) -> list[PolledInput]:
+        """Returns the inputs that this poll asks. The one place that decides it."""
         chosen = []
-        for poller in self._pollers:
-            poller.wakes = not self._is_shut(poller)
-            poller.asks = not patient  # nobody polls again soon
-            if poller.wakes and self._may_poll(poller.destination, ahead=ahead):
-                chosen.append(poller)
-        if len(chosen) < len(self._pollers) or self._skipped:
-            self._skipped = [one for one in self._pollers if one not in chosen]
+        for one in self._open:
+            one.poller.wakes = wakes = not self._is_shut(one)
+            one.poller.asks = not patient  # nobody polls again soon
+            one.is_skipped = not (wakes and self._may_poll(one, ahead=ahead))
+            if not one.is_skipped:
+                chosen.append(one)
         return chosen
 
-    def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
+    def _claim(self, inputs: Sequence[PolledInput], report: CycleReport) -> list[Claim]:
         first = self._first_sequence()
         if first is None:
             self.cycle, first = next(self._working.numbers), 0
-        rates = [self._rates[id(poller)] for poller in pollers] if self._rates else ()
-        quantity = self._quantity(pollers)
-        taken = claim_round_robin(pollers, quantity, self.cycle, first, self._waiting, rates)
-        for poller, rate in zip(pollers, rates, strict=False):
-            poller.wakes = rate.allowed() > 0
-        for poller in pollers:
-            self._full.discard(poller.destination)
-        self._full |= taken.full
-        for poller in self._pollers:
-            seen = self._expired.get(id(poller), 0)
-            if poller.expired != seen:
-                self._working.summary.count_expired(str(poller.destination), poller.expired - seen)
-                self._expired[id(poller)] = poller.expired
-        if taken.failure is not None:
-            fields = {"cycle": self.cycle, "reason": str(taken.failure)}
+        claims: list[Claim] = []
+        failure: ProviderError | None = None
+        try:
+            if self._waiting is not None:
+                self._waiting.take(claims, self.cycle, first)
+            claim_round_robin(inputs, claims, self.cycle, first + len(claims))
+        except ProviderError as error:  # the claims are finished all the same, then the poll ends
+            failure = error
+        claims.sort(key=_sequence)
+        for one in self._open:
+            if one.poller.expired != one.expired:
+                self._working.summary.count_expired(str(one.destination), one.poller.expired - one.expired)
+                one.expired = one.poller.expired
+        if failure is not None:
+            fields = {"cycle": self.cycle, "reason": str(failure)}
             self._working.lines.error("claiming messages failed", extra=fields)
-            report.fail(str(taken.failure), provider_failed=not isinstance(taken.failure, SettlementOpen))
-        elif not taken.claims:
+            report.fail(str(failure), provider_failed=not isinstance(failure, SettlementOpen))
+        elif not claims:
             self._connection.check()
         for observe in self._hooks.claimed:
-            observe(taken.claims)
-        return taken.claims
+            observe(claims)
+        return claims
 
     def _first_sequence(self) -> int | None:
         """Returns the number of the next claim. None = a new cycle begins."""
         return self._schedule.next_sequence(self.cycle)
-
-    def _quantity(self, pollers: Sequence[Poller]) -> int:
-        """Returns how many messages a poll of an input may take."""
-        return self._settings.quantity
 
     def more_in(self) -> float | None:
         """Returns the seconds until an input may be polled in which more may wait.
@@ -163,49 +148,52 @@ class Intake:
         0 = now. None = an input with more has to wait for another reason than its rate, or there is none.
         """
         soonest: float | None = None
-        for poller in self._pollers:
-            if (poller.destination in self._full or poller in self._skipped) and self._may_poll_again(poller):
-                seconds = self._rates[id(poller)].seconds() if self._rates else 0.0
+        for one in self._open:
+            if (one.is_full or one.is_skipped) and self._may_poll_again(one):
+                seconds = 0.0 if one.rate is None else one.rate.seconds()
                 soonest = seconds if soonest is None else min(soonest, seconds)
         return soonest
 
-    def _may_poll_again(self, poller: Poller) -> bool:
+    def _may_poll_again(self, one: PolledInput) -> bool:
         """Whether an input may be polled, but for its rate."""
-        return self._may_poll(poller.destination, ahead=True)
+        return self._may_poll(one, ahead=True)
 
-    def _is_shut(self, poller: Poller) -> bool:
+    def _is_shut(self, one: PolledInput) -> bool:
         """Whether nothing is claimed from an input now, so that a message for it wakes nobody."""
-        return bool(self._rates) and self._rates[id(poller)].allowed() <= 0
+        return one.rate is not None and one.rate.allowed() <= 0
 
-    def _may_poll(self, destination: Destination, *, ahead: bool) -> bool:
+    def _may_poll(self, one: PolledInput, *, ahead: bool) -> bool:
         """Whether the schedule takes messages of an input, and no event waits that all others wait for."""
-        if self._waits.until and self._waits.has(destination):
+        if self._waits.until and self._waits.has(one.destination):
             return False
-        if not ahead:
-            return self._schedule.is_settled(destination)
-        return self._schedule.may_poll(destination, has_more=destination in self._full)
+        return self._schedule.may_poll(one) if ahead else self._schedule.is_settled(one.input)
 
     @property
     def closed(self) -> dict[str, str]:
-        """Why no message of an input can be taken now, by destination. Without inputs that can be used."""
-        return {str(one.destination): reason for one in self._pollers if (reason := self._reason(one))}
+        """Why no message of an input can be taken now, by input. Without inputs that can be used."""
+        return {str(one.input): reason for one in self._open if (reason := self._reason(one))}
 
-    def _reason(self, poller: Poller) -> str:
-        return poller.obstacle
+    def _reason(self, one: PolledInput) -> str:
+        return one.poller.obstacle
 
-    def keeps(self, one: Input) -> bool:
-        """Whether messages of an input wait for this adapter alone.
+    def keeps(self, wanted: Input, others: Sequence[str]) -> bool:
+        """Whether messages of an input wait for this adapter alone, and no other input takes them.
+
+        Args:
+            wanted: the input.
+            others: selectors of further inputs of the same queue.
 
         Raises:
             CapabilityError, SubscriptionError, ProviderError: the input cannot be used.
         """
-        position = self._settings.inputs.index(one)
-        poller = self._open.get(position) or self._poller(one)
+        one = self._inputs[wanted]
+        if one.is_open:
+            return one.poller.keeps(others)
+        self._open_poller(one)
         try:
-            return poller.keeps()
+            return one.poller.keeps(others)
         finally:
-            if position not in self._open:
-                poller.close()
+            one.close()
 
     def read_waits(self) -> None:
         """Finds the events that wait in the inputs.
@@ -213,14 +201,14 @@ class Intake:
         Raises:
             ProviderError: an input cannot be read.
         """
-        for poller in self._pollers:
-            self._waits.read(poller)
+        for one in self._open:
+            self._waits.read(one.poller)
 
-    def give_back_held(self, inputs: Collection[Destination] | None = None) -> None:
+    def give_back_held(self, *, only_paused: bool = False) -> None:
         """Gives back the transactions that wait for another client.
 
         Args:
-            inputs: only those of these inputs. None = all.
+            only_paused: only those of inputs that an operator has paused.
 
         Raises:
             ProviderError: they cannot be given back.
@@ -228,5 +216,39 @@ class Intake:
 
     def close(self) -> None:
         """Closes the pollers."""
-        for poller in self._pollers:
-            poller.close()
+        for one in self._open:
+            one.close()
+
+
+def claim_round_robin(inputs: Sequence[PolledInput], claims: list[Claim], cycle: int, first: int) -> None:
+    """Claims at most :attr:`PolledInput.most` messages of each input.
+
+    Args:
+        inputs: in the order of the configuration.
+        claims: gets the claims, also those before an error.
+        cycle: the cycle of all claims.
+        first: the lowest number of a claim.
+
+    Raises:
+        ProviderError: an input cannot be polled.
+    """
+    count = len(inputs)
+    for one in inputs:
+        one.is_full = False
+    for start, one in enumerate(inputs, first):
+        numbers = range(start, start + count * one.most, count)
+        poller, rate = one.poller, one.rate
+        if rate is not None:
+            numbers = numbers[: rate.allowed()]
+        while numbers and (found := poller.claim(cycle, numbers)):
+            for claim in found:
+                claim.input = one.input
+            claims += found
+            if rate is not None:
+                rate.note(len(found))
+                poller.wakes = rate.allowed() > 0
+            numbers = numbers[len(found) :]  # a short list does not mean an empty destination
+        one.is_full = not numbers or poller.is_full
+
+
+_sequence: Final = attrgetter("sequence")

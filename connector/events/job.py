@@ -32,7 +32,7 @@ from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
 from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
 from connector.operate.reasons import ReasonKind
 from connector.sinks.retry_later import join_retries
@@ -63,7 +63,7 @@ class Result:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     again: set[int] = field(default_factory=set)
-    durations: list[tuple[Sequence[Destination], float]] = field(default_factory=list)
+    durations: list[tuple[Sequence[Input | None], float]] = field(default_factory=list)
     is_untouched: bool = False
     error: PipelineError | None = None
     running: bool = False
@@ -252,7 +252,7 @@ class EventJobs:
                 result.again.update(item[0] for item in items if item[0] not in answer.outcomes)
                 items = [item for item in items if item[0] in answer.outcomes]
             if items:
-                result.durations.append(([claims[item[0]].destination for item in items], answer.seconds))
+                result.durations.append(([claims[item[0]].input for item in items], answer.seconds))
         if not unknown:
             return result
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from connector.events.outcome import Outcome
+from connector.events.polled_input import PolledInput
 from connector.events.schedule import EndedClaims
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.polling import Poller
 from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import ClientJournals
 
@@ -26,20 +26,11 @@ class NoTransactions:
     def __init__(self, journals: ClientJournals) -> None:
         self._journals = journals
 
-    def groups(self, pollers: Sequence[Poller]) -> Sequence[Sequence[Poller]]:
-        """Returns the pollers that claim together."""
-        return [pollers]
+    def quantity(self, one: PolledInput) -> int:
+        """Returns how many messages a poll of an input may take."""
+        return one.settings.quantity
 
-    def quantity(self, pollers: Sequence[Poller], most: int) -> int:
-        """Returns how many messages a poll of an input may take.
-
-        Args:
-            pollers: that claim together.
-            most: PollQuantity.
-        """
-        return most
-
-    def may_overlap(self, destination: Destination) -> bool:
+    def may_overlap(self, one: PolledInput) -> bool:
         """Whether another transaction of an input may begin while the events of one run."""
         return False
 
@@ -97,13 +88,13 @@ class NoTransactions:
         """
         raise error
 
-    def obstacle(self, destination: Destination, *, looks: bool = False) -> str:
+    def obstacle(self, one: PolledInput, *, looks: bool = False) -> str:
         """Returns why an input rests: a destination of its events takes nothing now. Empty = it does not.
 
         Looks now and then, in another thread, whether the destinations take messages again.
 
         Args:
-            destination: the input.
+            one: the input.
             looks: whether to look at once.
         """
         return ""

@@ -16,7 +16,7 @@ from typing import Final
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.order_groups import NONE
 from connector.events.settling import Commit
-from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
@@ -28,7 +28,7 @@ _MOST: Final = 2
 @dataclass(slots=True)
 class _Open:
     commit: Commit
-    input: Destination
+    input: Input | None
     runs: bool = False
     reason: str = ""
     due: float = 0.0
@@ -50,13 +50,13 @@ class OpenSettlements:
         self._clock = clock
         self._open: list[_Open] = []
 
-    def reason(self, destination: Destination) -> str:
+    def reason(self, named: Input) -> str:
         """Returns why a settlement of events of an input stays open. Empty = none does."""
-        return next((one.reason for one in self._open if one.input == destination and one.reason), "")
+        return next((one.reason for one in self._open if one.input == named and one.reason), "")
 
-    def are_many(self, destination: Destination) -> bool:
+    def are_many(self, named: Input) -> bool:
         """Whether so many settlements of an input are not done that no more messages may be taken."""
-        return sum(one.input == destination for one in self._open) >= _MOST
+        return sum(one.input == named for one in self._open) >= _MOST
 
     @property
     def first_reason(self) -> str:
@@ -73,7 +73,7 @@ class OpenSettlements:
 
     def add(self, commit: Commit) -> None:
         """Adds a settlement of events of one input."""
-        self._open.append(_Open(commit, commit.claims.claims[0].destination))
+        self._open.append(_Open(commit, commit.claims.claims[0].input))
 
     def begin(self, *, at_once: bool = False) -> Iterator[Commit]:
         """Yields the settlements to try now.
@@ -81,7 +81,7 @@ class OpenSettlements:
         Args:
             at_once: whether all are due.
         """
-        stopped: set[Destination] = set()
+        stopped: set[Input | None] = set()
         for one in self._open:
             is_due = at_once or self._clock() >= one.due
             if is_due and not one.runs and one.input not in stopped:

@@ -45,6 +45,6 @@ def group_key_of(order: str) -> Callable[[Claim], Hashable]:
 
     def key(claim: Claim) -> Hashable:
         group = claim.group_id if order == GROUP else None
-        return (None, claim.destination) if group is None else (claim.destination, group)
+        return (None, claim.input) if group is None else (claim.destination, group)
 
     return key

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Final
@@ -15,20 +14,20 @@ class RateLimit:
     """A token bucket. It holds the messages of a second, or one message if that is more. For one thread.
 
     Args:
-        rate: messages a second. None = no limit.
+        rate: messages a second.
         clock: returns monotonic seconds.
     """
 
-    def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
-        self._most = max(1.0, rate or 0.0)
+        self._most = max(1.0, rate)
         self._clock = clock
         self._left = self._most
         self._seen = clock()
 
     def allowed(self) -> int:
         """Returns how many messages may be claimed now."""
-        return sys.maxsize if self._rate is None else int(self._refill(self._rate) + 1e-6)
+        return int(self._refill() + 1e-6)
 
     def note(self, claimed: int) -> None:
         """Takes claimed messages out of the bucket."""
@@ -36,13 +35,11 @@ class RateLimit:
 
     def seconds(self) -> float:
         """Returns the seconds until an input with more is worth a poll. 0 = now."""
-        if self._rate is None:
-            return 0.0
         worth = max(1.0, self._rate / _BATCHES_A_SECOND)
-        return max(0.0, worth - self._refill(self._rate)) / self._rate
+        return max(0.0, worth - self._refill()) / self._rate
 
-    def _refill(self, rate: float) -> float:
+    def _refill(self) -> float:
         now = self._clock()
-        self._left = min(self._most, self._left + (now - self._seen) * rate)
+        self._left = min(self._most, self._left + (now - self._seen) * self._rate)
         self._seen = now
         return self._left

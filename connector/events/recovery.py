@@ -11,33 +11,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final
 
 from connector.errors import ClaimLost, ConnectorError
-from connector.events.claiming import WaitingMessages
-from connector.events.hooks.event_hook import EventHooks
+from connector.events.connection_state import ConnectionState
 from connector.events.outcome import Outcome
+from connector.events.settings import InDoubtPolicy
 from connector.events.settling import SettlementRules, begun_settlement, blame, untouched_settlement
 from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination
-from connector.messaging.roles import Leftover, Recovering
+from connector.messaging.input import Input
+from connector.messaging.roles import Leftover
 from connector.messaging.settlement import Settlement, SettlementOpen
-from connector.messaging.state_store import ClientJournals, CycleJournal, PublishedIds, StateStore
+from connector.messaging.state_store import ClientJournals, CycleJournal, StateStore
 from connector.status import OutcomeKind, timestamp
 
 _log = logging.getLogger("connector.recovery")
-
-
-class InDoubtPolicy(Enum):
-    """``InDoubtEvents``: the policy for messages left in the in-progress destination."""
-
-    REPROCESS = "Reprocess"
-    FAIL_ON_STARTUP = "FailOnStartup"
-    IGNORE = "Ignore"
-    LOG_ERROR = "LogError"
 
 
 class InDoubtAtStartup(ConnectorError):
@@ -79,40 +69,24 @@ class Recovery:
     """Takes over from dead clients.
 
     Args:
-        connection: of this adapter.
+        whole: the connection of this adapter, and what stands beside it.
         state: of the application.
         settling: the settlement rules.
-        window: of duplicates. None if duplicates are not eliminated.
-        in_progress: InProgressDestination, or None.
-        policy: InDoubtEvents.
-        numbers: of polls. Each recovery that adopts claims takes a number as their cycle.
-        hooks: observe what is settled.
-        waiting: messages whose process was not active, which are not in doubt.
     """
 
-    def __init__(
-        self,
-        connection: Recovering,
-        state: StateStore,
-        settling: SettlementRules,
-        window: PublishedIds | None,
-        in_progress: Destination | None,
-        policy: InDoubtPolicy,
-        numbers: Iterator[int],
-        hooks: EventHooks,
-        waiting: WaitingMessages | None = None,
-    ) -> None:
-        self._hooks = hooks
-        self._connection = connection
+    def __init__(self, whole: ConnectionState, state: StateStore, settling: SettlementRules) -> None:
+        self._hooks = whole.hooks
+        self._connection = whole.connection
         self._state = state
         self._rules = settling
-        self._window = window
-        self._in_progress = in_progress
-        self._policy = policy
-        self._numbers = numbers
-        self._waiting = waiting
+        self._window = None if whole.duplicates is None else whole.duplicates.window
+        self._in_progress = whole.settings.copies.in_progress
+        self._policy = whole.settings.policy
+        self._numbers = whole.working.numbers
+        self._inputs = whole.working.inputs
+        self._waiting = whole.waiting
         self._waits: dict[str, float] = {}
-        self.open: dict[Destination, str] = {}
+        self.open: dict[Input | None, str] = {}
         """Why the last run could not settle messages of dead clients, by their inputs."""
         self._told: set[str] = set()
         """The dead clients whose settlement is open, and stands in the history."""
@@ -248,6 +222,7 @@ class Recovery:
         doubtful: list[Claim] = []
         now = timestamp()
         for claim in leftover.claims:
+            self._inputs.name(claim)
             journal = cycles.get(claim.cycle, _NOBODY)
             values = journal.done.get(claim.sequence)
             begun = journal.begun.get(claim.sequence, 0)
@@ -292,10 +267,10 @@ class Recovery:
             if self._fail(decisions, error.refused):
                 return self._settle(decisions)
             silent = {id(claim) for claim in error.claims}
-            parts: dict[Destination, list[_Decision]] = {}
+            parts: dict[Input | None, list[_Decision]] = {}
             for one in decisions:
                 if id(one[0].claim) not in silent:
-                    parts.setdefault(one[0].claim.destination, []).append(one)
+                    parts.setdefault(one[0].claim.input, []).append(one)
             is_whole = not silent and len(parts) == 1
             if silent or is_whole:
                 self._note_open(error.claims or [one.claim for one, _ in decisions], error)
@@ -338,7 +313,7 @@ class Recovery:
         )
 
     def _note_open(self, claims: Iterable[Claim], error: SettlementOpen) -> None:
-        self.open |= {claim.destination: str(error) for claim in claims}
+        self.open |= {claim.input: str(error) for claim in claims}
         _log.warning(
             "a settlement for a dead client stays open, so the takeover is tried again later",
             extra={"reason": str(error)},
@@ -346,12 +321,13 @@ class Recovery:
 
     def _decide_in_doubt(self, claim: Claim, result: Recovered, *, leaves: bool) -> bool:
         """Decides on a message in doubt. Returns False if the message does not come, or cannot move now."""
+        self._inputs.name(claim)
         try:
             if leaves:
                 self._leave(claim)
             self._handle_in_doubt(claim, result)
         except SettlementOpen as error:
-            self.open[claim.destination] = str(error)
+            self.open[claim.input] = str(error)
             _log.warning(
                 "a message in doubt does not come and is looked for again later",
                 extra={"message_id": claim.message_id, "reason": str(error)},
@@ -373,6 +349,7 @@ class Recovery:
         cycle = adopted[0].cycle if adopted else next(self._numbers)
         taken = self._connection.adopt(claim, cycle, len(adopted))
         if taken is not None:
+            taken.input = claim.input
             adopted.append(taken)
 
     def _report_in_doubt(self, result: Recovered, at_start: bool) -> None:

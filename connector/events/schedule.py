@@ -15,12 +15,14 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from operator import attrgetter
 from typing import Final, Protocol
 
 from connector.events.order_groups import NONE, group_key_of
 from connector.events.outcome import Outcome
+from connector.events.polled_input import PolledInput
 from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 from connector.status import OutcomeKind
 
 MOST_EVENTS: Final = 5000
@@ -98,11 +100,11 @@ class EndedClaims:
 
     def by_input(self) -> Iterable[EndedClaims]:
         """Returns the claims of each input for themselves."""
-        found: defaultdict[Destination, EndedClaims] = defaultdict(EndedClaims)
+        found: defaultdict[Input | None, EndedClaims] = defaultdict(EndedClaims)
         for decided in self.decided:
-            found[decided[0].destination].decided.append(decided)
+            found[decided[0].input].decided.append(decided)
         for returned in self.returned:
-            found[returned[0].destination].returned.append(returned)
+            found[returned[0].input].returned.append(returned)
         return found.values()
 
 
@@ -131,24 +133,22 @@ class Schedule:
 
     Args:
         order: ``destination``, ``group`` or ``none``.
-        quantity: PollQuantity.
         pipeline: runs the tasks.
     """
 
-    def __init__(self, order: str, quantity: int, pipeline: TasksKind) -> None:
+    def __init__(self, order: str, pipeline: TasksKind) -> None:
         self._order = order
         self._key = group_key_of(order)
-        self._quantity = quantity
         self._pipeline = pipeline
-        self._seconds: dict[Destination, float] = {}
-        """The duration of an event by destination, learned from earlier events."""
+        self._seconds: dict[Input | None, float] = {}
+        """The duration of an event by input, learned from earlier events."""
         self._order_groups: dict[Hashable, deque[Claim]] = {}
         self._busy: set[Hashable] = set()
         self._copies: dict[str, list[Claim]] = {}  # by id: the claim that runs first, then the waiting copies
         self._cycles: dict[int, _Cycle] = {}
         self._untouched: set[tuple[int, int]] = set()
-        self._unsettled: Counter[Destination] = Counter()
-        self._waiting: Counter[Destination] = Counter()
+        self._unsettled: Counter[Input | None] = Counter()
+        self._waiting: Counter[Input | None] = Counter()
         self.running: list[Batch] = []
 
     @property
@@ -161,10 +161,10 @@ class Schedule:
         """The duplicate keys of all claims that run or wait."""
         return list(self._copies)
 
-    def note(self, destinations: Sequence[Destination], seconds: float) -> None:
-        """Notes that a task has processed events of these destinations, one for each, in ``seconds``."""
-        each = seconds / len(destinations)
-        for one in set(destinations):
+    def note(self, inputs: Sequence[Input | None], seconds: float) -> None:
+        """Notes that a task has processed events of these inputs, one for each, in ``seconds``."""
+        each = seconds / len(inputs)
+        for one in set(inputs):
             before = self._seconds.get(one, each)
             self._seconds[one] = before + (each - before) * _WEIGHT
 
@@ -176,30 +176,27 @@ class Schedule:
         """Returns the duplicate key of a claim, or None if duplicates are not eliminated."""
         return self._cycles[claim.cycle].ids.get(claim.sequence)
 
-    def may_poll(self, destination: Destination, *, has_more: bool) -> bool:
-        """Whether a destination may be polled again.
+    def may_poll(self, one: PolledInput) -> bool:
+        """Whether an input may be polled again.
 
-        While a destination has unsettled events, a further poll takes messages ahead of time. Other instances
+        While an input has unsettled events, a further poll takes messages ahead of time. Other instances
         cannot take these messages. So only one such poll is allowed, if its events can begin at once or if
-        more messages wait. A quick destination may be polled more often, because its polls are collected into
+        more messages wait. A quick input may be polled more often, because its polls are collected into
         the next batch.
-
-        Args:
-            destination: an input.
-            has_more: whether its last poll took as many messages as a poll may take.
         """
-        unsettled = self._unsettled[destination]
-        if not unsettled or self._waiting[destination] < self._most_events_in_batch(destination):
+        named = one.input
+        unsettled = self._unsettled[named]
+        if not unsettled or self._waiting[named] < self._most_events_in_batch(named):
             return True
-        is_worth_it = self._order == NONE or (has_more and (destination in self._seconds))
-        return unsettled <= self._quantity and is_worth_it
+        is_worth_it = self._order == NONE or (one.is_full and named in self._seconds)
+        return unsettled <= one.settings.quantity and is_worth_it
 
-    def _most_events_in_batch(self, destination: Destination) -> int:
-        """Returns the number of events that a batch may collect from several polls of a destination."""
+    def _most_events_in_batch(self, named: Input) -> int:
+        """Returns the number of events that a batch may collect from several polls of an input."""
         most_seconds, most_events = MOST_SECONDS, self._most_events()
         if most_events > MOST_EVENTS:
             most_seconds = MOST_SECONDS_OF_JOB
-        seconds = self._seconds.get(destination, _UNKNOWN_SECONDS)
+        seconds = self._seconds.get(named, _UNKNOWN_SECONDS)
         return int(min(most_events, most_seconds / max(seconds, 1e-6)))
 
     def _most_events(self) -> int:
@@ -209,9 +206,9 @@ class Schedule:
         waiting = islice((number for number in self._waiting.values() if number > 0), 2)
         return MOST_EVENTS if len(list(waiting)) > 1 else MOST_EVENTS_OF_JOB
 
-    def is_settled(self, destination: Destination) -> bool:
-        """Whether a destination has no unsettled events."""
-        return not self._unsettled[destination]
+    def is_settled(self, named: Input) -> bool:
+        """Whether an input has no unsettled events."""
+        return not self._unsettled[named]
 
     def next_sequence(self, cycle: int) -> int | None:
         """Returns the number of the next claim of a cycle. None if no poll continues the cycle."""
@@ -233,8 +230,7 @@ class Schedule:
         known.next_sequence = max(known.next_sequence, claims[-1].sequence + 1)
         known.unsettled += len(claims)
         known.ids.update(ids)
-        for claim in claims:
-            self._unsettled[claim.destination] += 1
+        self._unsettled.update(map(_input, claims))
         for claim in wanted:
             key = ids.get(claim.sequence)
             if key is not None:
@@ -269,16 +265,16 @@ class Schedule:
                     return self._begin(cycle, [(key, [order_group.popleft()])], 1)
             elif first.cycle != cycle or first.sequence in self._cycles[cycle].attempts:
                 continue
-            seconds = self._seconds.get(first.destination, _UNKNOWN_SECONDS)
-            if unknown and first.destination not in self._seconds:
+            seconds = self._seconds.get(first.input, _UNKNOWN_SECONDS)
+            if unknown and first.input not in self._seconds:
                 seconds = 0.0
-            is_slow = self._waiting[first.destination] * seconds > MOST_SECONDS
+            is_slow = self._waiting[first.input] * seconds > MOST_SECONDS
             if not found and is_slow:
-                slow, in_order = first.destination, self._slice(first.destination)
+                slow, in_order = first.input, self._slice(first.input)
                 in_all = min(most, in_order * free)
             elif not found and unknown:
                 in_order = max(1, _FIRST_EVENTS // unknown)
-            elif found and first.destination != slow and (is_slow or slow is not None):
+            elif found and first.input != slow and (is_slow or slow is not None):
                 continue  # a slow destination shares its batch with no other destination
             number = min(len(order_group), in_order if unknown or _is_ordered(key) else in_all)
             if found and (events + number > in_all or (slow is None and work > MOST_SECONDS * cores)):
@@ -299,17 +295,17 @@ class Schedule:
         """Returns the number of order groups that may begin and have a destination that is not known."""
         unknown = 0
         for key, group in self._order_groups.items():
-            if key not in self._busy and group[0].destination not in self._seconds:
+            if key not in self._busy and group[0].input not in self._seconds:
                 unknown += 1
         return unknown
 
-    def _slice(self, destination: Destination) -> int:
-        """Returns the number of events of a slow destination for one task of a batch.
+    def _slice(self, named: Input | None) -> int:
+        """Returns the number of events of a slow input for one task of a batch.
 
-        Such a batch ends within about a second, so that newer events get their turn. An unknown destination
-        is tried with a few events.
+        Such a batch ends within about a second, so that newer events get their turn. An unknown input is
+        tried with a few events.
         """
-        seconds = self._seconds.get(destination)
+        seconds = self._seconds.get(named)
         if seconds is None:
             return _FIRST_EVENTS
         return min(self._most_events(), max(1, int(_SLICE_SECONDS / seconds)))
@@ -338,8 +334,7 @@ class Schedule:
             rest = self._order_groups.pop(key)
             if rest:
                 self._order_groups[key] = rest  # behind the others
-            for claim in claims:
-                self._waiting[claim.destination] -= 1
+            self._waiting.subtract(Counter(map(_input, claims)))
             if _is_ordered(key):
                 ordered.append(claims)
                 keys.add(key)
@@ -418,10 +413,8 @@ class Schedule:
         """Removes settled claims, and returns the cycles that have no more claims."""
         ended: list[int] = []
         claims = ended_claims.claims
-        numbers: Counter[int] = Counter()
-        for claim in claims:
-            self._unsettled[claim.destination] -= 1
-            numbers[claim.cycle] += 1
+        self._unsettled.subtract(Counter(map(_input, claims)))
+        numbers = Counter(map(_cycle, claims))
         if self._untouched:
             self._untouched.difference_update([(claim.cycle, claim.sequence) for claim in claims])
         for cycle, number in numbers.items():
@@ -444,7 +437,7 @@ class Schedule:
         if order_group is None:
             order_group = self._order_groups[key] = deque()
         order_group.append(claim)
-        self._waiting[claim.destination] += 1
+        self._waiting[claim.input] += 1
 
     def _repeat(
         self, claims: list[Claim], stopped: set[Hashable], ended_claims: EndedClaims, *, is_untouched: bool
@@ -460,7 +453,7 @@ class Schedule:
             if is_untouched:
                 self._untouched.add((claim.cycle, claim.sequence))
             self._order_groups.setdefault(key, deque()).appendleft(claim)
-            self._waiting[claim.destination] += 1
+            self._waiting[claim.input] += 1
 
     def _return(self, claim: Claim, ended_claims: EndedClaims) -> None:
         ended_claims.returned.append((claim, self._cycles[claim.cycle].attempts.get(claim.sequence, 0)))
@@ -475,7 +468,7 @@ class Schedule:
 
     def _cancel_group(self, key: Hashable, ended_claims: EndedClaims) -> None:
         for claim in self._order_groups.pop(key, ()):
-            self._waiting[claim.destination] -= 1
+            self._waiting[claim.input] -= 1
             self._return(claim, ended_claims)
 
     def _release_copies(self, ended_claims: EndedClaims, stopped: set[Hashable]) -> None:
@@ -505,6 +498,10 @@ class Schedule:
         if key is None or self._copies.get(key, (None,))[0] is not claim:
             return []
         return self._copies.pop(key)[1:]
+
+
+_input: Final = attrgetter("input")
+_cycle: Final = attrgetter("cycle")
 
 
 def _is_ordered(key: Hashable) -> bool:

@@ -3,53 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from connector.agent_trace import OFF, Trace
-from connector.events.order_groups import GROUP
-from connector.events.recovery import InDoubtPolicy
-from connector.events.settling import CopyDestinations
-from connector.messaging.destination import Destination
-from connector.messaging.polling import Poller
+from connector.events.polled_input import InputSettings
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.retention import Retention
-from connector.messaging.roles import Receiving
-from connector.messaging.subscription import TopicSubscription
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One entry of InputDestination.
+class InDoubtPolicy(Enum):
+    """``InDoubtEvents``: the policy for messages left in the in-progress destination."""
 
-    Args:
-        source: the queue, or the subscription of a topic.
-        selector: for messages of a queue, as text. Empty = all. A subscription has its own.
-    """
-
-    source: Destination | TopicSubscription
-    selector: str = ""
-
-    @property
-    def destination(self) -> Destination:
-        """The queue or topic of the input, as rules and summary name it."""
-        return self.source.topic if isinstance(self.source, TopicSubscription) else self.source
-
-    @property
-    def key(self) -> tuple[Destination, str]:
-        """The destination, and the name of the subscription. A queue has none."""
-        return self.destination, "" if isinstance(self.source, Destination) else self.source.name
-
-    def poller(self, connection: Receiving, in_progress: Destination | None, order: str) -> Poller:
-        """Returns a poller for the input.
-
-        Args:
-            connection: of the adapter.
-            in_progress: InProgressDestination.
-            order: of :class:`EventSettings`.
-
-        Raises:
-            CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Receiving.poller``.
-        """
-        by_group = order == GROUP
-        return connection.poller(self.source, in_progress, selector=self.selector, by_group=by_group)
+    REPROCESS = "Reprocess"
+    FAIL_ON_STARTUP = "FailOnStartup"
+    IGNORE = "Ignore"
+    LOG_ERROR = "LogError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +28,9 @@ class EventSettings:
         application: ApplicationName.
         instance: name of this instance.
         inputs: in the order in which they are polled.
-        copies: destinations for settled messages.
-        in_progress, policy: InProgressDestination and InDoubtEvents.
+        copies: destinations of messages that are settled or in progress.
+        policy: InDoubtEvents.
         duplicate_window: number of ids to remember. 0 = duplicates are not eliminated.
-        quantity: PollQuantity, messages of one destination and poll.
         order: ``destination``, ``group`` or ``none``.
         max_attempts: begun deliveries after which an event has failed.
         max_jobs: batches that run side by side. None = as many as the pipeline has cores.
@@ -76,12 +43,10 @@ class EventSettings:
 
     application: str
     instance: str
-    inputs: tuple[Input, ...]
+    inputs: tuple[InputSettings, ...]
     copies: CopyDestinations
-    in_progress: Destination | None
     policy: InDoubtPolicy
     duplicate_window: int
-    quantity: int
     order: str
     max_attempts: int
     stop_timeout: float
@@ -94,6 +59,4 @@ class EventSettings:
     @property
     def client_id(self) -> str:
         """The client id of the subscriptions. Empty if none needs one, so that no client id is held."""
-        sources = [one.source for one in self.inputs]
-        ids = [one.client_id for one in sources if isinstance(one, TopicSubscription)]
-        return max(ids, default="")
+        return max((one.subscription.client_id for one in self.inputs if one.subscription), default="")

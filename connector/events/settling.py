@@ -20,7 +20,9 @@ from connector.events.prepared_replies import RefusalReplies
 from connector.events.report import CycleReport
 from connector.events.schedule import EndedClaims
 from connector.messaging.claim import Claim
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 from connector.messaging.message import PropertyValue
 from connector.messaging.roles import Recovering
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
@@ -29,31 +31,6 @@ from connector.status import OutcomeKind, timestamp
 
 _log = logging.getLogger("connector.events")
 _NOTHING: Final = "nothing was settled: "
-
-
-@dataclass(frozen=True, slots=True)
-class CopyDestinations:
-    """The destinations of copies. None = the message is acknowledged without a copy ("discarded")."""
-
-    archive: Destination | None
-    error: Destination | None
-    unsubscribed: Destination | None
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of these destinations."""
-        return frozenset(str(one) for one in (self.archive, self.error, self.unsubscribed) if one is not None)
-
-    def of(self, kind: OutcomeKind) -> Destination | None:
-        return getattr(self, _COPIES[kind])  # type: ignore[no-any-return]  # the three above
-
-
-_COPIES: Final = {
-    OutcomeKind.PUBLISHED: "archive",
-    OutcomeKind.DUPLICATE: "archive",
-    OutcomeKind.FAILED: "error",
-    OutcomeKind.UNSUBSCRIBED: "unsubscribed",
-}
 
 
 class SettlementRules:
@@ -76,8 +53,7 @@ class SettlementRules:
     ) -> None:
         self.own = OwnHistory(application, copies.names)
         self._refusals = refusals
-        self.copies: Final = {kind: copies.of(kind) for kind in _COPIES}
-        """The destinations of copies by outcome."""
+        self.copies: Final = copies
         self._remember = remember
         self._properties: dict[tuple[object, ...], dict[str, PropertyValue]] = {}
 
@@ -102,7 +78,7 @@ class SettlementRules:
             published = key if key is not None else claim.duplicate_key
         return Settlement(
             claim,
-            self.copies[kind],
+            self.copies.of(kind, claim.input),
             self._copy_properties(claim, outcome, now),
             sends=self._sends(claim, outcome) if outcome.sends or outcome.not_read else (),
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
@@ -113,7 +89,7 @@ class SettlementRules:
     def group(
         self, claims: Sequence[Claim], outcome: Outcome, id_of: Callable[[Claim], str | None], now: str
     ) -> GroupSettlement:
-        """Returns the settlement of published events of one destination or subscription with equal outcomes.
+        """Returns the settlement of published events of one input with equal outcomes.
 
         Args:
             claims: of the events.
@@ -123,7 +99,8 @@ class SettlementRules:
         """
         keys = [id_of(claim) or claim.duplicate_key for claim in claims] if self._remember else ()
         properties = self._copy_properties(claims[0], outcome, now)
-        return GroupSettlement(claims, self.copies[outcome.kind], properties, published=keys)
+        copy_to = self.copies.of(outcome.kind, claims[0].input)
+        return GroupSettlement(claims, copy_to, properties, published=keys)
 
     def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
         sends = [unpack_prepared(packed) for packed in outcome.sends]
@@ -270,10 +247,10 @@ class Settler:
             begun_settlement(claim, begun) if begun else untouched_settlement(claim)
             for claim, begun in ended.returned
         ]
-        groups: dict[tuple[int, Destination, str], tuple[Outcome, list[Claim]]] = {}
+        groups: dict[tuple[int, Destination, Input | None], tuple[Outcome, list[Claim]]] = {}
         for claim, outcome in ended.decided:
             if outcome.is_plain:
-                alike_claims = id(outcome), claim.destination, claim.subscription
+                alike_claims = id(outcome), claim.destination, claim.input
                 groups.setdefault(alike_claims, (outcome, []))[1].append(claim)
                 continue
             settlement = self._rules.settlement(claim, outcome, id_of(claim), now)

@@ -21,13 +21,13 @@ from connector import faults
 from connector.events.no_transactions import NoTransactions
 from connector.events.order_groups import NONE, order_group_key
 from connector.events.outcome import Outcome
-from connector.events.pauses import InputPauses
+from connector.events.polled_input import PolledInput, PolledInputs
 from connector.events.redeliveries import ClaimNumber, Redeliveries, Redelivery
 from connector.events.schedule import EndedClaims
 from connector.events.settling import blame, give_back_settlement
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
-from connector.messaging.polling import Poller
+from connector.messaging.input import Input
 from connector.messaging.provider import Connection, TransactionalConnection
 from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import BrokerJournals, BrokerStateStore, ClaimNote, StateStore
@@ -48,7 +48,7 @@ class Transactions(NoTransactions):
         connection: to the broker.
         state: of the application.
         instance: name of this adapter.
-        pauses: of the inputs.
+        inputs: of this instance.
         order: ``destination``, ``group`` or ``none``.
         own: says whose history of a message counts.
 
@@ -63,12 +63,12 @@ class Transactions(NoTransactions):
         connection: Connection,
         state: StateStore,
         instance: str,
-        pauses: InputPauses,
+        inputs: PolledInputs,
         order: str,
         own: OwnHistory,
     ) -> None:
         self._own = own
-        self._pauses = pauses
+        self._inputs = inputs
         self._order = order
         self._state = cast(BrokerStateStore, state)
         self._instance = instance
@@ -77,36 +77,33 @@ class Transactions(NoTransactions):
         self.redeliveries = Redeliveries(self._state.redeliveries(), self._client_id)
         self._journals: BrokerJournals = self._state.journals(self._client_id, instance)
         self._sizes: dict[int, int] = {}
-        self._open: Counter[Destination] = Counter()
+        self._open: Counter[Input | None] = Counter()
         """The number of open transactions of each input."""
         self._ended: dict[int, EndedClaims] = {}
-        self._gave_back: dict[Destination, int] = {}
+        self._gave_back: dict[Input | None, int] = {}
         """Inputs whose last transaction was rolled back, with the last cycle that had begun until then."""
         self._last_cycle = 0
-        self._refusing: dict[Destination, TransactionRefused] = {}
+        self._refusing: dict[Input | None, TransactionRefused] = {}
         """Inputs that rest, because destinations of their events take nothing now."""
         self._used: dict[ClaimNumber, Redelivery] = {}
         """The entries of redelivered messages in open transactions."""
 
-    def groups(self, pollers: Sequence[Poller]) -> Sequence[Sequence[Poller]]:
-        return [[poller] for poller in pollers]
-
-    def quantity(self, pollers: Sequence[Poller], most: int) -> int:
+    def quantity(self, one: PolledInput) -> int:
         """Returns 1 after a rollback, which counts as a delivery of every message of the transaction.
 
         So one message is taken at a time, until a transaction is settled and no redelivered message is
         awaited.
         """
-        destination = pollers[0].destination
-        return 1 if destination in self._gave_back or self.redeliveries.has(destination) else most
+        is_careful = one.input in self._gave_back or self.redeliveries.has(one.destination)
+        return 1 if is_careful else one.settings.quantity
 
     def awaits(self, destination: Destination) -> bool:
         return self.redeliveries.has(destination)
 
-    def may_overlap(self, destination: Destination) -> bool:
+    def may_overlap(self, one: PolledInput) -> bool:
         """Whether a second transaction of an input may begin while the events of the first run."""
-        is_worth_it = destination.is_queue and self._order == NONE
-        return is_worth_it and self._open[destination] == 1 and destination not in self._gave_back
+        is_worth_it = one.destination.is_queue and self._order == NONE
+        return is_worth_it and self._open[one.input] == 1 and one.input not in self._gave_back
 
     def must_wait(self, claims: Sequence[Claim]) -> bool:
         """Whether another client still has an event of these messages. Takes over from dead clients first.
@@ -144,7 +141,7 @@ class Transactions(NoTransactions):
         done: list[tuple[Claim, Outcome]] = []
         notes: dict[int, ClaimNote] = {}
         ours = cast(Sequence[BrokerClaim], claims)
-        self._open[claims[0].destination] += 1
+        self._open[claims[0].input] += 1
         self._last_cycle = max(self._last_cycle, claims[0].cycle)
         taken = self.redeliveries.take((_place(claim), claim.identity) for claim in ours)
         faults.point("claim.known")
@@ -213,7 +210,7 @@ class Transactions(NoTransactions):
                 continue
             self._delay_others(ended)
             if ended.returned or any(outcome.rolls_back for _, outcome in ended.decided):
-                self._note_return(ended.claims[0].destination)
+                self._note_return(ended.claims[0])
                 ended = self._roll_back(cycle, ended)
             else:
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
@@ -241,9 +238,9 @@ class Transactions(NoTransactions):
             ended.decided.append((claim, later))
         ended.decided.sort(key=lambda one: one[0].sequence)  # their copies keep the order
 
-    def _note_return(self, destination: Destination) -> None:
-        self._gave_back[destination] = self._last_cycle
-        self._pauses.gave_back(destination)
+    def _note_return(self, claim: Claim) -> None:
+        self._gave_back[claim.input] = self._last_cycle
+        self._inputs[claim.input].pause.begin()
 
     def _entry(self, claim: Claim) -> Redelivery:
         """Returns the entry that a claim has used, or a new one."""
@@ -283,12 +280,12 @@ class Transactions(NoTransactions):
 
         The care goes on if this transaction had begun before the last rollback.
         """
-        self._open[ended.claims[0].destination] -= 1
+        self._open[ended.claims[0].input] -= 1
         if not ended.returned and not any(outcome.rolls_back for _, outcome in ended.decided):
             for claim in ended.claims[:1]:
-                if claim.cycle > self._gave_back.get(claim.destination, 0):
-                    self._gave_back.pop(claim.destination, None)
-                    self._pauses.end(claim.destination)
+                if claim.cycle > self._gave_back.get(claim.input, 0):
+                    self._gave_back.pop(claim.input, None)
+                    self._inputs[claim.input].pause.end()
         return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]
 
     def note_refusal(self, ended: EndedClaims, error: TransactionRefused) -> bool:
@@ -300,7 +297,7 @@ class Transactions(NoTransactions):
         message is to blame.
         """
         blames = error.blames
-        is_first = ended.decided[0][0].destination not in self._gave_back
+        is_first = ended.decided[0][0].input not in self._gave_back
         may_repeat = not error.destinations and (blames or is_first)
         is_alone = len(ended.decided) == 1 and blames
         if may_repeat and is_alone:
@@ -314,28 +311,28 @@ class Transactions(NoTransactions):
         ]
         self.redeliveries.put(entries)
         claim = ended.decided[0][0]
-        self._open[claim.destination] -= 1
+        self._open[claim.input] -= 1
         self._journals.forget(claim.cycle)
         if may_repeat:
-            self._gave_back[claim.destination] = self._last_cycle
+            self._gave_back[claim.input] = self._last_cycle
         else:
-            self._note_return(claim.destination)
+            self._note_return(claim)
         if error.destinations:
-            self._refusing[claim.destination] = error
+            self._refusing[claim.input] = error
         return may_repeat
 
-    def obstacle(self, destination: Destination, *, looks: bool = False) -> str:
-        error = self._refusing.get(destination)
+    def obstacle(self, one: PolledInput, *, looks: bool = False) -> str:
+        error = self._refusing.get(one.input)
         if error is None:
             return ""
-        looks = looks or not self._pauses.has(destination)
-        if not any(self._connection.refuses(one, asks=looks) for one in error.destinations):
-            del self._refusing[destination]
-            self._pauses.end(destination)
-            _log.info("an input goes on", extra={"destination": str(destination)})
+        looks = looks or not one.pause.is_on
+        if not any(self._connection.refuses(copy_to, asks=looks) for copy_to in error.destinations):
+            del self._refusing[one.input]
+            one.pause.end()
+            _log.info("an input goes on", extra={"destination": str(one.input)})
             return ""
         if looks:
-            self._pauses.gave_back(destination)
+            one.pause.begin()
         return str(error)
 
     def forget(self, cycles: Iterable[int]) -> None:

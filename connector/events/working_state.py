@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from connector.events.circuits import Circuits
 from connector.events.free_disk import FreeDisk
 from connector.events.hooks.grouped_log import GroupedLog
-from connector.events.pauses import InputPauses
-from connector.events.rates import RateLimit
+from connector.events.polled_input import PolledInputs
 from connector.events.summary import Summary
 from connector.operate.control import ControlWatch
 from connector.operate.tracer import Tracer
@@ -22,10 +21,9 @@ class WorkingState:
     Args:
         summary: counts outcomes.
         numbers: of polls and of recoveries.
-        pauses: of inputs whose events went back.
+        inputs: with their rates and pauses.
         lines: logs events that were not published, and polls that ended early.
         circuits: of the subscriptions.
-        rates: of the inputs, in their order. Empty if no input has one.
         disk: of the provider.
         control: what operators have told the application.
         tracer: exports the spans of events. None = there is no tracing.
@@ -33,10 +31,9 @@ class WorkingState:
 
     summary: Summary
     numbers: Iterator[int]
-    pauses: InputPauses
+    inputs: PolledInputs
     lines: GroupedLog
     circuits: Circuits
-    rates: Sequence[RateLimit]
     disk: FreeDisk
     control: ControlWatch
     tracer: Tracer | None = None

@@ -61,7 +61,7 @@ def _errors(call: ControlCall) -> Any:
         try:
             groups = error_groups(connection.browse(source))
         except UnknownDestination:
-            if source != call.configuration.connector.error_destination:
+            if source not in call.configuration.connector.copies.errors:
                 raise
             groups = []
     return [one.document() for one in groups]
@@ -84,7 +84,7 @@ def _move(call: ControlCall) -> Any:
 
 def _discard(call: ControlCall) -> Any:
     def make(body: _Body, source: Destination) -> Order:
-        archive = call.configuration.connector.archive_destination
+        archive = call.configuration.connector.copies.archive
         if archive == source:
             raise BadCall(f"destination: {source} is the archive itself")
         return Discard(archive, _who(call), body.text("why"))
@@ -203,7 +203,7 @@ def _selector(body: _Body) -> Selector | None:
 
 
 def _source(call: ControlCall, text: str) -> Destination:
-    found = call.configuration.destination(text) if text else call.configuration.connector.error_destination
+    found = call.configuration.destination(text) if text else call.configuration.connector.copies.error
     if found is None or not found.is_queue:
         raise BadCall("destination: expected a queue")
     return found

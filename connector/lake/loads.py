@@ -10,7 +10,6 @@ from typing import Any, Final
 from connector.config.loading import Configuration
 from connector.declare.value_types import resolve
 from connector.errors import ProviderError
-from connector.events.settling import CopyDestinations
 from connector.lake.loader import Loader
 from connector.lake.lot_load import Load
 from connector.lake.lot_tables import (
@@ -22,6 +21,7 @@ from connector.lake.lot_tables import (
 )
 from connector.lake.settings import DataframeEntry, LoadEntry, LotsEntry
 from connector.lake.sink import load_queue
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.roles import Looking
 from connector.service.assembly import make_provider
 from connector.service.load_kind import AdapterLoads, SparkSource
@@ -125,7 +125,7 @@ def _load(configuration: Configuration, entry: LotsEntry, instance: str) -> Load
         entry.retry_later.rules(),
         _writer(configuration, entry),
         configuration.metaobjects.definitions,
-        CopyDestinations(None, settings.error_destination, None),
+        CopyDestinations(error=settings.copies.error),
         str(configuration.directory),
     )
 

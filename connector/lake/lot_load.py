@@ -15,7 +15,7 @@ from connector import faults
 from connector.businessobjects.definition import Definitions
 from connector.errors import ConnectorError, MalformedData, NotActive, ProviderError, SparkLost
 from connector.events.outcome import Outcome
-from connector.events.settling import CopyDestinations, SettlementRules
+from connector.events.settling import SettlementRules
 from connector.lake.lot_tables import (
     FunctionWriter,
     LoadLot,
@@ -28,6 +28,7 @@ from connector.lake.lot_tables import (
 from connector.lake.sink import read_object
 from connector.lake.tables import SparkTable
 from connector.messaging.claim import Claim
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination
 from connector.messaging.lot import Lot
 from connector.messaging.roles import Settling

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 from connector.messaging.message import Message, PropertyValue
 
 
@@ -15,7 +16,7 @@ class Claim(Protocol):
     Attributes are cheap unless their description says otherwise. Every message of every poll gets a claim.
     """
 
-    __slots__ = ()
+    __slots__ = ("input",)
 
     cycle: int
     """The number of the cycle in which the message was taken. Several polls may belong to one cycle."""
@@ -26,6 +27,8 @@ class Claim(Protocol):
     """
     destination: Destination
     """The input destination that the message was taken from."""
+    input: Input | None
+    """The input that the message was taken from. None at first: who polls or adopts sets the attribute."""
 
     @property
     def reference(self) -> Any:

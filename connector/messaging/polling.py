@@ -12,6 +12,7 @@ from typing import Protocol
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.selector import compile_selector
 from connector.messaging.settlement import Settlement
 
 
@@ -28,6 +29,8 @@ class Poller(Protocol):
     A message that has expired, or was delivered too often, is put aside before a selector is evaluated.
     """
 
+    subscription: str = ""
+    """As :attr:`.Claim.subscription` of the claims."""
     wakes: bool = True
     """Set by the caller: whether a message for this poller ends a wait. A local provider may ignore it."""
     asks: bool = False
@@ -80,7 +83,7 @@ class Poller(Protocol):
         return claims[0] if claims else None
 
     def delayed(self) -> Iterator[tuple[Message, str]]:
-        """Yields the delayed messages of the destination, each with the duplicate key of a claim of it.
+        """Yields the delayed messages that the poller would take, each with the duplicate key of a claim.
 
         A broker yields the messages whose events come again later. None without the capability ``delays`` or
         ``retries_later``.
@@ -90,13 +93,18 @@ class Poller(Protocol):
         """
         yield from ()
 
-    def keeps(self) -> bool:
-        """Whether messages of the destination wait for this adapter alone, also in queues of the adapter.
+    def keeps(self, others: Sequence[str] = ()) -> bool:
+        """Whether messages wait for this adapter alone, also in queues of the adapter, and for this poller.
+
+        Args:
+            others: selectors of further pollers of the same queue. They take the messages that they match.
 
         Raises:
-            ProviderError: they cannot be read.
+            ProviderError: the messages cannot be read.
         """
-        return any("connector_retries" in message.properties for message, _ in self.delayed())
+        matches = [compile_selector(one).matches for one in others]
+        waiting = (message for message, _ in self.delayed() if "connector_retries" in message.properties)
+        return any(not any(match(message) for match in matches) for message in waiting)
 
     def close(self) -> None:
         """Closes the poller. Repeatable.

@@ -28,7 +28,7 @@ from connector.requests.result import RequestResult
 from connector.requests.traced import TracedRequests
 from connector.service.assembly import make_provider, make_requests, make_tracer, spark_section
 from connector.service.inbound_connection import InboundConnection, LaunchedWorkers
-from connector.service.instance_notes import InstanceNotes
+from connector.service.instance_notes import InstanceNotes, count_errors
 from connector.service.reload import check_changes, stale_files
 from connector.service.restarts import Restarts
 from connector.service.stopping import StopRequest
@@ -484,7 +484,7 @@ class Adapter:
             self._connection.note,
             self.activity,
             lambda: self.resting,
-            self._count_errors,
+            lambda: count_errors(self._provider, self.configuration.connector.copies),
             lambda: self.loads,
             lambda: self._trouble,
         )
@@ -576,12 +576,6 @@ class Adapter:
         is_over = report.settled or (polled and self._is_idle() and not report.claimed)
         self.notes.look(is_good=report.code is ReturnCode.SUCCEED and bool(is_over))
         return report
-
-    def _count_errors(self) -> int | None:
-        error = self.configuration.connector.error_destination
-        if error is None or not error.is_queue or self._provider.capabilities.transactions:
-            return None  # a topic keeps nothing, and a broker does not tell
-        return self._provider.waiting(error).number
 
     def _recover_if_due(self, inbound: Inbound) -> CycleReport:
         """Takes over from dead instances and removes old copies, at most once in ``recovery_interval``."""

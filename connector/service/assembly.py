@@ -15,9 +15,8 @@ from connector.businessobjects.metadata import read_delivery_delay
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration, place_of
 from connector.config.model import Connector, InputEntry
-from connector.events.recovery import InDoubtPolicy
-from connector.events.settings import EventSettings, Input
-from connector.events.settling import CopyDestinations
+from connector.events.polled_input import InputSettings
+from connector.events.settings import EventSettings, InDoubtPolicy
 from connector.events.task_settings import TaskSettings
 from connector.formats.catalogue import discover, spec_for_class
 from connector.formats.handlers import Handlers, HandlerSpec, normal_mime_type
@@ -91,7 +90,7 @@ def make_task_settings(
         ConfigurationError: a data handler is missing or its options are wrong.
     """
     settings = configuration.connector
-    in_progress = settings.in_progress_destination
+    copies = settings.copies
     return TaskSettings(
         application=settings.application_name,
         definitions=configuration.metaobjects.definitions,
@@ -109,7 +108,7 @@ def make_task_settings(
         worker_events=settings.worker_events,
         format_property=settings.message_format_property,
         access=access,
-        rerun=in_progress is None or settings.in_doubt_events == InDoubtPolicy.REPROCESS.value,
+        rerun=copies.in_progress is None or settings.in_doubt_events == InDoubtPolicy.REPROCESS.value,
         stop_timeout=settings.stop_timeout,
         persistent=provider.capabilities.reliable,
         own_names=provider.capabilities.own_names,
@@ -122,7 +121,7 @@ def make_task_settings(
         databases=configuration.databases,
         client_id=client_id,
         instance=instance or settings.instance or "",
-        copies=_copies(settings).names,
+        copies=copies.names,
         has_history=configuration.history.keep > 0,
         history_keys=configuration.history.keys,
         sample=None if configuration.tracing is None else configuration.tracing.sample,
@@ -166,7 +165,7 @@ def make_explainer(configuration: Configuration) -> Explainer:
     prepared = [entry.name for entry in configuration.subscriptions if isinstance(entry, PreparedEntry)]
     return Explainer(
         make_task_settings(configuration, make_provider(configuration), _NO_ACCESS),
-        _copies(configuration.connector),
+        configuration.connector.copies,
         str(configuration.directory),
         prepared,
     )
@@ -212,8 +211,8 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
 
     settings = configuration.connector
     late = {
-        "error": settings.error_destination,
-        "archive": settings.archive_destination,
+        "error": settings.copies.error,
+        "archive": settings.copies.archive,
         "discard": None,
     }
     if provider is None:
@@ -317,12 +316,10 @@ def make_event_settings(configuration: Configuration, provider: Provider, instan
     return EventSettings(
         application=settings.application_name,
         instance=instance,
-        inputs=tuple(_input(entry, settings.application_name, client_id) for entry in settings.inputs),
-        copies=_copies(settings),
-        in_progress=settings.in_progress_destination,
+        inputs=tuple(_input(entry, settings, client_id) for entry in settings.inputs),
+        copies=settings.copies,
         policy=InDoubtPolicy(settings.in_doubt_events),
         duplicate_window=settings.duplicate_window if settings.duplicate_event_elimination else 0,
-        quantity=settings.poll_quantity,
         order=settings.order,
         max_attempts=settings.max_attempts,
         max_jobs=spark_section(configuration).max_jobs,
@@ -337,24 +334,16 @@ def make_event_settings(configuration: Configuration, provider: Provider, instan
 def own_history(configuration: Configuration) -> OwnHistory:
     """Returns what says whose history of a message counts that an operator moves."""
     settings = configuration.connector
-    in_progress = settings.in_progress_destination
-    own = _copies(settings).names | ({str(in_progress)} if in_progress is not None else set())
-    return OwnHistory(settings.application_name, own)
-
-
-def _copies(settings: Connector) -> CopyDestinations:
-    return CopyDestinations(
-        settings.archive_destination, settings.error_destination, settings.unsubscribed_destination
-    )
+    return OwnHistory(settings.application_name, frozenset(map(str, settings.copies.all)))
 
 
 def _retentions(settings: Connector) -> tuple[Retention, ...]:
     """Returns how long copies are kept. In a queue with two roles the longer time counts."""
     kept: dict[Destination, float] = {}
     for destination, seconds in (
-        (settings.archive_destination, settings.keep_archive),
-        (settings.error_destination, settings.keep_error),
-        (settings.unsubscribed_destination, settings.keep_unsubscribed),
+        (settings.copies.archive, settings.keep_archive),
+        (settings.copies.error, settings.keep_error),
+        (settings.copies.unsubscribed, settings.keep_unsubscribed),
     ):
         if destination is not None and destination.is_queue:  # a topic keeps no copies
             longest = math.inf if seconds is None else seconds
@@ -362,24 +351,24 @@ def _retentions(settings: Connector) -> tuple[Retention, ...]:
     return tuple(Retention(one, seconds) for one, seconds in kept.items() if seconds != math.inf)
 
 
-def _input(entry: InputEntry, application: str, shared_client_id: str) -> Input:
-    """Returns an input.
+def _input(entry: InputEntry, settings: Connector, shared_client_id: str) -> InputSettings:
+    """Returns the settings of an input.
 
     Args:
+        settings: of all inputs.
         shared_client_id: of the subscriptions of all instances. Empty = a client id belongs to one
             connection. Then a subscription without no_local is shared, and has no client id.
     """
-    if entry.subscription is None:
-        return Input(entry.destination, entry.selector or "")
-    is_shared = entry.shared or not (shared_client_id or entry.no_local)
-    return Input(
-        TopicSubscription(
+    subscription = None
+    if entry.subscription is not None:
+        is_shared = entry.shared or not (shared_client_id or entry.no_local)
+        subscription = TopicSubscription(
             entry.destination,
             entry.subscription,
-            client_id=shared_client_id if is_shared else application,
+            client_id=shared_client_id if is_shared else settings.application_name,
             durable=True,
             shared=is_shared,
             selector=entry.selector or "",
             no_local=entry.no_local,
         )
-    )
+    return InputSettings(entry.input, subscription, **entry.options(settings))

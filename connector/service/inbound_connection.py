@@ -20,10 +20,9 @@ from connector.events.circuits import Circuits
 from connector.events.free_disk import FreeDisk
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.inbound import Inbound
-from connector.events.pauses import InputPauses
 from connector.events.pipeline import CHECK, Workers
+from connector.events.polled_input import PolledInput, PolledInputs
 from connector.events.probe import differences
-from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.events.task_settings import TaskSettings
@@ -127,14 +126,13 @@ class InboundConnection:
         tracer: Tracer | None,
     ) -> WorkingState:
         configuration = self._configuration
-        inputs = configuration.connector.inputs
+        frequency = (configuration.connector.poll_frequency or 0) / 1000
         return WorkingState(
             summary,
             numbers,
-            InputPauses((configuration.connector.poll_frequency or 0) / 1000),
+            PolledInputs(PolledInput(one, frequency) for one in self._settings.inputs),
             lines,
             Circuits(entry.subscription() for entry in configuration.subscriptions),
-            [RateLimit(one.rate) for one in inputs] if any(one.rate for one in inputs) else (),
             FreeDisk(self._provider.disk(), configuration.min_free),
             control,
             tracer,

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from connector.errors import ProviderError
+from connector.messaging.copy_destinations import CopyDestinations
+from connector.messaging.provider_kind import AdapterProvider
 from connector.operate.activity import WINDOW, Activity
 
 _INTERVAL: Final = 1.0
@@ -14,6 +16,20 @@ _INTERVAL: Final = 1.0
 _SAMPLE_INTERVAL: Final = 60.0
 _SAMPLE_SHARE: Final = 0.001
 """Share of the time that counting the error destination may take."""
+
+
+def count_errors(provider: AdapterProvider, copies: CopyDestinations) -> int | None:
+    """Returns the number of messages in the error destinations. None = unknown.
+
+    A topic keeps nothing, and a broker does not tell.
+
+    Raises:
+        ProviderError: the provider cannot be used.
+    """
+    queues = [one for one in copies.errors if one.is_queue]
+    if not queues or provider.capabilities.transactions:
+        return None
+    return sum(provider.waiting(one).number for one in queues)
 
 
 class InstanceNotes:

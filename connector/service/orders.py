@@ -59,8 +59,8 @@ def correct_message(
     def note(identity: str, to: Destination) -> None:
         if history is not None:
             why = f"corrected, and sent to {to}"
-            archive = str(settings.archive_destination)
+            archive = str(settings.copies.archive)
             note_action(history, DISCARDED, [identity], by=by, why=why, origin=str(source), to=archive)
 
-    archive = settings.archive_destination
+    archive = settings.copies.archive
     return correct(provider, own_history(configuration), source, identity, body, archive, by, note)

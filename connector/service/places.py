@@ -20,8 +20,8 @@ def find_places(configuration: Configuration, provider: AdapterProvider, life: L
         return []
     settings = configuration.connector
     states: dict[Destination, str] = {}
-    if settings.in_progress_destination is not None:
-        states[settings.in_progress_destination] = IN_PROGRESS
+    if settings.copies.in_progress is not None:
+        states[settings.copies.in_progress] = IN_PROGRESS
     for queue in provider.delayed_queues(settings.application_name):
         states[queue] = DELAYED
     inputs = [entry.destination.base for entry in settings.inputs]

@@ -56,8 +56,12 @@ def check_inputs(inbound: Inbound, before: EventSettings, after: EventSettings) 
         ReloadRefused: it names the inputs that have to stay.
         ConnectorError: an input cannot be read.
     """
-    stay = {one.key for one in after.inputs}
-    left = [str(one.destination) for one in before.inputs if one.key not in stay and inbound.keeps(one)]
+    stay = [one.input for one in after.inputs]
+    left = []
+    for one in (one.input for one in before.inputs if one.input not in stay):
+        others = [other.selector for other in stay if other[::2] == one[::2]]
+        if inbound.keeps(one, others):
+            left.append(str(one))
     if left:
         raise ReloadRefused(
             f"{', '.join(left)} must stay an input, because messages of it are in progress or come again "

@@ -11,7 +11,7 @@ from typing import Any, Final
 from connector.config.loading import Configuration
 from connector.errors import ProviderError
 from connector.events.free_disk import shortage_of
-from connector.events.settings import Input
+from connector.events.polled_input import InputSettings
 from connector.local_time import LOCAL
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider_kind import AdapterProvider
@@ -19,6 +19,7 @@ from connector.messaging.state_store import InstanceNote, StateStore
 from connector.operate.activity import Minute, last_hour, recent
 from connector.operate.well import Facts, InstanceFacts, Reason, well
 from connector.service.assembly import make_event_settings
+from connector.service.instance_notes import count_errors
 from connector.service.poll_window import PollWindow
 from connector.text.iso_time import iso_time
 
@@ -83,7 +84,7 @@ class StatusReader:
             "workers_died_5m": sum(one.workers_died for one in recents),
             "error_waiting": found.error_waiting,
             "error_growth_5m": found.error_growth,
-            "delayed": sum(row["delayed"] for row in found.inputs),
+            "delayed": found.delayed,
             "provider_failure": failure or None,
             "disk_shortage": shortage or None,
             "databases": [{"database": name, "problem": one or None} for name, one in databases.items()],
@@ -126,34 +127,34 @@ class StatusReader:
         provider, settings = self._provider, self.configuration.connector
         is_there = provider.check()  # otherwise no adapter has run yet
         found.inputs = [self._input(entry, found.now, looks=is_there) for entry in self._inputs]
+        of_sources = zip((one.source for one in self._inputs), found.inputs, strict=True)
+        found.delayed = sum({source: row["delayed"] for source, row in of_sources}.values())
         if not is_there:
             return
         state = provider.existing_state(application)
         found.notes = list(state.instances())
         clients = [one for one in provider.clients() if one.application == application]
         names = {one.client_id: one.instance for one in clients}
-        batches = [
-            one for one in provider.batches(settings.in_progress_destination) if one.client_id in names
-        ]
+        batches = [one for one in provider.batches(settings.copies.in_progress) if one.client_id in names]
         found.workers = list(_workers(clients, batches, state))
         found.instances = _instances(clients, found.notes)
         found.batches = [_batch(one, names[one.client_id]) for one in _running(batches, found.workers)]
         found.resting = list(_rows_of(found.notes, "resting"))
         found.loads = list(_rows_of(found.notes, "loads"))
         found.paused = [asdict(one) for one in state.control().read().paused]
-        error = settings.error_destination
-        if error is not None and error.is_queue and not provider.capabilities.transactions:
-            found.error_waiting = provider.waiting(error).number
+        found.error_waiting = count_errors(provider, settings.copies)
+        if found.error_waiting is not None:
             samples = [one for note in found.notes for one in note.note.get("error_waiting", ())]
             earlier = [one for one in samples if found.now - one[0] <= _RECENT]
             if earlier:
                 found.error_growth = found.error_waiting - min(earlier)[1]
 
-    def _input(self, entry: Input, now: float, *, looks: bool) -> StatusRow:
+    def _input(self, entry: InputSettings, now: float, *, looks: bool) -> StatusRow:
         waiting = self._provider.waiting(entry.source) if looks else WaitingNote(0, None)
         oldest = waiting.oldest
         return {
-            "destination": str(entry.destination),
+            "destination": str(entry.input.destination),
+            "input": str(entry.input),
             "waiting": waiting.number,
             "delayed": waiting.delayed,
             "oldest": oldest,
@@ -195,6 +196,7 @@ class StatusFound:
         self.loads: list[StatusRow] = []
         self.paused: list[StatusRow] = []
         self.inputs: list[StatusRow] = []
+        self.delayed = 0
         self.error_waiting: int | None = None
         self.error_growth: int | None = None
 

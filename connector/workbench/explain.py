@@ -15,12 +15,12 @@ from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, mess
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.events.convert import Choice, Converter
 from connector.events.outcome import history
-from connector.events.settling import CopyDestinations
 from connector.events.task_settings import TaskSettings
 from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionValue, resolve_options
 from connector.formats.handlers import normal_mime_type
 from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message
 from connector.operate.own_history import APPLICATION

@@ -115,7 +115,7 @@ def test_after_a_run_the_next_command_shows_what_went_wrong_first(
         outcome = Outcome(OutcomeKind(kind), reason=kind)
         summary.count_outcome("queue://orders", f"ID:{number}", outcome, discarded=False)
     file = str(tmp_path / "shop/adapter.yaml")
-    print_next(summary, load(file).connector, file)
+    print_next(summary, load(file).connector.copies, file)
     expected = "" if command is None else f"next: {command_line(command, file)}\n"
     assert capsys.readouterr().err == expected
 

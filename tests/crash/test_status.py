@@ -63,8 +63,10 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     assert abs(datetime.fromisoformat(waits.pop("oldest")).timestamp() - sent) < 5
     assert 0 <= waits.pop("age") < time.time() - sent + 1
     nothing = {"waiting": 0, "delayed": 0, "hour": [[0, 0]] * 30}
-    assert waits == {**nothing, "destination": "queue://in", "waiting": 4}
-    assert empty == {**nothing, "destination": "queue://other", "oldest": None, "age": None}
+    for row, name in ((waits, "queue://in"), (empty, "queue://other")):
+        assert (row.pop("destination"), row.pop("input")) == (name, name)
+    assert waits == {**nothing, "waiting": 4}
+    assert empty == {**nothing, "oldest": None, "age": None}
     text = call(deployment).stdout
     for part in ("instances of crash", "host-a", str(run.pid), "alive", "running batches", first):
         assert part in text

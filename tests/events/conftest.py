@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import textwrap
@@ -10,13 +11,21 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from connector.events.connection_state import ConnectionState
+from connector.events.hooks.event_hook import EventHook, EventHooks
+from connector.events.polled_input import PolledInputs
 from connector.events.report import CycleReport
+from connector.events.settings import InDoubtPolicy
+from connector.messaging.copy_destinations import CopyDestinations
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.provider import Connection
 from connector.service.loop import Service
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
@@ -416,3 +425,15 @@ def noted(adapter: InProcessAdapter) -> Iterator[list[float]]:
         patch.setattr(adapter, "serve", note)
         with serving(adapter):
             yield polls
+
+
+def connection_state(
+    connection: Connection, in_progress: Destination | None = None, hooks: Sequence[EventHook] = ()
+) -> ConnectionState:
+    """What a recovery needs of a connection, without inputs and with InDoubtEvents: Reprocess."""
+    settings: Any = SimpleNamespace(
+        copies=CopyDestinations(in_progress=in_progress), policy=InDoubtPolicy.REPROCESS
+    )
+    working: Any = SimpleNamespace(inputs=PolledInputs(), numbers=itertools.count(1))
+    unused: Any = None
+    return ConnectionState(connection, settings, working, unused, None, unused, None, EventHooks(hooks))

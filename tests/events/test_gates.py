@@ -19,11 +19,14 @@ from connector.cli.app import run
 from connector.config.loading import load
 from connector.config.resolved import as_document, as_yaml
 from connector.errors import ConfigurationError
-from connector.events.claiming import claim_round_robin
 from connector.events.free_disk import FreeDisk, least_free, shortage_of
+from connector.events.intake import claim_round_robin
+from connector.events.polled_input import InputSettings, PolledInput
 from connector.events.rates import RateLimit
 from connector.limits.free_space import MinFree
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.polling import Poller
 from connector.status import ReturnCode
@@ -76,22 +79,37 @@ class Endless:
 
     is_full = False
 
-    def __init__(self, name: str) -> None:
-        self.destination = Destination("queue", name)
-
     def claim(self, cycle: int, numbers: range) -> Sequence[Any]:
-        return [type("Claim", (), {"sequence": number, "from_": self}) for number in numbers]
+        return [type("Claim", (), {"sequence": number}) for number in numbers]
+
+
+def endless(name: str, quantity: int = 3, rate: float | None = None) -> PolledInput:
+    one = PolledInput(InputSettings(Input(Destination("queue", name)), None, quantity, rate))
+    one.poller = cast(Poller, Endless())
+    return one
 
 
 def test_a_poll_claims_less_of_an_input_with_a_rate() -> None:
-    a, b = Endless("a"), Endless("b")
-    pollers = cast("list[Poller]", [a, b])
-    rates = [RateLimit(2.0, lambda: 100.0), RateLimit(None)]
-    taken = claim_round_robin(pollers, 3, 1, 10, None, rates)
-    assert [claim.sequence for claim in taken.claims] == [10, 11, 12, 13, 15]
-    assert taken.full == {a.destination, b.destination}
-    taken = claim_round_robin(pollers, 3, 2, 0, None, rates)
-    assert [claim.sequence for claim in taken.claims] == [1, 3, 5]
+    a, b = inputs = [endless("a"), endless("b")]
+    a.rate = RateLimit(2.0, lambda: 100.0)
+    taken: list[Claim] = []
+    claim_round_robin(inputs, taken, 1, 10)
+    assert [(claim.sequence, claim.input) for claim in taken] == [
+        (10, a.input), (12, a.input), (11, b.input), (13, b.input), (15, b.input)
+    ]  # fmt: skip
+    assert (a.is_full, b.is_full, a.poller.wakes) == (True, True, False)
+    taken.clear()
+    claim_round_robin(inputs, taken, 2, 0)
+    assert [claim.sequence for claim in taken] == [1, 3, 5]
+
+
+def test_each_input_gives_as_many_messages_as_it_says() -> None:
+    taken: list[Claim] = []
+    claim_round_robin([endless("a", 1), endless("b", 3), endless("c", 2)], taken, 1, 0)
+    numbers: dict[str, list[int]] = {}
+    for claim in taken:
+        numbers.setdefault(str(claim.input), []).append(claim.sequence)
+    assert numbers == {"queue://a": [0], "queue://b": [1, 4, 7], "queue://c": [2, 5]}
 
 
 @rows("rate", ["50/s", "30/m", "7/h", "60/m", "100/h"])

@@ -11,8 +11,10 @@ import pytest
 
 from connector.errors import ClientIdError, SubscriptionError
 from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
+from connector.service.status_document import StatusReader
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.events.conftest import ORDER, Bench, EventDeployment, customer
@@ -21,6 +23,7 @@ Deploy = Callable[..., EventDeployment]
 
 PRICES = {"destination": "topic://prices", "subscription": "all"}
 OTHER = {**PRICES, "subscription": "other"}
+REGIONS = [{"destination": "queue://orders", "selector": f"region = '{name}'"} for name in ("EU", "US")]
 DEAR = {**PRICES, "subscription": "dear", "selector": "price > 100"}
 
 
@@ -66,6 +69,45 @@ def test_inputs_of_one_queue_share_it_by_their_selectors_and_leave_the_rest(
     destinations = adapter.summary.as_dict()["destinations"]
     counts = {name: number for name, number in destinations["queue://orders"].items() if number}
     assert counts == {"claimed": 4, "published": 4}
+
+
+def test_a_claim_that_no_poll_of_this_instance_has_taken_names_its_input(deploy: Deploy) -> None:
+    """Such a claim comes from a dead instance, or from the in-progress destination."""
+    deployment = deploy("queue://notes", *REGIONS, PRICES, DEAR)
+    orders = Destination("queue", "orders")
+    with deployment.running() as adapter:
+        for queue in ("queue://notes", "topic://prices"):
+            deployment.send(queue, ORDER, properties={"price": 101})
+        for region in ("US", "EU", "JP"):
+            deployment.send("queue://orders", ORDER, properties={"region": region})
+        inbound, inputs = adapter._connection.inbound, adapter._connection.working.inputs
+        assert inbound is not None
+        pollers = [one.poller for one in inputs] + [inbound.connection.poller(orders)]
+        claims = [claim for one in pollers for claim in one.claim(9, range(1))]
+        assert {claim.input for claim in claims} == {None}
+        for claim in claims:
+            inputs.name(claim)
+        assert [claim.input for claim in claims] == [*(one.input for one in inputs), Input(orders)]
+        assert [str(claim.input) for claim in claims] == [
+            "queue://notes",
+            "queue://orders (selector \"region = 'EU'\")",
+            "queue://orders (selector \"region = 'US'\")",
+            "topic://prices (subscription 'all')",
+            "topic://prices (subscription 'dear')",
+            "queue://orders",
+        ]
+        inbound.connection.settle([Settlement(claim, give_back=True) for claim in claims])
+
+
+def test_status_tells_two_inputs_of_a_queue_apart_and_counts_its_messages_once(bench: Bench) -> None:
+    deployment = bench.deploy(InputDestination=REGIONS)
+    subscribed(deployment)
+    deployment.send("queue://orders", ORDER, delivery_time=2**41)
+    status = StatusReader(deployment.configuration, deployment.provider).read()
+    assert [row["input"] for row in status["inputs"]] == [
+        f"queue://orders (selector {one['selector']!r})" for one in REGIONS
+    ]
+    assert ({row["destination"] for row in status["inputs"]}, status["delayed"]) == ({"queue://orders"}, 1)
 
 
 def test_a_topic_is_polled_through_its_subscription(deploy: Deploy, bench: Bench) -> None:

@@ -5,7 +5,6 @@ The journals are written here by hand, as a task would have left them when every
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from contextlib import closing
@@ -15,18 +14,26 @@ from typing import Any
 import pytest
 
 from connector.events.hooks.activity import OutcomeCounts
-from connector.events.hooks.event_hook import EventHooks
-from connector.events.recovery import InDoubtAtStartup, InDoubtPolicy, Recovery
-from connector.events.settling import CopyDestinations, SettlementRules
+from connector.events.recovery import InDoubtAtStartup, Recovery
+from connector.events.settling import SettlementRules
 from connector.events.summary import Summary
 from connector.messaging.claim import Claim
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import parse_destination
 from connector.operate.lives import read_life
 from connector.service.assembly import make_provider
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import A_AND_B, Bench, EventDeployment, customer, logged, outcomes_of
+from tests.events.conftest import (
+    A_AND_B,
+    Bench,
+    EventDeployment,
+    connection_state,
+    customer,
+    logged,
+    outcomes_of,
+)
 from tests.tables import rows
 
 IN_PROGRESS = parse_destination("queue://busy")
@@ -176,10 +183,9 @@ def test_claims_without_any_mark_of_their_owner_go_back_as_begun(bench: Bench) -
 
 
 def recovery(deployment: EventDeployment, connection: Any, summary: Summary) -> Recovery:
-    rules = SettlementRules(CopyDestinations(parse_destination("archive"), None, None), remember=False)
-    state, numbers = deployment.provider.state("test"), itertools.count(1)
-    hooks = EventHooks([OutcomeCounts(summary)])
-    return Recovery(connection, state, rules, None, None, InDoubtPolicy.REPROCESS, numbers, hooks)
+    rules = SettlementRules(CopyDestinations(parse_destination("archive")), remember=False)
+    whole = connection_state(connection, hooks=[OutcomeCounts(summary)])
+    return Recovery(whole, deployment.provider.state("test"), rules)
 
 
 def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Bench) -> None:

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 
 from connector.events.order_groups import order_group_key
 from connector.events.outcome import Outcome
+from connector.events.polled_input import InputSettings, PolledInput
 from connector.events.schedule import MOST_EVENTS, Batch, EndedClaims, Schedule
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 from connector.status import OutcomeKind
 from tests.tables import rows
 
-QUEUES = {name: Destination("queue", name) for name in "abc"}
+INPUTS = {name: Input(Destination("queue", name)) for name in "abc"}
 
 
 @dataclass(eq=False)
@@ -27,7 +29,7 @@ class Taken:
     """A claim, as far as a schedule is concerned."""
 
     sequence: int
-    destination: Destination
+    input: Input
     group_id: str | None = None
     cycle: int = 1
     delivery_count: int = 0
@@ -35,18 +37,29 @@ class Taken:
     duplicate_key: str = ""
     reference: object = field(default="")
 
+    @property
+    def destination(self) -> Destination:
+        return self.input.destination
+
 
 def taken(*queues: str, cycle: int = 1, first: int = 0, group: str | None = None) -> list[Claim]:
     """Claims of the named queues, in this order."""
-    claims = [Taken(first + n, QUEUES[name], group, cycle) for n, name in enumerate(queues)]
+    claims = [Taken(first + n, INPUTS[name], group, cycle) for n, name in enumerate(queues)]
     return cast("list[Claim]", claims)
 
 
-def make(order: str = "destination", *, quantity: int = 10, stays: bool = True, **seconds: float) -> Schedule:
+def polled(name: str, quantity: int = 10, *, is_full: bool = True) -> PolledInput:
+    """An input whose last poll took all that it may take."""
+    one = PolledInput(InputSettings(INPUTS[name], quantity=quantity))
+    one.is_full = is_full
+    return one
+
+
+def make(order: str = "destination", *, stays: bool = True, **seconds: float) -> Schedule:
     """A schedule that knows how long the events of some queues take."""
-    schedule = Schedule(order, quantity, SimpleNamespace(tasks_stay=stays))
+    schedule = Schedule(order, SimpleNamespace(tasks_stay=stays))
     for name, each in seconds.items():
-        schedule.note([QUEUES[name]], each)
+        schedule.note([INPUTS[name]], each)
     return schedule
 
 
@@ -201,33 +214,33 @@ def test_a_second_copy_waits_for_the_outcome_of_the_first(kind: str, runs: int, 
 
 
 def test_a_slow_destination_is_one_poll_ahead_and_a_quick_one_is_collected() -> None:
-    schedule = make(quantity=2, a=0.4, b=0.0001)
-    a, b = QUEUES["a"], QUEUES["b"]
+    schedule = make(a=0.4, b=0.0001)
+    a, b = polled("a", 2), polled("b", 2, is_full=False)
     add(schedule, taken("a", "a", "b", "b"))
     batches = [schedule.next_batch(4), schedule.next_batch(4)]
-    assert schedule.may_poll(a, has_more=True)
-    assert not schedule.may_poll(a, has_more=False), "another instance may take it"
+    assert schedule.may_poll(a)
+    assert not schedule.may_poll(polled("a", 2, is_full=False)), "another instance may take it"
     add(schedule, taken("a", "a", "b", "b", cycle=2))
-    assert not schedule.may_poll(a, has_more=True)
-    assert schedule.may_poll(b, has_more=False)
+    assert not schedule.may_poll(a)
+    assert schedule.may_poll(b)
     for batch in batches:
         end(schedule, batch)
-    assert schedule.may_poll(a, has_more=True)
+    assert schedule.may_poll(a)
     add(schedule, taken(*"b" * (MOST_EVENTS - 2), cycle=3))
-    assert not schedule.may_poll(b, has_more=True)
+    assert not schedule.may_poll(polled("b", 2))
 
 
 @rows("order, may", [("destination", False), ("group", False), ("none", True)])
 def test_nothing_is_taken_ahead_of_a_destination_that_is_not_known(order: str, may: bool) -> None:
     """Its first event may stand still, and another instance would process the others."""
-    schedule = make(order, quantity=2)
+    schedule = make(order)
     add(schedule, taken("a"))
     schedule.next_batch(4)
-    assert schedule.may_poll(QUEUES["a"], has_more=True) == may
+    assert schedule.may_poll(polled("a", 2)) == may
 
 
 def test_polls_are_collected_in_one_cycle_until_something_of_it_has_begun() -> None:
-    schedule = make(quantity=2)
+    schedule = make()
     assert schedule.next_sequence(1) is None
     add(schedule, taken("a", "a"))
     assert schedule.next_sequence(1) == 2
@@ -242,15 +255,15 @@ def test_polls_are_collected_in_one_cycle_until_something_of_it_has_begun() -> N
 
 def test_a_batch_that_is_a_spark_job_collects_more_while_nothing_else_waits() -> None:
     """A job costs some 30 ms. A batch of tasks that stay costs a millisecond, and ends early."""
-    a, number = QUEUES["a"], MOST_EVENTS + 1000
+    a, number = polled("a"), MOST_EVENTS + 1000
     for stays in (False, True):
         alone = make(stays=stays, a=1e-4, b=1e-4)
         add(alone, taken(*"a" * number))
-        assert alone.may_poll(a, has_more=True) is not stays
+        assert alone.may_poll(a) is not stays
         assert (alone.next_sequence(1) is None) is stays
         beside = make(stays=stays, a=1e-4, b=1e-4)
         add(beside, taken(*"a" * number, "b"))
-        assert not beside.may_poll(a, has_more=True)
+        assert not beside.may_poll(a)
         batch = alone.next_batch(4)
         assert batch is not None
         assert len(batch.claims) == (MOST_EVENTS if stays else number)
@@ -302,7 +315,7 @@ def test_every_claim_leaves_once_and_in_its_order(
     while waiting or running:
         if waiting and (not running or data.draw(st.booleans())):
             cycle, entries = waiting.pop(0)
-            claims = [Taken(n, QUEUES[q], g, cycle) for n, (q, g) in enumerate(entries)]
+            claims = [Taken(n, INPUTS[q], g, cycle) for n, (q, g) in enumerate(entries)]
             add(schedule, cast("list[Claim]", claims))
         else:
             batch = running.pop(data.draw(st.integers(0, len(running) - 1)))

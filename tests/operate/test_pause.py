@@ -207,7 +207,7 @@ def test_a_broker_keeps_what_comes_during_a_pause(tmp_path: Path, soon: None) ->
         adapter.drain()
         (inbound,) = [adapter._connection.inbound]
         assert inbound is not None
-        pollers = inbound._intake._pollers
+        pollers = inbound._intake._open
         assert [str(one.destination) for one in pollers] == ["queue://urgent"], "no consumer is left"
         assert world.ids(provider, "customers") == sent
         assert world.ids(provider, "connector.lent.later") == urgent
@@ -219,7 +219,7 @@ def test_a_broker_keeps_what_comes_during_a_pause(tmp_path: Path, soon: None) ->
         wait_for(lambda: adapter.drain() and len(world.ids(provider, "archive")) == 3, what="the archive")
         assert sorted(world.stored(deployment)) == ["0 1", "0 1", "1 1"]
         control.pause(record, [CUSTOMERS], by="ann")
-        wait_for(lambda: adapter.drain() and len(inbound._intake._pollers) == 1, what="a closed consumer")
+        wait_for(lambda: adapter.drain() and len(inbound._intake._open) == 1, what="a closed consumer")
         world.send(provider, "")
         adapter.drain()
         assert len(world.ids(provider, "customers")) == 1

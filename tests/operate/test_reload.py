@@ -245,6 +245,40 @@ def test_an_input_with_later_messages_must_stay(
     assert bench.called().count(sent) >= 2
 
 
+def test_an_input_must_stay_whose_later_message_no_other_input_takes(
+    bench: Bench, section: Mapping[str, str]
+) -> None:
+    later = {"first": "100ms", "most": "100ms"}
+    subscription = {"object": "*", "process": "processes:a", "name": "a", "retry_later": later}
+    both = [{"destination": "queue://orders", "selector": f"region = '{name}'"} for name in ("EU", "US")]
+    deployment = deploy(bench, section, subscriptions=[subscription], InputDestination=both)
+    away = deployment.write("away", "")
+
+    def poll(*inputs: str | dict[str, str]) -> None:
+        change(deployment, lambda document: document["connector"].update(InputDestination=[*inputs]))
+
+    with deployment.running() as adapter, serving(adapter):
+        body = customer("a: temporary-with away")
+        sent = deployment.send("queue://orders", body, properties={"region": "EU"})
+        wait_for(lambda: adapter.summary.as_dict()["later"] >= 1, what="the first try")
+        for others in (
+            [both[1]],
+            [both[1], "queue://others"],
+            [both[1], {**both[0], "selector": "size > 1"}],
+        ):
+            poll(*others)
+            refuse(deployment, "queue://orders (selector \"region = 'EU'\") must stay an input")
+        poll(both[0])
+        assert reload(deployment).result == "reloaded", "the other input has no such message"
+        poll(both[1], {**both[0], "selector": "region LIKE 'E%'"})
+        assert reload(deployment).result == "reloaded", "another selector takes it, too"
+        poll("queue://orders")
+        assert reload(deployment).result == "reloaded", "an input without a selector takes all"
+        away.unlink()
+        wait_for(lambda: adapter.summary.as_dict()["published"] == 1, what="the last try")
+    assert set(bench.called()) == {sent}
+
+
 def test_an_input_with_messages_in_progress_must_stay(bench: Bench) -> None:
     deployment = deploy(bench, InProgressDestination="queue://busy", InDoubtEvents="LogError")
     with deployment.running() as adapter, serving(adapter):

@@ -42,8 +42,10 @@ class DuplicateTests(SuiteBase):
         wanted = [TopicSubscription(PRICES, name, durable=True, shared=True) for name in names]
         pollers = [connection.poller(one) for one in wanted]
         self.send(connection, PRICES, "1")
-        keys = {self.take_soon(one, sequence=number).duplicate_key for number, one in enumerate(pollers)}
-        assert len(keys) == len(names)
+        claims = [self.take_soon(one, sequence=number) for number, one in enumerate(pollers)]
+        assert [claim.subscription for claim in claims] == [one.subscription for one in pollers]
+        keys = {claim.duplicate_key for claim in claims}
+        assert len(keys) == len({claim.subscription for claim in claims}) == len(names)
         assert not any("\n" in key for key in keys)
 
     def test_the_identity_of_a_message_stays_and_is_its_own(self, connection: Connection) -> None:

@@ -119,6 +119,23 @@ def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
         assert (observer.not_ready(), observer.status()["reasons"], reader.read()["reasons"]) == ("", [], [])
 
 
+def test_two_inputs_of_a_queue_that_give_nothing_are_told_apart(bench: Bench) -> None:
+    inputs = [{"destination": "queue://orders", "selector": f"region = '{name}'"} for name in ("EU", "US")]
+    deployment = bench.deploy(InputDestination=inputs, PollQuantity=1)
+    with deployment.running() as adapter:
+        _turn(adapter, 1)
+        for region in ("EU", "US"):
+            deployment.send("orders", ORDER, properties={"region": region})
+        with closed(bench.root / "orders/incoming/processing"):
+            _turn(adapter, 3)
+            assert adapter.obstacle.startswith("nothing can be claimed: Permission denied")
+            inbound = adapter._connection.inbound
+            assert inbound is not None
+            assert list(inbound.closed) == [
+                f"queue://orders (selector {one['selector']!r})" for one in inputs
+            ]
+
+
 def test_a_failure_that_a_new_connection_ends_leaves_nothing_behind(bench: Bench) -> None:
     deployment = bench.deploy(InputDestination="queue://orders", PollQuantity=1)
     with deployment.running() as adapter:

@@ -127,6 +127,7 @@ class LentClaim(BrokerClaim):
     ) -> None:
         self.cycle, self.sequence = number
         self.destination = source
+        self.input = None
         message = received.message
         self.broker_count = message.delivery_count
         """Deliveries that the broker has counted, with this one."""

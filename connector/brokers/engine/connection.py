@@ -194,6 +194,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             input_name(source),
             self.shortage if lasts and self.state is not None else None,
         )
+        if not isinstance(source, Destination):
+            poller.subscription = source.name
         self._pollers.add(poller)
         return poller
 

@@ -71,7 +71,7 @@ class FactorySection(ProviderSection):
         "(`setBrokerURL`, `setUri` and the like). Needed without `properties`. For Qpid JMS, the adapter "
         "adds `jms.prefetchPolicy.all` with PollQuantity unless the URL has a prefetch policy, "
         "`jms.receiveLocalOnly`, `jms.validatePropertyNames`, and time-outs of 30 s (`jms.sendTimeout`, "
-        "`jms.requestTimeout`, `amqp.drainTimeout`). For `failover:(...)` also "
+        "`jms.requestTimeout`, `amqp.drainTimeout`) and of 10 s (`jms.closeTimeout`). For `failover:(...)` also "
         "`failover.startupMaxReconnectAttempts` with 1, so that a new connection tries each host once, and "
         "`failover.maxReconnectAttempts` with 0, because the adapter itself makes a lost connection again. A "
         "limit of yours counts for new connections. For the client of ActiveMQ Classic the same prefetch and "

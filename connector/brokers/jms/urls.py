@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from connector.brokers.engine.silence import ANSWER
+from connector.brokers.engine.silence import ANSWER, CLOSE
 from connector.declare.echoes import Secrets
 from connector.declare.masking import MASK, mask
 
@@ -23,10 +23,11 @@ _BROWSED: Final = "4"
 _OF_QPID: Final = {
     "jms.sendTimeout=": _ANSWER_MS,
     "jms.requestTimeout=": _ANSWER_MS,
+    "jms.closeTimeout=": str(int(CLOSE * 1000)),
     "jms.validatePropertyNames=": "false",
 }
-"""Qpid JMS waits without limit by default, for example to send to a full queue. By default it does not show
-properties whose names are no identifiers of Java.
+"""Qpid JMS waits without limit by default, for example to send to a full queue. Each session of a silent
+connection takes a minute to close by default. Properties whose names are no identifiers of Java are hidden.
 """
 _OF_CLASSIC: Final = {
     "jms.alwaysSyncSend=": "true",

@@ -17,7 +17,7 @@ from connector.events.outcome import Outcome
 from connector.events.publication import MatchedObject, TaskEvent
 from connector.events.settling import Commit
 from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.history import EVENT_ID, NO_NOTES, RECOVERY, History, HistoryRow, Note, origins_of
 from connector.messaging.message import Message
 from connector.status import OutcomeKind
@@ -38,7 +38,7 @@ class HistoryWriter(EventHook):
     Args:
         history: of the application.
         instance, client_id: of this adapter.
-        copies: the destinations of copies by outcome.
+        copies: the destinations of copies.
         keep: seconds after which rows are removed.
         synced: whether a power cut after the next commit must not lose the rows.
     """
@@ -48,7 +48,7 @@ class HistoryWriter(EventHook):
         history: History,
         instance: str,
         client_id: str,
-        copies: Mapping[OutcomeKind, Destination | None],
+        copies: CopyDestinations,
         keep: float = 0.0,
         *,
         synced: bool = True,
@@ -117,7 +117,7 @@ class HistoryWriter(EventHook):
         self, told: Told, now: float, client_id: str, notes: Mapping[int, Note], *, by: str = ""
     ) -> HistoryRow:
         outcome, claims, ids = told
-        copy_to = self._copies.get(outcome.kind)
+        copy_to = self._copies.of(outcome.kind, claims[0].input)
         sequences = [claim.sequence for claim in claims]
         of_events = list(map(notes.get, sequences)) if notes else []
         return HistoryRow(

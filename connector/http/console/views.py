@@ -242,7 +242,7 @@ def _explain(observer: Observer, what: str, **options: str) -> View:
 
 def errors(observer: Observer, query: Query) -> View:
     """The groups of failed messages."""
-    error = observer.configuration.connector.error_destination
+    error = observer.configuration.connector.copies.error
     if not query.get("destination") and error is None:
         return {"queue": "", "groups": []}
     queue = _queue(observer, query) if query.get("destination") else error
@@ -342,8 +342,8 @@ def _row(one: Message) -> dict[str, Any]:
 
 def _can_correct(observer: Observer, queue: Destination, one: Message) -> bool:
     """Whether a form for another body is shown: for a text that failed, and that a page shows whole."""
-    settings = observer.configuration.connector
-    is_error = queue == settings.error_destination and settings.archive_destination is not None
+    copies = observer.configuration.connector.copies
+    is_error = queue in copies.errors and copies.archive is not None
     body = shown_body(one)
     return is_error and body.kind in ("JSON", "text") and not body.is_cut
 

@@ -23,7 +23,7 @@ from connector.config.loading import load
 from connector.errors import LotError, MalformedData
 from connector.events.hooks.event_history import EventHistory
 from connector.events.outcome import Outcome
-from connector.events.settling import CopyDestinations, SettlementRules
+from connector.events.settling import SettlementRules
 from connector.lake.source.rows import SourceRows, refused
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -218,8 +218,7 @@ class _Lots:
         instance = f"{_CLIENT} {reading.name}"
         state = provider.state(settings.application)
         self._journals = state.journals(_CLIENT, instance)
-        copies: CopyDestinations = settings.copies
-        self._rules = SettlementRules(copies, remember=False, application=settings.application)
+        self._rules = SettlementRules(settings.copies, remember=False, application=settings.application)
         self._comes_first = provider.capabilities.takeover
         self._history: EventHistory | None = None
         if settings.keep_history:

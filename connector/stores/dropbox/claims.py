@@ -92,12 +92,14 @@ class DropboxClaim(LocalClaim):
         self._headers = headers
         self.folders = folders
         self.home = home
+        self.subscription = home.subscription
         self.destination = folders.destination
         self.name = name
         self.path = path
         self._client_id = client_id
         self.cycle = cycle
         self.sequence = sequence
+        self.input = None
         self.in_progress = in_progress
         self._full: str | None = None
         self._id: str | None = None

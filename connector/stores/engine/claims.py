@@ -31,10 +31,12 @@ class LocalClaim(Claim):
         "in_progress",
         "reference",
         "sequence",
+        "subscription",
         "waits",
     )
     reference: Any
     in_progress: bool
+    subscription: str
     waits: bool
 
     def __init__(
@@ -50,8 +52,10 @@ class LocalClaim(Claim):
     ) -> None:
         self.reference = reference
         self.home = home
+        self.subscription = home.subscription
         self.destination = destination or home.destination
         self._client_id, self.cycle, self.sequence = owner or ("", 0, 0)
+        self.input = None
         self.in_progress = in_progress
         self.waits = waits
         self._message = message
@@ -76,10 +80,6 @@ class LocalClaim(Claim):
     @property
     def duplicate_key(self) -> str:
         return duplicate_key(key_source(self.home, self.destination), self.message_id)
-
-    @property
-    def subscription(self) -> str:
-        return self.home.subscription
 
     def headers(self) -> Message:
         return self._message.copy()

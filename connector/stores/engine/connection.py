@@ -186,7 +186,9 @@ class LocalConnection(Connection):
         judge = DeliveryRules(self._client.limit, compiled, is_view=bool(source.view), by_group=by_group)
         into = Channel(in_progress) if in_progress is not None else None
         reader = self.store.reader(channel, judge, into, source)
-        return LocalPoller(self._client, channel, reader, source, on_close, may_end=channel.can_end)
+        return LocalPoller(
+            self._client, channel, reader, source, on_close, may_end=channel.can_end, wanted=compiled
+        )
 
     def _subscription_poller(self, wanted: TopicSubscription, *, by_group: bool) -> LocalPoller:
         check(wanted)

@@ -10,6 +10,7 @@ from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
+from connector.messaging.selector import Selector
 from connector.stores.engine.channel import Channel, Part
 from connector.stores.engine.claims import LocalClaim, duplicate_key
 from connector.stores.engine.client import Client
@@ -27,6 +28,7 @@ class LocalPoller(Poller):
         may_end: whether the channel can end before its consumers do.
         foreign: distributes messages that other programs put into the topic of a subscription. None for a
             queue.
+        wanted: of the messages of a queue. None = all.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class LocalPoller(Poller):
         *,
         may_end: bool,
         foreign: ForeignMessages | None = None,
+        wanted: Selector | None = None,
     ) -> None:
         self.destination = destination
+        self.subscription = channel.subscription
         self.expired = 0
         self._client = client
         self._channel = channel
@@ -48,6 +52,7 @@ class LocalPoller(Poller):
         self._on_close = on_close
         self._may_end = may_end
         self._foreign = foreign
+        self._wanted = wanted
         self._closed = False
         self._ending = threading.RLock()  # the connection may close the poller from another thread
 
@@ -83,6 +88,8 @@ class LocalPoller(Poller):
         source = store.key_source(channel, self.destination)
         delayed = channel._replace(part=Part.DELAYED)
         for message in store.scan(delayed, waiting=True, claimed=False, unreadable=None):
+            if self._wanted is not None and not self._wanted.matches(message):
+                continue
             yield message, duplicate_key(source, message.message_id or "")
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import threading
@@ -15,10 +14,10 @@ import pytest
 from sqlalchemy import text
 
 from connector import faults
-from connector.events.hooks.event_hook import EventHooks
-from connector.events.recovery import InDoubtPolicy, Recovery
-from connector.events.settling import CopyDestinations, SettlementRules
+from connector.events.recovery import Recovery
+from connector.events.settling import SettlementRules
 from connector.messaging.claim import Claim
+from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
@@ -27,6 +26,7 @@ from connector.stores.engine.poller import LocalPoller
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from tests.database_page import STATEMENTS
+from tests.events.conftest import connection_state
 from tests.stores.sql.conftest import program
 from tests.waiting import now_ms, wait_for
 
@@ -157,9 +157,8 @@ def test_what_runs_again_holds_its_group_all_the_time(url: str) -> None:
         task.begin(0)
         task.close()
         victim.abandon()
-        rules = SettlementRules(CopyDestinations(None, None, None), remember=False)
-        policy = InDoubtPolicy.REPROCESS
-        recovery = Recovery(heir, state, rules, None, BUSY, policy, itertools.count(1), EventHooks())
+        rules = SettlementRules(CopyDestinations(), remember=False)
+        recovery = Recovery(connection_state(heir, BUSY), state, rules)
         recovered = recovery.run(at_start=False, timeout=0.0)
         assert (bodies(heir, recovered.reprocess), recovered.returned) == (["a1"], 1)
         assert rival.poller(ORDERS, BUSY, by_group=True).claim(1, range(2)) == []
