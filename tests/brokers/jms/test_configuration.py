@@ -243,7 +243,8 @@ def test_a_key_of_jndi_stands_in_one_section(write: Write) -> None:
 
 
 def test_the_url_gets_the_prefetch_of_the_poll() -> None:
-    always = "jms.sendTimeout=30000&jms.requestTimeout=30000&jms.closeTimeout=10000&jms.validatePropertyNames=false"
+    limits = "jms.sendTimeout=30000&jms.requestTimeout=30000&jms.closeTimeout=10000"
+    always = f"{limits}&jms.validatePropertyNames=false"
     answer = "amqp.drainTimeout=30000"
     local = f"{always}&jms.receiveLocalOnly=true&{answer}"
     ours = f"{local}&jms.prefetchPolicy.all=7"
