@@ -37,6 +37,11 @@ SOON = 1000
 Connect = Callable[..., Connection]
 
 
+def look_again() -> None:
+    """Lets a moment pass between two looks at what a provider does in its own time."""
+    time.sleep(0.01)
+
+
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
@@ -223,7 +228,7 @@ class SuiteBase:
         deadline = time.monotonic() + self.wait_timeout
         while (claim := poller.take(cycle, sequence)) is None:
             assert time.monotonic() < deadline, f"nothing came to {poller.destination}"
-            time.sleep(0.03)
+            look_again()
         return claim
 
     def claim(self, poller: Poller, cycle: int, numbers: range) -> list[Claim]:
@@ -241,7 +246,7 @@ class SuiteBase:
         while len(claims) < len(numbers):
             late = f"{len(claims)} of {len(numbers)} came to {poller.destination}"
             assert time.monotonic() < deadline, late
-            time.sleep(0.03)
+            look_again()
             claims += poller.claim(cycle, numbers[len(claims) :])
         return claims
 
@@ -249,7 +254,7 @@ class SuiteBase:
     def let_pass(moment: int) -> None:
         """Waits until the time is past a moment, such as an expiration, in milliseconds since 1970."""
         while time.time_ns() // 1_000_000 <= moment:
-            time.sleep(0.01)
+            look_again()
 
     def release_fetched(self, source: Poller | Consumer) -> None:
         """Closes a poller or consumer that may have fetched messages ahead, so that others see them soon."""
@@ -290,7 +295,7 @@ class SuiteBase:
         deadline = time.monotonic() + self.wait_timeout
         found = self.rest(connection, poller)
         while len(found) < count and time.monotonic() < deadline:
-            time.sleep(0.03)
+            look_again()
             found += self.rest(connection, poller)
         return found
 
@@ -306,7 +311,7 @@ class SuiteBase:
         """Does the same as :meth:`bodies`, but waits until ``count`` messages are visible."""
         deadline = time.monotonic() + self.wait_timeout
         while len(found := self.bodies(connection, destination)) < count and time.monotonic() < deadline:
-            time.sleep(0.03)
+            look_again()
         return found
 
     def visible(self, connection: Connection, destination: Any) -> list[str]:

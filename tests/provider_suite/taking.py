@@ -16,6 +16,7 @@ from tests.provider_suite.base import (
     SOON,
     Connect,
     SuiteBase,
+    look_again,
 )
 
 
@@ -48,7 +49,7 @@ class TakingTests(SuiteBase):
             if self.load(connection, claim).body == b"urgent":
                 return
             sequence += 1
-            time.sleep(0.01)
+            look_again()
         pytest.fail("it was not taken")
 
     def test_destinations_do_not_mix(self, connection: Connection) -> None:
@@ -94,7 +95,7 @@ class TakingTests(SuiteBase):
                 claim = poller.take(1, sequence)
                 if claim is None:
                     misses += 1
-                    time.sleep(0.005)
+                    look_again()
                     continue
                 sequence += 1
                 taken.append(claim.message_id)

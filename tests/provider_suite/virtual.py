@@ -10,7 +10,7 @@ from connector.errors import CapabilityError, ConnectorError
 from connector.messaging.destination import VIEWS, parse_destination
 from connector.messaging.provider import Capabilities, Connection
 from connector.messaging.settlement import Settlement
-from tests.provider_suite.base import NOTES, ORDERS, SuiteBase, needs
+from tests.provider_suite.base import NOTES, ORDERS, SuiteBase, look_again, needs
 
 PROCESSING = parse_destination("queue://orders~PROCESSING")
 EXPIRED = parse_destination("queue://orders~EXPIRED")
@@ -98,7 +98,7 @@ class VirtualTests(SuiteBase):
             again = poller.take(2, round(time.monotonic() * 1000))
             if again is not None:
                 connection.settle([Settlement(again, give_back=True)])
-            time.sleep(0.01)
+            look_again()
         assert self.take(connection.poller(EXPIRED), cycle=3).duplicate_key != key
 
     def test_an_expired_message_may_be_copied_elsewhere(self, connection: Connection) -> None:
