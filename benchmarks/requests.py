@@ -26,6 +26,7 @@ import orjson
 from benchmarks.common import machine, scratch, spread
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.rules import StaticMetaObject
+from connector.declare.connector_section import Connector
 from connector.formats.handlers import HandlerSpec
 from connector.messaging import connect
 from connector.messaging.client import MessagingConnection
@@ -102,9 +103,12 @@ def request_client(
         handlers=(HandlerSpec("application/json", "JsonHandler", "connector.datahandlers.json_handler"),),
         default_handler="application/json",
         persistent=persistent,
-        reply_to=parse_destination(reply_to) if reply_to else None,
-        pool_size=pool,
-        pool_timeout=PATIENCE,
+        connector=Connector.model_construct(
+            application_name="benchmark",
+            reply_to_destination=parse_destination(reply_to) if reply_to else None,
+            session_pool_size_for_requests=pool,
+            pool_timeout=PATIENCE,
+        ),
     )
     return RequestClient(settings, provider.connect, provider.capabilities, ".")
 

@@ -25,7 +25,7 @@ from connector.cli.common import (
 )
 from connector.cli.deployment import load_for
 from connector.config.loading import CONVERSION, Configuration
-from connector.config.model import Connector
+from connector.declare.connector_section import Connector
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import (
     DataHandler,

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from connector.businessobjects.metadata import read_timeout
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.metaobjects import Collected
-from connector.config.model import AdapterFile, InputEntry
+from connector.config.model import AdapterFile
 from connector.config.subscription_reading import ReadEntry
+from connector.declare.connector_section import InputEntry
 from connector.declare.destinations import selector_mistake
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position

@@ -12,9 +12,10 @@ from connector.config.destination_lint import check_destinations
 from connector.config.handler_lint import check_handlers
 from connector.config.http_model import check_http
 from connector.config.metaobjects import Collected, MetaObjects
-from connector.config.model import AdapterFile, Connector
+from connector.config.model import AdapterFile
 from connector.config.subscription_reading import ReadEntry
 from connector.config.tracing_model import check_tracing
+from connector.declare.connector_section import Connector
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Reading, find, is_misspelt, node_at
 from connector.declare.tree import Items, Table

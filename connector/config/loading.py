@@ -18,12 +18,14 @@ from connector.config.http_model import Http
 from connector.config.lint import Lint
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
-from connector.config.model import AdapterFile, Connector, HistorySection, Logging, State
+from connector.config.model import AdapterFile, Logging, State
 from connector.config.provider_section import adopt_keys, check_provider, has_own_names, read_provider
 from connector.config.subscription_reading import ReadEntry, SubscriptionReader
 from connector.config.tracing_model import Tracing
 from connector.databases.settings import DatabaseSettings
+from connector.declare.connector_section import Connector
 from connector.declare.environment import fill_in
+from connector.declare.history_section import HistorySection
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position, Problems

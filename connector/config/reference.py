@@ -35,19 +35,12 @@ from connector.config.metaobject_model import (
     StaticDocument,
     VerbEntry,
 )
-from connector.config.model import (
-    AdapterFile,
-    Connector,
-    DatabaseSection,
-    HistorySection,
-    InputEntry,
-    Logging,
-    ReplyMatching,
-    State,
-)
+from connector.config.model import AdapterFile, DatabaseSection, Logging, State
 from connector.config.provider_section import provider_sections
 from connector.config.sinks import SINKS
 from connector.config.tracing_model import Tracing
+from connector.declare.connector_section import Connector, InputEntry, ReplyMatching
+from connector.declare.history_section import HistorySection
 from connector.declare.pipeline_section import Pipeline
 from connector.declare.section import DEFAULT_PROVIDER
 from connector.declare.value_types import ValueType

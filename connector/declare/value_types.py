@@ -1,6 +1,6 @@
 """The types of single values: how each is read, checked, written and described.
 
-Every value type annotates fields of :mod:`connector.config.model`. A reader gets the text as
+Every value type annotates fields of sections. A reader gets the text as
 written in the file, so the result does not depend on the types of YAML.
 """
 

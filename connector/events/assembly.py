@@ -57,20 +57,20 @@ def make_inbound(
         SubscriptionError: a subscription of an input is in use otherwise.
     """
     client_id, in_progress = connection.client_id, settings.copies.in_progress
+    connector = settings.connector
     journals = state.journals(client_id, settings.instance)
     if transactions:
         cast(TransactionalConnection, connection).announce(in_progress)
     found = NoTransactions(journals)
     if transactions and in_progress is None:
-        found = Transactions(
-            connection, state, settings.instance, working.inputs, settings.order, task_settings.own
-        )
+        instance, own = settings.instance, task_settings.own
+        found = Transactions(connection, state, instance, working.inputs, connector.order, own)
     control = state.control()
     working.control.look(control, at_once=True)
     size = settings.duplicate_window
     window = state.window(client_id, size) if size else None
     rules = _rules(connection, task_settings, settings)
-    schedule = Schedule(settings.order, pipeline)
+    schedule = Schedule(connector.order, pipeline)
     waiting = None if in_progress is None else WaitingMessages(connection, in_progress, working.inputs)
     whole = ConnectionState(
         connection,
@@ -78,19 +78,18 @@ def make_inbound(
         working,
         schedule,
         None if window is None else Duplicates(window, schedule),
-        EventWaits(settings.order, rules.own, has_ids=window is not None),
+        EventWaits(connector.order, rules.own, has_ids=window is not None),
         waiting,
         event_hooks(client_id, state, task_settings, settings, working, rules, transactions=transactions),
     )
-    recovery = Recovery(whole, state, rules)
-    jobs = EventJobs(pipeline, task_settings, journals, settings.stop_timeout + 5.0, working)
+    jobs = EventJobs(pipeline, task_settings, journals, connector.stop_timeout + 5.0, working)
     if transactions:
-        open_settlements = OpenSettlements(working.lines, settings.order)
+        open_settlements = OpenSettlements(working.lines, connector.order)
         intake: Intake = BrokerIntake(whole, found, open_settlements)
         closing: Closing = BrokerClosing(whole, rules, journals, found, open_settlements)
     else:
         intake, closing = Intake(whole), Closing(whole, rules, journals)
-    inbound = Inbound(whole, jobs, intake, closing, recovery, control)
+    inbound = Inbound(whole, jobs, intake, closing, Recovery(whole, state, rules), control)
     journals.make()  # last: a client that fails before leaves nothing behind
     return inbound
 
@@ -100,6 +99,5 @@ def _rules(connection: Connection, task_settings: TaskSettings, settings: EventS
     if task_settings.answers_requests:
         refusals = RefusalReplies(task_settings, connection.access().open())
     remembers = settings.duplicate_window > 0
-    return SettlementRules(
-        settings.copies, remember=remembers, refusals=refusals, application=settings.application
-    )
+    application = settings.connector.application_name
+    return SettlementRules(settings.copies, remember=remembers, refusals=refusals, application=application)

@@ -60,6 +60,7 @@ class Converter:
 
     def __init__(self, task_settings: TaskSettings, deployment: str) -> None:
         self._task_settings = task_settings
+        self._connector = task_settings.connector
         self.trace = task_settings.trace
         self._handlers = Handlers(task_settings.handlers, task_settings.definitions, Path(deployment))
         self._handlers.load_all()
@@ -79,7 +80,7 @@ class Converter:
         """
         if message.message_class == _UNREADABLE:
             raise MalformedData("an object message is never deserialised; send text or bytes")
-        found_format = message_format(message, self._task_settings.format_property)
+        found_format = message_format(message, self._connector.message_format_property)
         try:
             choice = self._choice(message, input_destination, found_format)
         except ConfigurationError as error:  # fails this event only, because other events have other handlers
@@ -149,8 +150,8 @@ class Converter:
         """Checks the object that a handler has made, and adds verb, defaults and headers."""
         if not isinstance(bo, BusinessObject):
             raise MalformedData(f"{_name(handler)} returned {type(bo).__name__}, no BusinessObject")
-        task_settings = self._task_settings
-        finish(bo, default_verb=task_settings.default_verb, use_defaults=task_settings.use_defaults)
+        connector = self._connector
+        finish(bo, default_verb=connector.default_verb or None, use_defaults=connector.use_defaults)
         if bo.definition.dynamic_metaobject is not None:
             with stages.Stage("dynamic_metaobject", bo.definition.dynamic_metaobject):
                 fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
@@ -166,7 +167,7 @@ class Converter:
         Raises:
             ConfigurationError: a rule names a data handler that does not exist.
         """
-        found_format = message_format(message, self._task_settings.format_property)
+        found_format = message_format(message, self._connector.message_format_property)
         return self._choice(message, input_destination, found_format)
 
     def _choice(self, message: Message, input_destination: str, found_format: str | None) -> Choice:

@@ -68,6 +68,7 @@ class Inbound:
         self.pausing = False
         """Whether nothing more is claimed until the next connection."""
         self._settings = settings = state.settings
+        self._connector = settings.connector
         self._working = state.working
         self._schedule = state.schedule
         self._duplicates = state.duplicates
@@ -76,7 +77,7 @@ class Inbound:
         self._closing = closing
         self._recovery = recovery
         self._control = control
-        self._admission = Admission(settings.order, settings.max_attempts, state.waits)
+        self._admission = Admission(settings.connector.order, settings.connector.max_attempts, state.waits)
         self._traced_recover = settings.trace.around(
             "recover", self._recover, lambda at_start: {"at_start": at_start}
         )
@@ -91,7 +92,7 @@ class Inbound:
     @property
     def waiter(self) -> Waiter | None:
         """The waiter that reports new messages. None with ``wake: false``, or if the provider has none."""
-        return self.connection.waiter() if self._settings.wake else None
+        return self.connection.waiter() if self._connector.wake else None
 
     @property
     def is_running(self) -> bool:
@@ -347,7 +348,7 @@ class Inbound:
             if not self.is_running:
                 break
             total.add(self.settle_ended(None, after_batch))
-        deadline = time.monotonic() + min(self._settings.stop_timeout, _OPEN_SECONDS)
+        deadline = time.monotonic() + min(self._connector.stop_timeout, _OPEN_SECONDS)
         while self._closing.has_open and time.monotonic() < deadline:
             time.sleep(_OPEN_PAUSE)
             self._closing.settle_open(at_once=True)
@@ -399,7 +400,7 @@ class Inbound:
         return self._traced_recover(at_start)
 
     def _recover(self, at_start: bool) -> CycleReport:
-        timeout = self._settings.stop_timeout + 5.0
+        timeout = self._connector.stop_timeout + 5.0
         try:
             recovered: Recovered = self._recovery.run(at_start=at_start, timeout=timeout)
         except OSError as error:

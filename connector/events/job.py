@@ -92,6 +92,7 @@ class EventJobs:
         self._activity = working.summary.activity
         self._pipeline = pipeline
         self._task_settings = task_settings
+        self._connector = task_settings.connector
         self.plan_bytes: Final = pickle.dumps(task_settings, protocol=5)
         self._journals = journals
         self._journal_timeout = timeout
@@ -156,7 +157,7 @@ class EventJobs:
         for claim in batch.claims:
             number = claim.sequence
             attempts = batch.attempts[number] + 1 if number in batch.attempts else 0
-            if claim.delivery_count + attempts >= self._task_settings.max_attempts:
+            if claim.delivery_count + attempts >= self._connector.max_attempts:
                 reason = f"{ended}; it was tried alone {attempts} times (max_attempts)"
                 result.outcomes[number] = Outcome(
                     OutcomeKind.FAILED,
@@ -227,7 +228,7 @@ class EventJobs:
             error = PipelineError("it was not done within stop_timeout")
         # Nobody has seen how the workers ended. With databases it may have been in transactions.
         converting = not self._task_settings.databases
-        return error, [TaskAnswer({}, 0.0, f"ended: {error}", converting=converting)] * len(parts)
+        return error, [TaskAnswer(ended=f"ended: {error}", converting=converting)] * len(parts)
 
     def _result(
         self,
@@ -313,7 +314,7 @@ class EventJobs:
             total = claim.delivery_count + attempts
             kind = OutcomeKind.FAILED
             later = self._later(claim, answer, total, ended)
-            if begun and not self._task_settings.rerun:
+            if begun and not self._task_settings.reruns:
                 kind, reason = OutcomeKind.IN_DOUBT, ended
             elif later is not None:
                 result.outcomes[number] = later
@@ -322,7 +323,7 @@ class EventJobs:
                 reason = ended
             elif not begun and answer.converting and number in batch.attempts:
                 reason = f"{ended} during the conversion; it was tried alone, too"
-            elif total >= self._task_settings.max_attempts:
+            elif total >= self._connector.max_attempts:
                 times = "once" if total == 1 else f"{total} times"
                 reason = f"{ended}; it was tried {times} (max_attempts)"
             else:
@@ -351,7 +352,7 @@ class EventJobs:
         name = answer.overdue
         self._circuits.note({}, {name: CallCounts(1, 1, reason=ended)})
         retries = retries_of(claim.headers(), self._task_settings.own, str(claim.destination)).get(name, 0)
-        if retries >= rules.attempts or total >= self._task_settings.max_attempts:
+        if retries >= rules.attempts or total >= self._connector.max_attempts:
             return None
         due = self._task_settings.access.open().now() + int(rules.seconds(retries) * 1000)
         tried = join_retries({name: retries + 1})

@@ -81,11 +81,11 @@ class OpenSinks:
                 properties=lambda *of: (
                     {} if task_settings.rules is None else task_settings.rules.properties(*of)
                 ),
-                format_property=task_settings.format_property,
+                format_property=task_settings.connector.message_format_property,
                 persistent=task_settings.persistent,
                 definitions=task_settings.definitions,
                 mime_type=None if ":" in task_settings.default_handler else task_settings.default_handler,
-                application=task_settings.application,
+                application=task_settings.connector.application_name,
                 instance=task_settings.instance,
             )
         )
@@ -97,7 +97,7 @@ class OpenSinks:
             from connector.sinks.transactional import TransactionalCalls  # most adapters have no database
 
             database = self._database(sink.database)
-            transactions = TransactionalCalls(sink, database, task_settings.application, name)
+            transactions = TransactionalCalls(sink, database, task_settings.connector.application_name, name)
             deliver = transactions.deliver
         deliver = guard(
             deliver, name, retries=subscription.retries, timeout=subscription.timeout, timer=timer

@@ -77,6 +77,21 @@ class Outcome(NamedTuple):
             self.sends or self.discards or self.not_read or self.unanswered
         )
 
+    def row(self) -> dict[str, Any]:
+        """Returns the outcome as fields of a :class:`~connector.messaging.history.HistoryRow`."""
+        return {
+            "what": self.kind,
+            "object": self.object or "",
+            "verb": self.verb or "",
+            "kind": self.reason_kind,
+            "reason": "; ".join(filter(None, (self.reason, self.unanswered))),
+            "place": self.place,
+            "subscription": self.subscription,
+            "sent": tuple(sorted({str(packed[1]) for packed in self.sends})) if self.sends else (),
+            "due": self.due,
+            "delivered": () if self.kind == OutcomeKind.PUBLISHED else self.delivered,
+        }
+
     def to_json(self) -> bytes:
         """Returns one line of JSON without trailing defaults."""
         end = len(self)

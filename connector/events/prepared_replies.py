@@ -68,12 +68,7 @@ class RefusalReplies:
         self._answers_requests = task_settings.answers_requests
         self._access = access
         self._replies = Replies(
-            task_settings.definitions,
-            result_property=task_settings.result_property,
-            matching=task_settings.matching,
-            format_property=task_settings.format_property,
-            use_defaults=task_settings.use_defaults,
-            own_names=task_settings.own_names,
+            task_settings.definitions, task_settings.connector, own_names=task_settings.own_names
         )
 
     def refuse(self, request: Message, reason: str, key: str) -> Prepared | Unanswered | None:

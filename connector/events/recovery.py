@@ -18,7 +18,6 @@ from typing import Final
 from connector.errors import ClaimLost, ConnectorError
 from connector.events.connection_state import ConnectionState
 from connector.events.outcome import Outcome
-from connector.events.settings import InDoubtPolicy
 from connector.events.settling import SettlementRules, begun_settlement, blame, untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.input import Input
@@ -81,7 +80,7 @@ class Recovery:
         self._rules = settling
         self._window = None if whole.duplicates is None else whole.duplicates.window
         self._in_progress = whole.settings.copies.in_progress
-        self._policy = whole.settings.policy
+        self._policy = whole.settings.connector.in_doubt_events
         self._numbers = whole.working.numbers
         self._inputs = whole.working.inputs
         self._waiting = whole.waiting
@@ -337,11 +336,11 @@ class Recovery:
 
     def _leave(self, claim: Claim) -> None:
         """Counts the delivery of a message in doubt that stays, and leaves the message to an operator."""
-        if self._policy is not InDoubtPolicy.REPROCESS:  # with REPROCESS adopt() counts the delivery
+        if self._policy != "Reprocess":  # with Reprocess adopt() counts the delivery
             self._connection.leave_unowned(claim)
 
     def _handle_in_doubt(self, claim: Claim, result: Recovered) -> None:
-        if self._policy is not InDoubtPolicy.REPROCESS:
+        if self._policy != "Reprocess":
             result.in_doubt.append(claim)
             return
         # adopted before its client is forgotten: nobody else would look for it, or its group would be free
@@ -366,7 +365,7 @@ class Recovery:
             f"({some}{', ...' if count > 5 else ''}); connector discard {queue} ends those that were, and "
             f"connector replay {queue} sends the others back to their input"
         )
-        if self._policy is InDoubtPolicy.FAIL_ON_STARTUP and at_start:
+        if self._policy == "FailOnStartup" and at_start:
             raise InDoubtAtStartup(f"{text}, and start again (InDoubtEvents: FailOnStartup)")
-        if self._policy is not InDoubtPolicy.IGNORE:
-            _log.error("messages are in doubt", extra={"reason": text, "in_doubt_events": self._policy.value})
+        if self._policy != "Ignore":
+            _log.error("messages are in doubt", extra={"reason": text, "in_doubt_events": self._policy})

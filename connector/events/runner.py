@@ -22,7 +22,7 @@ from typing import Final
 
 from connector.errors import ConnectorError
 from connector.events.task import Task
-from connector.events.task_answer import pack_answer
+from connector.events.task_answer import NO_ANSWER, TaskAnswer, pack_answer
 from connector.events.task_settings import Assignment, TaskSettings
 from connector.limits.memory import WorkerMemory, resident_memory
 from connector.limits.runner_control import RunnerControl
@@ -57,7 +57,7 @@ def follow_commands(
     def finish_and_stop(signum: int, frame: object) -> None:
         control.stopping = True
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, max(0.01, task_settings.stop_timeout))
+        signal.setitimer(signal.ITIMER_REAL, max(0.01, task_settings.connector.stop_timeout))
 
     signal.set_wakeup_fd(-1)  # the parent's descriptor is closed here, and its number may be used again
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -74,7 +74,7 @@ def follow_commands(
         return
     set_up_logging(task_settings.logging)
     logging.raiseExceptions = False  # a log line that cannot be written harms no event
-    control.memory = WorkerMemory(task_settings.worker_memory)
+    control.memory = WorkerMemory(task_settings.connector.worker_memory)
     worker = _RunnerTask(task_settings, deployment, control)
     try:
         while (data := receive(commands)) is not None and not control.stopping:
@@ -95,6 +95,7 @@ class _RunnerTask:
 
     def __init__(self, task_settings: TaskSettings, deployment: str, control: RunnerControl) -> None:
         self._task_settings = task_settings
+        self._connector = task_settings.connector
         self._deployment = deployment
         self._control = control
         self._task: Task | None = None
@@ -108,23 +109,18 @@ class _RunnerTask:
                 gc.collect()
                 gc.freeze()
             if assignment.journal is None:
-                return b"O\n" + pack_answer({})
+                return b"O\n" + pack_answer(NO_ANSWER)
             began = time.monotonic()
             outcomes = self._task.run(assignment.journal, *assignment[1:])
             full = self._task.is_full
             if full:
                 self._tell_full(self._task)
             seconds = time.monotonic() - began
-            answer = pack_answer(
-                outcomes,
-                seconds,
-                full=full,
-                calls=self._task.calls,
-                told=self._task.take_told(),
-            )
-            return (b"F\n" if full else b"O\n") + answer
+            told = self._task.take_told()
+            answer = TaskAnswer(calls=self._task.calls, seconds=seconds, full=full, told=told)
+            return (b"F\n" if full else b"O\n") + pack_answer(answer, outcomes)
         except FileExistsError:
-            return b"O\n" + pack_answer({}, ended=_TWICE)
+            return b"O\n" + pack_answer(TaskAnswer(ended=_TWICE))
         except ConnectorError as error:
             return b"E\n" + str(error).encode("utf-8", "backslashreplace")
         except Exception:
@@ -132,10 +128,10 @@ class _RunnerTask:
 
     def _tell_full(self, task: Task) -> None:
         extra = {"events": task.events, "memory": resident_memory()}
-        if task.events >= self._task_settings.worker_events:
+        if task.events >= self._connector.worker_events:
             _log.info("a worker is replaced after many events", extra=extra)
         else:
-            extra["worker_memory"] = self._task_settings.worker_memory or 0
+            extra["worker_memory"] = self._connector.worker_memory or 0
             _log.warning("a worker is replaced because of its memory", extra=extra)
 
     def close(self) -> None:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from enum import Enum
 
-from connector.agent_trace import OFF, Trace
+from connector.agent_trace import Trace
+from connector.declare.connector_section import Connector
+from connector.declare.history_section import HistorySection
 from connector.events.polled_input import InputSettings
 from connector.messaging.copy_destinations import CopyDestinations
+from connector.messaging.destination import Destination
 from connector.messaging.retention import Retention
-
-
-class InDoubtPolicy(Enum):
-    """``InDoubtEvents``: the policy for messages left in the in-progress destination."""
-
-    REPROCESS = "Reprocess"
-    FAIL_ON_STARTUP = "FailOnStartup"
-    IGNORE = "Ignore"
-    LOG_ERROR = "LogError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,36 +19,48 @@ class EventSettings:
     """The inbound side of an adapter.
 
     Args:
-        application: ApplicationName.
+        connector: the section of the configuration.
         instance: name of this instance.
         inputs: in the order in which they are polled.
-        copies: destinations of messages that are settled or in progress.
-        policy: InDoubtEvents.
-        duplicate_window: number of ids to remember. 0 = duplicates are not eliminated.
-        order: ``destination``, ``group`` or ``none``.
-        max_attempts: begun deliveries after which an event has failed.
+        history: the section.
         max_jobs: batches that run side by side. None = as many as the pipeline has cores.
-        stop_timeout: seconds.
-        retentions: how long copies are kept. Copies without an entry are kept for ever.
-        wake: whether a new message starts a poll.
-        trace: of AgentTraceLevel.
-        keep_history: seconds. 0 = no history is written.
     """
 
-    application: str
+    connector: Connector
     instance: str
     inputs: tuple[InputSettings, ...]
-    copies: CopyDestinations
-    policy: InDoubtPolicy
-    duplicate_window: int
-    order: str
-    max_attempts: int
-    stop_timeout: float
+    history: HistorySection
     max_jobs: int | None = None
-    retentions: tuple[Retention, ...] = ()
-    wake: bool = True
-    trace: Trace = OFF
-    keep_history: float = 0.0
+
+    @property
+    def copies(self) -> CopyDestinations:
+        """The destinations of messages that are settled or in progress."""
+        return self.connector.copies
+
+    @property
+    def duplicate_window(self) -> int:
+        """Number of ids to remember. 0 = duplicates are not eliminated."""
+        return self.connector.duplicate_window if self.connector.duplicate_event_elimination else 0
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of AgentTraceLevel."""
+        return Trace(self.connector.agent_trace_level)
+
+    @property
+    def retentions(self) -> tuple[Retention, ...]:
+        """How long copies are kept. In a queue with two roles the longer time counts."""
+        connector = self.connector
+        kept: dict[Destination, float] = {}
+        for destination, seconds in (
+            (self.copies.archive, connector.keep_archive),
+            (self.copies.error, connector.keep_error),
+            (self.copies.unsubscribed, connector.keep_unsubscribed),
+        ):
+            if destination is not None and destination.is_queue:  # a topic keeps no copies
+                longest = math.inf if seconds is None else seconds
+                kept[destination] = max(kept.get(destination, 0.0), longest)
+        return tuple(Retention(one, seconds) for one, seconds in kept.items() if seconds != math.inf)
 
     @property
     def client_id(self) -> str:

@@ -85,11 +85,12 @@ class Task:
 
     def __init__(self, task_settings: TaskSettings, deployment: str, control: TaskControl) -> None:
         self._task_settings = task_settings
+        self._connector = task_settings.connector
         self._own = task_settings.own
         self._deployment = deployment
         self._access = task_settings.access.open()
         self._converter = Converter(task_settings, deployment)
-        self._limit = ConversionLimit(control, task_settings.convert_timeout)
+        self._limit = ConversionLimit(control, task_settings.connector.convert_timeout)
         self._hooks = task_hooks(task_settings)
         self._publisher = Publisher(
             task_settings, deployment, self._converter, self._access, control, self._limit, self._hooks
@@ -150,7 +151,7 @@ class Task:
     @property
     def is_full(self) -> bool:
         """Whether a new process should go on, because this one keeps much memory or has taken many events."""
-        return self.events >= self._task_settings.worker_events or self._control.is_full
+        return self.events >= self._connector.worker_events or self._control.is_full
 
     def close(self) -> None:
         """Ends the requests of processes, and closes the sinks. Repeatable."""
@@ -179,7 +180,7 @@ class Task:
             outcome, begun = self._event(event, item, journal)
             for observe in self._hooks.ended:
                 observe(event)
-            if self._task_settings.managed and outcome.kind == OutcomeKind.FAILED:
+            if self._connector.container_managed_events and outcome.kind == OutcomeKind.FAILED:
                 outcome = self._roll_back(item, outcome)
             if outcome.kind in (OutcomeKind.ROLLED_BACK, OutcomeKind.LATER):
                 stopped.add(group)
@@ -201,7 +202,7 @@ class Task:
     def _roll_back(self, item: WorkItem, failed: Outcome) -> Outcome:
         """Rolls back a failed event (ContainerManagedEvents) until its last attempt."""
         begun = item[3] + 1
-        if begun < self._task_settings.max_attempts:
+        if begun < self._connector.max_attempts:
             return failed._replace(kind=OutcomeKind.ROLLED_BACK)
         reason = failed.reason if begun == 1 else shorten(f"tried {begun} times: {failed.reason}")
         return failed._replace(attempts=failed.attempts + 1, reason=reason)
@@ -214,7 +215,7 @@ class Task:
         self.events += 1
         try:
             try:
-                message = self._access.load(reference, self._task_settings.max_body)
+                message = self._access.load(reference, self._connector.max_body)
             except LookupError as error:
                 reason = f"the message vanished between claim and read: {error}; "
                 reason += "nobody else may move claimed files"
@@ -273,7 +274,7 @@ class Task:
                 not_read=event.message is None,
             ), False
         # a managed event counts when it is rolled back
-        begun = publication.begun or (publication.transacted and not self._task_settings.managed)
+        begun = publication.begun or (publication.transacted and not self._connector.container_managed_events)
         outcome = publication.outcome(first.type, first.verb, attempts, begun=begun)
         if outcome.kind == OutcomeKind.LATER:
             outcome = outcome._replace(due=self._now() + int(publication.wait * 1000))

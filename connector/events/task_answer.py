@@ -1,8 +1,8 @@
 """The answer of a task: the outcomes that a worker sends to the driver.
 
-JSON: the fields of :class:`TaskAnswer`, with ``"outcomes": [[OUTCOME, [SEQUENCE, ...]], ...]``. Events with
-equal outcomes share an entry. If ``ended`` is a text, the answer is incomplete, and the journal holds the
-outcomes.
+JSON: the fields of :class:`TaskAnswer` in their order, with ``[[OUTCOME, [SEQUENCE, ...]], ...]`` first.
+Events with equal outcomes share an entry. If ``ended`` is a text, the answer is incomplete, and the journal
+holds the outcomes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class TaskAnswer(NamedTuple):
 
     Args:
         outcomes: by sequence, without untouched events. Equal outcomes are the same object.
+        calls: of subscriptions that have failed.
         seconds: duration of the events.
         ended: why there are no outcomes, as in "its worker ...". None if the task has finished.
         exceeded: whether the worker was ended because a conversion took longer than ``convert_timeout``.
@@ -29,54 +30,34 @@ class TaskAnswer(NamedTuple):
         converting: whether the worker ended in a conversion, as far as known. False = in a transaction
             of a database, or in work of the connector.
         full: whether the task has ended between two events because its worker keeps much memory.
-        calls: of subscriptions that have failed.
         overdue: the subscription whose call took longer than its ``timeout``, so that the worker was ended.
         told: what hooks of the task tell those of the driver, by their names.
     """
 
-    outcomes: dict[int, Outcome]
-    seconds: float
-    ended: str | None
+    outcomes: Mapping[int, Outcome] = NOTHING
+    calls: Mapping[str, CallCounts] = NOTHING
+    seconds: float = 0.0
+    ended: str | None = None
     exceeded: bool = False
     converting: bool = True
     full: bool = False
-    calls: Mapping[str, CallCounts] = NOTHING
     overdue: str = ""
     told: Mapping[str, Any] = NOTHING
 
 
-def pack_answer(
-    outcomes: Mapping[bytes, Sequence[int]],
-    seconds: float = 0.0,
-    ended: str | None = None,
-    *,
-    exceeded: bool = False,
-    converting: bool = True,
-    full: bool = False,
-    calls: Mapping[str, CallCounts] = NOTHING,
-    overdue: str = "",
-    told: Mapping[str, Any] = NOTHING,
-) -> bytes:
+NO_ANSWER = TaskAnswer()
+
+
+def pack_answer(answer: TaskAnswer, outcomes: Mapping[bytes, Sequence[int]] = NOTHING) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
+        answer: without outcomes.
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended, exceeded, converting, full, calls, overdue, told: as in :class:`TaskAnswer`.
     """
-    head = orjson.dumps(
-        {
-            "seconds": seconds,
-            "ended": ended,
-            "exceeded": exceeded,
-            "converting": converting,
-            "full": full,
-            "overdue": overdue,
-            "calls": {name: [*one] for name, one in calls.items()} if calls else {},
-            "told": told,
-        }
-    )
     found = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
-    return b'%b,"outcomes":[%b]}' % (head[:-1], b",".join(found))
+    calls = {name: [*one] for name, one in answer.calls.items()} if answer.calls else {}
+    return b"[[%b],%b" % (b",".join(found), orjson.dumps([calls, *answer[2:]])[1:])
 
 
 def unpack_answer(data: bytes) -> TaskAnswer:
@@ -85,19 +66,9 @@ def unpack_answer(data: bytes) -> TaskAnswer:
     Raises:
         ValueError: the data is no answer.
     """
-    values = orjson.loads(data)
+    packed, calls, *others = orjson.loads(data)
     outcomes: dict[int, Outcome] = {}
-    for outcome, sequences in values["outcomes"]:
+    for outcome, sequences in packed:
         outcomes.update(dict.fromkeys(sequences, Outcome.from_list(outcome)))
-    calls = {name: CallCounts(*one) for name, one in values["calls"].items()} if values["calls"] else NOTHING
-    return TaskAnswer(
-        outcomes,
-        values["seconds"],
-        values["ended"],
-        values["exceeded"],
-        values["converting"],
-        values["full"],
-        calls,
-        values["overdue"],
-        values["told"],
-    )
+    failed = {name: CallCounts(*one) for name, one in calls.items()} if calls else NOTHING
+    return TaskAnswer(outcomes, failed, *others)

@@ -23,7 +23,7 @@ from typing import Final
 from connector.errors import PipelineError
 from connector.events.probe import versions
 from connector.events.runner import close, follow_commands, receive, send
-from connector.events.task_answer import pack_answer
+from connector.events.task_answer import TaskAnswer, pack_answer
 from connector.events.task_settings import Assignment, TaskSettings
 from connector.limits.process_end import how_it_ended
 from connector.limits.runner_control import RunnerControl
@@ -36,20 +36,12 @@ class RunnerEnded(Exception):
     """Raised if the runner ended before its answer.
 
     Args:
-        why: completes "its worker ...".
-        exceeded: whether a conversion took too long. ``why`` is then the whole reason.
-        converting: whether the runner ended in a conversion.
-        overdue: the subscription whose call took longer than its ``timeout``. Empty = another end.
+        answer: of its task. ``ended`` says why.
     """
 
-    def __init__(
-        self, why: str, *, exceeded: bool = False, converting: bool = True, overdue: str = ""
-    ) -> None:
-        super().__init__(why)
-        self.overdue = overdue
-        self.why = why
-        self.exceeded = exceeded
-        self.converting = converting
+    def __init__(self, answer: TaskAnswer) -> None:
+        super().__init__(answer.ended)
+        self.answer = answer
 
 
 class Runner:
@@ -62,7 +54,7 @@ class Runner:
 
     def __init__(self, task_settings: TaskSettings, deployment: str) -> None:
         self.control = RunnerControl()
-        self._convert_timeout = task_settings.convert_timeout
+        self._convert_timeout = task_settings.connector.convert_timeout
         self.is_full = False
         """Whether the runner keeps so much memory that another runner should go on."""
         command_read, self._commands = os.pipe()
@@ -91,7 +83,7 @@ class Runner:
         try:
             send(self._commands, assignment)
         except BrokenPipeError:
-            raise RunnerEnded(self._how_it_ended()) from None
+            raise RunnerEnded(TaskAnswer(ended=self._how_it_ended())) from None
         answer = self._receive()
         kind, _, data = answer.partition(b"\n")
         if kind == b"E":
@@ -111,17 +103,18 @@ class Runner:
                 if deadline.converts:
                     stage = deadline.text or "choice of the data handler"
                     limit = f"{self._convert_timeout:g} s (convert_timeout)"
-                    raise RunnerEnded(f"{stage}: did not end within {limit}", exceeded=True)
-                raise RunnerEnded(
-                    f"did not return from {deadline.text} in time and was ended", overdue=deadline.text
-                )
+                    why = f"{stage}: did not end within {limit}"
+                    raise RunnerEnded(TaskAnswer(ended=why, exceeded=True))
+                why = f"did not return from {deadline.text} in time and was ended"
+                raise RunnerEnded(TaskAnswer(ended=why, overdue=deadline.text))
             ready = dict(poll.poll(min(_POLL_MS, left * 1000 + 1)))
             if self._answers in ready and ready[self._answers] & select.POLLIN:
                 data = receive(self._answers)
                 if data is not None:
                     return data
             if self._ended in ready:
-                raise RunnerEnded(self._how_it_ended(), converting=self.control.is_converting)
+                why, converting = self._how_it_ended(), self.control.is_converting
+                raise RunnerEnded(TaskAnswer(ended=why, converting=converting))
             if self._answers in ready:  # a business process has closed the pipe, and may go on
                 poll.unregister(self._answers)
 
@@ -191,13 +184,7 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
         answer = runner.run(payload)
     except RunnerEnded as ended:
         _remove_runner()
-        return pack_answer(
-            {},
-            ended=ended.why,
-            exceeded=ended.exceeded,
-            converting=ended.converting,
-            overdue=ended.overdue,
-        )
+        return pack_answer(ended.answer)
     if runner.is_full:
         _remove_runner()
         runner.stop()
@@ -233,7 +220,7 @@ def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
             runner = None
             if is_last:
                 raise PipelineError(
-                    f"the worker {ended.why} while it loaded processes and data handlers"
+                    f"the worker {ended.answer.ended} while it loaded processes and data handlers"
                 ) from None
         except BaseException:
             _all.discard(runner)

@@ -129,9 +129,9 @@ class BrokerReplies(ReplyReceiver):
         self._calls = calls
         self._matching = ReplyMatcher(sources, calls, late)
         self._access = connection.access().open()
-        self._max_body = settings.max_body
-        self._late_replies_for = settings.late_replies_for
-        self._arrivals = connection.arrivals(settings.max_body)
+        self._max_body = settings.connector.max_body
+        self._late_replies_for = settings.connector.late_replies_for
+        self._arrivals = connection.arrivals(settings.connector.max_body)
         self._private = 0
         """The number of the private temporary queue."""
         self._temporaries: dict[bool, Destination] = {}

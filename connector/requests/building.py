@@ -49,7 +49,7 @@ def build(
         message.set_property(TRACEPARENT, traceparent)
     if properties.output_format is not None:
         try:  # OutputFormat overrides a user property of that name
-            set_format(message, properties.output_format, settings.format_property)
+            set_format(message, properties.output_format, settings.connector.message_format_property)
         except ValueError as error:
             raise RequestRefused(str(error)) from None
     return message

@@ -101,11 +101,13 @@ class RequestClient(Requests):
     ) -> None:
         self._history = RequestHistory(history)
         self._settings = settings
+        self._connector = settings.connector
         self._connect = connect
         self._trace = settings.trace
         self._capabilities = capabilities
         self._converter = RequestConverter(settings, deployment)
-        self._slots = Slots(settings.pool_size)
+        self._most = settings.connector.session_pool_size_for_requests
+        self._slots = Slots(self._most)
         self._late = LateReplies(settings.late_replies)
         self._broker = BrokerLink(connect) if capabilities.transactions else None
         self._listener = ReplyListener(self._open_receiver, settings)
@@ -129,7 +131,7 @@ class RequestClient(Requests):
         if call.properties.synchronous:
             slot = self._acquire_slot()
             with suppress(TimeoutError, CancelledError):
-                slot.result(self._settings.pool_timeout)
+                slot.result(self._connector.pool_timeout)
             slot.cancel()  # does nothing if the slot was granted
             self._send_in_slot(call, slot)
         else:
@@ -154,7 +156,7 @@ class RequestClient(Requests):
             self._send_in_slot(call, slot)
             return future
         if not slot.done():
-            self._listener.await_slot(call, time.monotonic() + self._settings.pool_timeout)
+            self._listener.await_slot(call, time.monotonic() + self._connector.pool_timeout)
         slot.add_done_callback(lambda slot: self._run_in_pool(_SEND, self._send_in_slot, call, slot))
         return future
 
@@ -188,7 +190,10 @@ class RequestClient(Requests):
             self._last_warning = now
             _log.warning(
                 "requests wait, because the limit SessionPoolSizeForRequests is reached",
-                extra={"in_flight": self._settings.pool_size, "pool_timeout": self._settings.pool_timeout},
+                extra={
+                    "in_flight": self._most,
+                    "pool_timeout": self._connector.pool_timeout,
+                },
             )
         return slot
 
@@ -201,8 +206,8 @@ class RequestClient(Requests):
             call.complete(_STOPPING)
         else:
             text = (
-                f"{self._settings.pool_size} requests are in flight (SessionPoolSizeForRequests), and none "
-                f"has ended for this one within {self._settings.pool_timeout:g} s (pool_timeout); "
+                f"{self._most} requests are in flight (SessionPoolSizeForRequests), and none "
+                f"has ended for this one within {self._connector.pool_timeout:g} s (pool_timeout); "
                 "nothing was sent"
             )
             call.complete(Failure(ReturnCode.FAIL, text, not_sent=True))
@@ -240,7 +245,7 @@ class RequestClient(Requests):
         call.message.reply_to = str(reply_to)
         if call.selector:
             self._send_with_selector(call, reply_to)
-        elif self._settings.matching.request == MESSAGE_ID:
+        elif self._connector.reply_matching.request == MESSAGE_ID:
             self._send_with_message_id(call, reply_to)
         else:
             self._send_with_token(call, reply_to)
@@ -251,7 +256,7 @@ class RequestClient(Requests):
         """The reply is the message that the selector matches, unless the reply names another request."""
 
         def expect(message_id: str, sent_ids: str) -> None:
-            if self._settings.matching.request == MESSAGE_ID:
+            if self._connector.reply_matching.request == MESSAGE_ID:
                 self._listener.expect(call, key_of(message_id))
 
         self._commit(self._other_sender, call, expect)
@@ -278,10 +283,10 @@ class RequestClient(Requests):
     def _send_with_token(self, call: Call, reply_to: Destination) -> None:
         """The reply repeats a correlation id or a property, which the request gets here."""
         token = f"{self._token}-{next(self._numbers)}"
-        if self._settings.matching.request == CORRELATION_ID:
+        if self._connector.reply_matching.request == CORRELATION_ID:
             call.message.correlation_id = token
         else:
-            call.message.set_property(self._settings.matching.request, token)
+            call.message.set_property(self._connector.reply_matching.request, token)
         self._take_from(call, reply_to, lambda: f"%{self._token}-%")
         self._listener.expect(call, token)
         self._commit(self._sender, call)
@@ -368,7 +373,7 @@ class RequestClient(Requests):
         with self._lock:
             if name not in self._helpers and not self._stopping:
                 # As many replies as requests in flight: the conversion of a reply may take its time.
-                threads = max(_HELPER_THREADS, min(self._settings.pool_size, _MOST_THREADS))
+                threads = max(_HELPER_THREADS, min(self._most, _MOST_THREADS))
                 self._helpers[name] = ThreadPoolExecutor(threads, f"{_NAME}-{name}")
             helpers = self._helpers.get(name)
         if helpers is not None:

@@ -47,6 +47,7 @@ class RequestConverter:
 
     def __init__(self, settings: RequestSettings, deployment: str) -> None:
         self._settings = settings
+        self._connector = settings.connector
         self._trace = settings.trace
         self._deployment = Path(deployment)
         self._lock = threading.Lock()
@@ -110,14 +111,18 @@ class RequestConverter:
             ConversionEnded: the conversion took too long, or its process has ended.
         """
         settings = self._settings
-        timeout, name = settings.convert_timeout, "convert_timeout"
+        timeout, name = settings.connector.convert_timeout, "convert_timeout"
         # A reply may come before its call has a deadline.
         whole = (call.properties.response_timeout or 0) / 1000
         left = max(_LEAST_SECONDS, min(whole, call.deadline - time.monotonic()))
         if left < timeout:
             timeout, name = round(left, 3), "ResponseTimeout"
         return call_limited(
-            convert, timeout, settings.worker_memory, property_name=name, shared=(settings.definitions,)
+            convert,
+            timeout,
+            settings.connector.worker_memory,
+            property_name=name,
+            shared=(settings.definitions,),
         )
 
     def _object(self, name: str, data: Mapping[str, Any] | BusinessObject) -> BusinessObject:
@@ -133,7 +138,7 @@ class RequestConverter:
         elif not isinstance(data, Mapping):
             raise MalformedData(f"{name}: found {describe(data)}, expected a mapping with the attributes")
         bo = BusinessObject(definitions, definition.name, verb, data)
-        finish(bo, use_defaults=self._settings.use_defaults)
+        finish(bo, use_defaults=self._connector.use_defaults)
         return bo
 
     def _properties(self, bo: BusinessObject, timeout: int | None) -> RequestProperties:
@@ -159,7 +164,9 @@ class RequestConverter:
         key = (bo.type, bo.verb or "")
         if key not in self._selectors:
             verb = bo.definition.verbs[key[1]]
-            self._selectors[key] = ResponseSelector.parse(verb.app_specific_info, self._settings.quoting)
+            self._selectors[key] = ResponseSelector.parse(
+                verb.app_specific_info, self._connector.response_selector_quoting
+            )
         found = self._selectors[key]
         return "" if found is None else compile_selector(found.fill(bo)).text
 
@@ -168,7 +175,7 @@ class RequestConverter:
 
         Returns an empty text if none is set.
         """
-        wanted, field = self._settings.matching.request, self._settings.matching.reply
+        wanted, field = self._connector.reply_matching.request, self._connector.reply_matching.reply
         if wanted == MESSAGE_ID:
             return ""
         value = message.correlation_id if wanted == CORRELATION_ID else message.properties.get(wanted)

@@ -99,7 +99,7 @@ def resolve(
     else:
         timeout = _read("timeout", timeout, read_timeout)
     if reply_to is None and timeout is not None and timeout >= 0:
-        reply_to = settings.reply_to
+        reply_to = settings.connector.reply_to_destination
     fatal = _first(levels, "TimeoutFatal", read_boolean)
     return RequestProperties(
         output_destination=destination,

@@ -70,7 +70,7 @@ def interpret(
         bo: the business object of the request. Not changed. The result contains this object unless the reply
             refills the object.
     """
-    value = reply.properties.get(settings.result_property)
+    value = reply.properties.get(settings.connector.message_response_result_property)
     status = RESULTS.get(value) if isinstance(value, str) else None
     if status is None:
         return RequestResult(ReturnCode.FAIL, bo, _unknown_result(reply, properties, settings))
@@ -87,7 +87,7 @@ def interpret(
 
 def refills(reply: Message, settings: RequestSettings) -> bool:
     """Whether the body of a reply becomes a business object."""
-    value = reply.properties.get(settings.result_property)
+    value = reply.properties.get(settings.connector.message_response_result_property)
     status = RESULTS.get(value) if isinstance(value, str) else None
     return status in _REFILLING and not _is_empty(reply)
 
@@ -112,13 +112,13 @@ def _refill(
     else:
         handler = find_handler(properties, handlers)
         made = _read(handler, reply.body, bo, properties, handlers)
-        finish(made, default_verb=bo.verb, use_defaults=settings.use_defaults)
+        finish(made, default_verb=bo.verb, use_defaults=settings.connector.use_defaults)
     holder = bo.definition.dynamic_metaobject
     if holder is not None:
         refill_dynamic(
             made,
             reply,
-            message_format=message_format(reply, settings.format_property),
+            message_format=message_format(reply, settings.connector.message_format_property),
             input_destination=reply.destination,
             kept=bo[holder],
         )
@@ -163,7 +163,7 @@ def _name(reply: Message, properties: RequestProperties) -> str:
 
 
 def _unknown_result(reply: Message, properties: RequestProperties, settings: RequestSettings) -> str:
-    name = settings.result_property
+    name = settings.connector.message_response_result_property
     value = reply.properties.get(name)
     expected = f"expected one of {', '.join(RESULTS)}"
     if value is None:

@@ -55,7 +55,7 @@ class ReplyListener:
     ) -> None:
         self._open_receiver = open_receiver
         self._intervals = settings.intervals
-        self._sources = ReplySources(settings.matching.reply)
+        self._sources = ReplySources(settings.connector.reply_matching.reply)
         self._calls = PendingCalls()
         self._commands: deque[_Command] = deque()
         self._lock = threading.Lock()

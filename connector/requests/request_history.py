@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.businessobjects.keys import keys_of
 from connector.errors import ProviderError
@@ -15,6 +15,10 @@ from connector.messaging.message import Message
 from connector.messaging.state_store import StateStore
 from connector.requests.pending import Answer, Call
 from connector.status import ReturnCode
+
+if TYPE_CHECKING:
+    from connector.declare.connector_section import Connector
+    from connector.declare.history_section import HistorySection
 
 _log: Final = logging.getLogger("connector.requests")
 _WARNING_SECONDS: Final = 60.0
@@ -31,14 +35,16 @@ class HistorySpec(NamedTuple):
 
     Args:
         state: returns the state of an application.
-        keep: seconds. Older rows are removed now and then.
+        connector, history: the sections.
     """
 
     state: Callable[[str], StateStore]
-    application: str
-    instance: str
-    keys: bool
-    keep: float
+    connector: Connector
+    history: HistorySection
+
+    @property
+    def instance(self) -> str:
+        return self.connector.instance or ""
 
 
 class RequestHistory:
@@ -72,7 +78,7 @@ class RequestHistory:
         if spec is None:
             return
         message = call.message
-        keys = keys_of(call.bo) if spec.keys else []
+        keys = keys_of(call.bo) if spec.history.keys else []
         note: Note | None = [keys, message.correlation_id] if message.correlation_id else keys and [keys]
         row = HistoryRow(
             time=time.time(),
@@ -88,11 +94,11 @@ class RequestHistory:
         with self._lock:
             try:
                 if self._history is None:
-                    self._history = spec.state(spec.application).history(spec.instance)
+                    self._history = spec.state(spec.connector.application_name).history(spec.instance)
                 self._history.append([row])
                 if row.time >= self._prune_at:  # an adapter without inputs removes nothing otherwise
                     self._prune_at = row.time + _PRUNE_SECONDS
-                    self._history.prune(row.time - spec.keep)
+                    self._history.prune(row.time - spec.history.keep)
             except (ProviderError, OSError) as error:
                 self._warn(error)
 

@@ -81,7 +81,7 @@ class StoredReplies(ReplyReceiver):
         self._sources = sources
         self._calls = calls
         self._matching = ReplyMatcher(sources, calls, late)
-        self._max_body = settings.max_body
+        self._max_body = settings.connector.max_body
         self._waiter = connection.waiter()
         self._is_told = False
         """Whether the waiter reports every reply that comes after the last :meth:`take`."""

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
 import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from connector.agent_trace import Trace
 from connector.businessobjects.metadata import read_delivery_delay
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration, place_of
-from connector.config.model import Connector, InputEntry
+from connector.declare.connector_section import Connector, InputEntry
+from connector.declare.plain_section import plain
 from connector.events.polled_input import InputSettings
-from connector.events.settings import EventSettings, InDoubtPolicy
+from connector.events.settings import EventSettings
 from connector.events.task_settings import TaskSettings
 from connector.formats.catalogue import discover, spec_for_class
 from connector.formats.handlers import Handlers, HandlerSpec, normal_mime_type
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
-from connector.messaging.destination import Destination
 from connector.messaging.provider import Provider
 from connector.messaging.provider_kind import PROVIDERS, AcceptedRoot, AdapterProvider
-from connector.messaging.retention import Retention
 from connector.messaging.subscription import TopicSubscription
 from connector.operate.control import Targets
 from connector.operate.own_history import OwnHistory
 from connector.operate.tracer import Tracer, open_exporter
+from connector.requests.settings import RequestSettings
 from connector.sinks.subscription_model import PreparedEntry
 from connector.spark.section import Spark
 
@@ -89,41 +87,24 @@ def make_task_settings(
     Raises:
         ConfigurationError: a data handler is missing or its options are wrong.
     """
-    settings = configuration.connector
-    copies = settings.copies
+    # the same objects as in the requests: the settings travel with every job, and have them once
+    shared = requests.settings if requests is not None else _conversion(configuration, provider)
     return TaskSettings(
-        application=settings.application_name,
-        definitions=configuration.metaobjects.definitions,
-        rules=_rules(configuration),
-        # the same objects as in the requests: the settings travel with every job, and have them once
-        handlers=requests.settings.handlers if requests is not None else _handler_specs(configuration),
-        default_handler=_default_handler(settings),
+        connector=shared.connector,
+        definitions=shared.definitions,
+        rules=shared.rules,
+        handlers=shared.handlers,
+        default_handler=shared.default_handler,
+        persistent=shared.persistent,
+        own_names=shared.own_names,
         subscriptions=tuple(entry.subscription() for entry in configuration.subscriptions),
-        default_verb=settings.default_verb or None,
-        use_defaults=settings.use_defaults,
-        max_body=settings.max_body,
-        max_attempts=settings.max_attempts,
-        convert_timeout=settings.convert_timeout,
-        worker_memory=settings.worker_memory,
-        worker_events=settings.worker_events,
-        format_property=settings.message_format_property,
         access=access,
-        rerun=copies.in_progress is None or settings.in_doubt_events == InDoubtPolicy.REPROCESS.value,
-        stop_timeout=settings.stop_timeout,
-        persistent=provider.capabilities.reliable,
-        own_names=provider.capabilities.own_names,
-        managed=settings.container_managed_events,
-        result_property=settings.message_response_result_property,
-        matching=(settings.reply_matching.request, settings.reply_matching.reply),
         requests=requests,
         logging=LogSettings(configuration.logging.level, configuration.logging.format, debug),
-        trace=Trace(settings.agent_trace_level),
         databases=configuration.databases,
         client_id=client_id,
-        instance=instance or settings.instance or "",
-        copies=copies.names,
-        has_history=configuration.history.keep > 0,
-        history_keys=configuration.history.keys,
+        instance=instance or configuration.connector.instance or "",
+        history=plain(configuration.history),
         sample=None if configuration.tracing is None else configuration.tracing.sample,
     )
 
@@ -165,7 +146,6 @@ def make_explainer(configuration: Configuration) -> Explainer:
     prepared = [entry.name for entry in configuration.subscriptions if isinstance(entry, PreparedEntry)]
     return Explainer(
         make_task_settings(configuration, make_provider(configuration), _NO_ACCESS),
-        configuration.connector.copies,
         str(configuration.directory),
         prepared,
     )
@@ -206,49 +186,19 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
     """
     # imported here, because most commands make no requests
     from connector.requests.request_history import HistorySpec
-    from connector.requests.settings import Matching, RequestSettings
     from connector.requests.spec import RequestClientSpec
 
-    settings = configuration.connector
-    late = {
-        "error": settings.copies.error,
-        "archive": settings.copies.archive,
-        "discard": None,
-    }
     if provider is None:
         provider = make_provider(configuration)
-    request_settings = RequestSettings(
-        definitions=configuration.metaobjects.definitions,
-        rules=_rules(configuration),
-        handlers=_handler_specs(configuration),
-        default_handler=_default_handler(settings),
-        use_defaults=settings.use_defaults,
-        format_property=settings.message_format_property,
-        persistent=provider.capabilities.reliable,
-        reply_to=settings.reply_to_destination,
-        result_property=settings.message_response_result_property,
-        pool_size=settings.session_pool_size_for_requests,
-        pool_timeout=settings.pool_timeout,
-        matching=Matching(settings.reply_matching.request, settings.reply_matching.reply),
-        quoting=settings.response_selector_quoting,
-        late_replies=late[settings.late_replies],
-        late_replies_for=settings.late_replies_for,
-        max_body=settings.max_body,
-        convert_timeout=settings.convert_timeout,
-        worker_memory=settings.worker_memory,
-        trace=Trace(settings.agent_trace_level),
-        own_names=provider.capabilities.own_names,
-    )
     # requests are local to the adapter, for inputs with no_local
     origin = make_event_settings(configuration, provider, "").client_id
-    kept = configuration.history
-    instance = settings.instance or ""
-    history = HistorySpec(provider.state, settings.application_name, instance, kept.keys, kept.keep)
+    settings, kept = _conversion(configuration, provider), configuration.history
+    history = HistorySpec(provider.state, settings.connector, plain(kept)) if kept.keep else None
     return RequestClientSpec(
-        request_settings,
+        settings,
         functools.partial(provider.connect, origin=origin),
         provider.capabilities,
-        history if kept.keep else None,
+        history,
     )
 
 
@@ -267,6 +217,18 @@ def needs_delays(configuration: Configuration) -> bool:
     rules = _rules(configuration)
     said = () if rules is None else (rules.defaults, *(entry.properties for entry in rules.entries))
     return any(read_delivery_delay(one.get("DeliveryDelay", "0")) for one in said)
+
+
+def _conversion(configuration: Configuration, provider: Provider) -> RequestSettings:
+    return RequestSettings(
+        connector=plain(configuration.connector, without=("inputs", "own_destinations")),
+        definitions=configuration.metaobjects.definitions,
+        rules=_rules(configuration),
+        handlers=_handler_specs(configuration),
+        default_handler=_default_handler(configuration.connector),
+        persistent=provider.capabilities.reliable,
+        own_names=provider.capabilities.own_names,
+    )
 
 
 def _rules(configuration: Configuration) -> StaticMetaObject | None:
@@ -311,44 +273,21 @@ def spark_section(configuration: Configuration) -> Spark:
 
 def make_event_settings(configuration: Configuration, provider: Provider, instance: str) -> EventSettings:
     """Returns the settings of the inbound side."""
-    settings = configuration.connector
-    client_id = settings.application_name if provider.capabilities.shares_client_ids else ""
+    connector = configuration.connector
+    client_id = connector.application_name if provider.capabilities.shares_client_ids else ""
     return EventSettings(
-        application=settings.application_name,
-        instance=instance,
-        inputs=tuple(_input(entry, settings, client_id) for entry in settings.inputs),
-        copies=settings.copies,
-        policy=InDoubtPolicy(settings.in_doubt_events),
-        duplicate_window=settings.duplicate_window if settings.duplicate_event_elimination else 0,
-        order=settings.order,
-        max_attempts=settings.max_attempts,
-        max_jobs=spark_section(configuration).max_jobs,
-        stop_timeout=settings.stop_timeout,
-        retentions=_retentions(settings),
-        wake=settings.wake,
-        trace=Trace(settings.agent_trace_level),
-        keep_history=configuration.history.keep,
+        connector,
+        instance,
+        tuple(_input(entry, connector, client_id) for entry in connector.inputs),
+        configuration.history,
+        spark_section(configuration).max_jobs,
     )
 
 
 def own_history(configuration: Configuration) -> OwnHistory:
     """Returns what says whose history of a message counts that an operator moves."""
-    settings = configuration.connector
-    return OwnHistory(settings.application_name, frozenset(map(str, settings.copies.all)))
-
-
-def _retentions(settings: Connector) -> tuple[Retention, ...]:
-    """Returns how long copies are kept. In a queue with two roles the longer time counts."""
-    kept: dict[Destination, float] = {}
-    for destination, seconds in (
-        (settings.copies.archive, settings.keep_archive),
-        (settings.copies.error, settings.keep_error),
-        (settings.copies.unsubscribed, settings.keep_unsubscribed),
-    ):
-        if destination is not None and destination.is_queue:  # a topic keeps no copies
-            longest = math.inf if seconds is None else seconds
-            kept[destination] = max(kept.get(destination, 0.0), longest)
-    return tuple(Retention(one, seconds) for one, seconds in kept.items() if seconds != math.inf)
+    connector = configuration.connector
+    return OwnHistory(connector.application_name, frozenset(map(str, connector.copies.all)))
 
 
 def _input(entry: InputEntry, settings: Connector, shared_client_id: str) -> InputSettings:

@@ -326,7 +326,7 @@ class InboundConnection:
         assert self.state is not None
         settings = self._settings
         connection = self._provider.connect(
-            settings.application, settings.instance, client_id=settings.client_id
+            settings.connector.application_name, settings.instance, client_id=settings.client_id
         )
         try:
             if self._provider.capabilities.transactions and needs_delays(self._configuration):

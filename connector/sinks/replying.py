@@ -10,16 +10,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
-from connector.businessobjects.rules import JMS_TYPE, set_format
+from connector.businessobjects.rules import set_format
 from connector.errors import DestinationError, MalformedData
 from connector.messaging.destination import Destination, known_destination, parse_destination
 from connector.messaging.message import Message
 from connector.operate.trace_context import TRACEPARENT, valid_traceparent
 from connector.sinks.contract import write_body
+
+if TYPE_CHECKING:
+    from connector.declare.connector_section import Connector
 
 SUCCESS: Final = "SUCCESS"
 VALCHANGE: Final = "VALCHANGE"
@@ -114,32 +117,16 @@ class Replies:
 
     Args:
         definitions: for the mappings that business processes return.
-        result_property: MessageResponseResultProperty, which holds the status.
-        matching: two places, each JMSMessageID, JMSCorrelationID or the name of a property. The first
-            identifies a request. The second is where the reply repeats that identifier.
-        format_property: MessageFormatProperty, the place for the format of a reply. When the reply
-            repeats the identifier in the same place, the reply names no format. Otherwise the reply would not
-            be found.
-        use_defaults: whether an attribute's default satisfies ``required``.
+        connector: the section. When the reply repeats the identifier of the request in its
+            MessageFormatProperty, the reply names no format. Otherwise the reply would not be found.
         own_names: whether names of destinations are those of a server.
     """
 
-    def __init__(
-        self,
-        definitions: Definitions,
-        *,
-        result_property: str,
-        matching: tuple[str, str],
-        format_property: str = JMS_TYPE,
-        use_defaults: bool = False,
-        own_names: bool = False,
-    ) -> None:
+    def __init__(self, definitions: Definitions, connector: Connector, *, own_names: bool = False) -> None:
         self._parse = known_destination if own_names else parse_destination
         self._definitions = definitions
-        self._result_property = result_property
-        self._request_id, self._reply_id = matching
-        self._format_property = format_property
-        self._use_defaults = use_defaults
+        self._connector = connector
+        self._request_id, self._reply_id = connector.reply_matching.request, connector.reply_matching.reply
 
     def reply_headers(self, request: Message, traceparent: str = "") -> ReplyHeaders | Unanswered | None:
         """Returns the beginning of a reply to a message. None when the message has no JMSReplyTo.
@@ -211,7 +198,7 @@ class Replies:
         value = answered.value
         if isinstance(value, Mapping):
             value = BusinessObject(self._definitions, bo.type, bo.verb, value)
-            finish(value, use_defaults=self._use_defaults)
+            finish(value, use_defaults=self._connector.use_defaults)
         if isinstance(value, BusinessObject):
             message_class, body = write_body(to_body, value)
             about = value
@@ -232,9 +219,10 @@ class Replies:
         return message
 
     def _set_format(self, message: Message, message_format: str | None) -> None:
-        is_taken = self._format_property in (self._reply_id, self._result_property)
-        if message_format is not None and not is_taken:
-            set_format(message, message_format, self._format_property)
+        connector = self._connector
+        taken = self._reply_id, connector.message_response_result_property
+        if message_format is not None and connector.message_format_property not in taken:
+            set_format(message, message_format, connector.message_format_property)
 
     def _fill(self, reply_headers: ReplyHeaders, status: str, message_class: str, body: bytes) -> Message:
         begun = reply_headers.message
@@ -245,5 +233,5 @@ class Replies:
             properties=dict(begun.properties),
             property_types=dict(begun.property_types),
         )
-        message.set_property(self._result_property, status, "string")
+        message.set_property(self._connector.message_response_result_property, status, "string")
         return message

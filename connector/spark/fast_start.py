@@ -17,16 +17,16 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connector import user
 from connector.errors import PipelineError, SparkLost
-from connector.java import Java
 from connector.spark import daemon
-from connector.spark.java_command import LOG, java_command
+from connector.spark.java_command import LOG, JavaLaunch, java_command
 from connector.spark.java_process import JavaProcess
 from connector.spark.scratch import Scratch
 from connector.spark.session import SparkApplication, restoring_process, variables
@@ -49,16 +49,9 @@ class FastStart(SparkApplication):
     """A Spark application in a JVM that this process has started itself.
 
     Args:
-        java: the Java to run.
-        jars: directory with Spark's jars.
-        properties: of Spark, with master and name.
-        python: the workers' Python.
-        directory: working directory of the JVM and of local workers.
+        launch: of Java.
         master_on: returns the URL of the master for the number of processors that Java sees. Empty = the URL
             of the properties.
-        options: further JVM options, last of all.
-        extra_class_path: entries before Spark's jars.
-        environ: environment. None = that of this process.
         output: called from a background thread with each line that Spark's workers print. None = lines are
             dropped.
         stop_seconds: seconds that Java may take to end before SIGTERM.
@@ -66,28 +59,14 @@ class FastStart(SparkApplication):
 
     def __init__(
         self,
-        java: Java,
-        jars: Path,
-        properties: Mapping[str, str],
-        python: str,
-        directory: Path,
+        launch: JavaLaunch,
         *,
         master_on: Callable[[int], str],
-        options: Sequence[str] = (),
-        extra_class_path: str = "",
-        environ: Mapping[str, str] | None = None,
         output: Callable[[str], None] | None = None,
         stop_seconds: float = 10.0,
     ) -> None:
-        self._java = java
-        self._jars = jars
-        self._properties = properties
-        self._python = python
-        self._directory = directory
+        self._launch = launch
         self._master_on = master_on
-        self._options = tuple(options)
-        self._extra_class_path = extra_class_path
-        self._environ = dict(os.environ if environ is None else environ)
         self._output = output
         self._stopping = False
         self._process: JavaProcess | None = None
@@ -120,7 +99,10 @@ class FastStart(SparkApplication):
     @property
     def _forks(self) -> bool:
         """Whether the workers are forks of a process with the adapter's own Python and code."""
-        return self._properties["spark.master"].startswith("local") and self._python == sys.executable
+        return (
+            self._launch.properties["spark.master"].startswith("local")
+            and self._launch.python == sys.executable
+        )
 
     @property
     def scratch(self) -> Path:
@@ -134,26 +116,12 @@ class FastStart(SparkApplication):
         Returns:
             whether both do.
         """
-        if self._launch_facts != other._launch_facts:
+        if self._launch != other._launch:
             return False
         self._master_on = other._master_on
         self._output = other._output
         self._stop_seconds = other._stop_seconds
         return True
-
-    @property
-    def _launch_facts(self) -> tuple[object, ...]:
-        """All that decides how Java is launched."""
-        return (
-            self._java,
-            self._jars,
-            self._properties,
-            self._python,
-            self._directory,
-            self._options,
-            self._extra_class_path,
-            self._environ,
-        )
 
     def launch(self) -> None:
         """Starts the process and returns at once.
@@ -162,11 +130,11 @@ class FastStart(SparkApplication):
             PipelineError: Java cannot be run.
         """
         self._scratch = Scratch()
-        properties = {_DAEMON: daemon.MODULE, **self._properties} if self._forks else self._properties
-        command = java_command(
-            self._java, self._jars, self.scratch, properties, self._options, self._extra_class_path
-        )
-        self._process = JavaProcess(command, self._environment(), self._directory, self.scratch / LOG)
+        launch = self._launch
+        if self._forks:
+            launch = replace(launch, properties={_DAEMON: daemon.MODULE, **launch.properties})
+        command = java_command(launch, self.scratch)
+        self._process = JavaProcess(command, self._environment(), launch.directory, self.scratch / LOG)
 
     def connect(self) -> None:
         """Waits until Java is up, and starts Spark in that Java.
@@ -187,7 +155,7 @@ class FastStart(SparkApplication):
         gateway = {
             "PYSPARK_GATEWAY_PORT": str(port),
             "PYSPARK_GATEWAY_SECRET": secret,
-            "PYSPARK_PYTHON": self._python,
+            "PYSPARK_PYTHON": self._launch.python,
         }
         self._is_known = True
         with variables(gateway), restoring_process():
@@ -262,7 +230,7 @@ class FastStart(SparkApplication):
     def _environment(self) -> dict[str, str]:
         environment = {
             name: value
-            for name, value in self._environ.items()
+            for name, value in self._launch.environ.items()
             if name not in _FOREIGN_VARIABLES
             and not name.startswith(("PYSPARK_", "_PYSPARK_", "SPARK_CONNECT"))
         }

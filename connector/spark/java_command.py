@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -76,30 +77,43 @@ LOG: Final = "spark.log"
 """The file of Spark's log, in the private directory of Java."""
 
 
-def java_command(
-    java: Java,
-    jars: Path,
-    scratch: Path,
-    properties: Mapping[str, str],
-    options: Sequence[str],
-    extra_class_path: str,
-) -> list[str]:
-    """Returns the command. Writes the files that it names.
+@dataclass(frozen=True, slots=True)
+class JavaLaunch:
+    """All that decides how Java is launched.
 
     Args:
         java: the Java to run.
         jars: directory with Spark's jars.
-        scratch: a private directory that lives as long as Java.
-        properties: of Spark.
+        properties: of Spark, with master and name.
+        python: the workers' Python.
+        directory: working directory of the JVM and of local workers.
         options: further JVM options, last of all.
-        extra_class_path: entries before Spark's jars.
+        environ: environment.
     """
+
+    java: Java
+    jars: Path
+    properties: Mapping[str, str]
+    python: str
+    directory: Path
+    options: Sequence[str]
+    environ: Mapping[str, str]
+
+
+def java_command(launch: JavaLaunch, scratch: Path) -> list[str]:
+    """Returns the command. Writes the files that it names.
+
+    Args:
+        launch: of Java.
+        scratch: a private directory that lives as long as Java.
+    """
+    options, extra_class_path = launch.options, launch.properties.get("spark.driver.extraClassPath", "")
     settings = scratch / "spark.properties"
-    write_properties(settings, properties)
+    write_properties(settings, launch.properties)
     log_configuration = scratch / "log4j2.properties"
     log_configuration.write_text(_LOG_CONFIGURATION.format(file=scratch / LOG), "utf-8")
     return [
-        str(java.executable),
+        str(launch.java.executable),
         *_OPTIONS,
         *([] if any(map(_IS_COLLECTOR, options)) else [_COLLECTOR]),
         f"-Djava.io.tmpdir={scratch}",
@@ -107,7 +121,7 @@ def java_command(
         *user.java_options(str(scratch)),
         *options,
         "-cp",
-        os.pathsep.join(entry for entry in (extra_class_path, class_path(jars)) if entry),
+        os.pathsep.join(entry for entry in (extra_class_path, class_path(launch.jars)) if entry),
         "org.apache.spark.deploy.SparkSubmit",
         "--properties-file",
         str(settings),

@@ -14,6 +14,7 @@ from connector.java import find_java
 from connector.open_files import raise_open_files
 from connector.spark import session as sessions
 from connector.spark.archive import archive_options
+from connector.spark.java_command import JavaLaunch
 from connector.spark.master import Master
 from connector.spark.settings import owner_reason, read_size, spark_jars, split_options
 
@@ -124,17 +125,18 @@ class Launcher:
         java, jars = find_java(), spark_jars()
         more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
         return FastStart(
-            java,
-            jars,
-            properties,
-            python,
-            self._deployment,
+            JavaLaunch(
+                java,
+                jars,
+                properties,
+                python,
+                self._deployment,
+                [*more, *self._young_generation(master), *_java_options(properties)],
+                _environment(master, properties),
+            ),
             master_on=lambda cores: (
                 master.with_slots(SLOTS * (master.cores or cores)) if master.local else ""
             ),
-            options=[*more, *self._young_generation(master), *_java_options(properties)],
-            extra_class_path=properties.get("spark.driver.extraClassPath", ""),
-            environ=_environment(master, properties),
             output=self._output,
             stop_seconds=self._stop_seconds,
         )

@@ -21,7 +21,7 @@ from connector.errors import ConnectorError, PipelineError
 from connector.events.pipeline import CHECK, FUNCTION
 from connector.events.probe import versions
 from connector.events.task import Task
-from connector.events.task_answer import pack_answer
+from connector.events.task_answer import TaskAnswer, pack_answer
 from connector.events.task_settings import Assignment, TaskSettings
 from connector.events.worker import stop_runners
 from connector.spark.worker import resolve
@@ -145,12 +145,7 @@ class InProcessPipeline:
         began, task = time.monotonic(), self._task[1]
         outcomes = task.run(assignment.journal, *assignment[1:])
         seconds = time.monotonic() - began
-        return pack_answer(
-            outcomes,
-            seconds,
-            calls=task.calls,
-            told=task.take_told(),
-        )
+        return pack_answer(TaskAnswer(calls=task.calls, seconds=seconds, told=task.take_told()), outcomes)
 
     def _close_task(self) -> None:
         if self._task is not None:

@@ -20,7 +20,6 @@ from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionV
 from connector.formats.handlers import normal_mime_type
 from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
-from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message
 from connector.operate.own_history import APPLICATION
@@ -137,7 +136,6 @@ class Explainer:
 
     Args:
         task_settings: of the deployment.
-        copies: where settled messages go.
         deployment: the directory of ``adapter.yaml``.
         prepared: the names of the subscriptions with a prepared sink. Their messages are made, and not sent.
 
@@ -148,12 +146,11 @@ class Explainer:
     def __init__(
         self,
         task_settings: TaskSettings,
-        copies: CopyDestinations,
         deployment: str,
         prepared: Collection[str] = (),
     ) -> None:
         self._task_settings = task_settings
-        self._copies = copies
+        self._copies = task_settings.connector.copies
         self._deployment = deployment
         self._converter = Converter(task_settings, deployment)
         self._sinks = {
@@ -167,10 +164,10 @@ class Explainer:
             self._deployment,
             writer=lambda mime_type: self._converter.handler(mime_type).to_body,
             properties=lambda *of: {} if settings.rules is None else settings.rules.properties(*of),
-            format_property=settings.format_property,
+            format_property=settings.connector.message_format_property,
             persistent=settings.persistent,
             definitions=settings.definitions,
-            application=settings.application,
+            application=settings.connector.application_name,
             instance=settings.instance,
         )
         return cast(PreparedSink, subscription.sink.open(context))
@@ -190,13 +187,13 @@ class Explainer:
         message.delivery_count = max(message.delivery_count, earlier + 1)
         explain = partial(self._explain, message, destination)
         try:
-            return call_limited(explain, settings.convert_timeout, settings.worker_memory)
+            return call_limited(explain, settings.connector.convert_timeout, settings.connector.worker_memory)
         except ConversionEnded as ended:
             copy = self._copies.of(OutcomeKind.FAILED)
             return Explanation(
                 message.message_id,
                 destination,
-                message_format(message, settings.format_property),
+                message_format(message, settings.connector.message_format_property),
                 rules=(),
                 rule=None,
                 why="the conversion did not come to its end",
@@ -211,7 +208,7 @@ class Explainer:
 
     def _explain(self, message: Message, destination: str) -> Explanation:
         settings = self._task_settings
-        found_format = message_format(message, settings.format_property)
+        found_format = message_format(message, settings.connector.message_format_property)
         where = known_destination(destination)
         rules: tuple[RuleFinding, ...] = ()
         why = "the connector has no ConfigurationMetaObject"
@@ -253,7 +250,7 @@ class Explainer:
     ) -> tuple[Choice | None, Sequence[BusinessObject], OutcomeKind, str]:
         """Returns the data handler, the objects, and the outcome and reason of a message without objects."""
         choice: Choice | None = None
-        limit = self._task_settings.max_body
+        limit = self._task_settings.connector.max_body
         try:
             choice = self._converter.choice(message, destination)
             if len(message.body) > limit:

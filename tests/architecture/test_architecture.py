@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -11,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from connector.declare.connector_section import Connector
+from connector.events.settings import EventSettings
+from connector.events.task_settings import TaskSettings
+from connector.requests.settings import ConversionSettings, RequestSettings
 from tests.tables import rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,6 +173,27 @@ def test_shipped_data_handlers_use_the_public_contract_only() -> None:
         return _is_under(name, handlers) and is_ours and not _is_under(imported, allowed)
 
     assert _imports_that(is_beyond, ours=False) == []
+
+
+def test_no_constructor_by_hand_has_more_than_8_arguments() -> None:
+    """What has more needs an object that holds some of them. A dataclass writes its constructor itself."""
+    found = [
+        f"{name} {one.name}"
+        for name in MODULES
+        for one in ast.walk(tree_of(name))
+        if isinstance(one, ast.ClassDef)
+        for made in one.body
+        if isinstance(made, ast.FunctionDef) and made.name == "__init__"
+        if len(made.args.posonlyargs) + len(made.args.args) + len(made.args.kwonlyargs) > 1 + 8
+    ]
+    assert found == []
+
+
+def test_settings_hold_a_section_and_repeat_no_key_of_it() -> None:
+    made_of_keys = {"inputs", "instance"}  # destinations with their client ids, and the name that was free
+    for settings in (ConversionSettings, RequestSettings, TaskSettings, EventSettings):
+        names = {field.name for field in dataclasses.fields(settings)}
+        assert names & Connector.model_fields.keys() - made_of_keys == set()
 
 
 def test_only_the_spark_package_knows_spark() -> None:

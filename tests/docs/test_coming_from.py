@@ -12,8 +12,9 @@ from connector.businessobjects.dynamic import HEADERS, PROPERTIES
 from connector.businessobjects.metadata import READERS
 from connector.config.http_model import Http
 from connector.config.metaobject_model import RuleEntry
-from connector.config.model import AdapterFile, Connector, InputEntry, Logging, ReplyMatching, State
+from connector.config.model import AdapterFile, Logging, State
 from connector.config.provider_section import provider_sections
+from connector.declare.connector_section import Connector, InputEntry, ReplyMatching
 from connector.formats.catalogue import discover
 from connector.spark.section import Spark
 from tests.tables import rows

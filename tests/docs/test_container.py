@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 import yaml
 
-from connector.config.model import Connector
+from connector.declare.connector_section import Connector
 from tests.cli.in_process import call
 from tests.docs.reader import blocks
 

@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 import yaml
 
+from connector.declare.connector_section import Connector
+from connector.declare.history_section import HistorySection
 from connector.events.connection_state import ConnectionState
 from connector.events.hooks.event_hook import EventHook, EventHooks
 from connector.events.polled_input import PolledInputs
 from connector.events.report import CycleReport
-from connector.events.settings import InDoubtPolicy
-from connector.messaging.copy_destinations import CopyDestinations
+from connector.events.settings import EventSettings
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
@@ -431,9 +432,8 @@ def connection_state(
     connection: Connection, in_progress: Destination | None = None, hooks: Sequence[EventHook] = ()
 ) -> ConnectionState:
     """What a recovery needs of a connection, without inputs and with InDoubtEvents: Reprocess."""
-    settings: Any = SimpleNamespace(
-        copies=CopyDestinations(in_progress=in_progress), policy=InDoubtPolicy.REPROCESS
-    )
+    connector = Connector.model_construct(application_name="", in_progress_destination=in_progress)
+    settings = EventSettings(connector, "", (), HistorySection.model_construct(keep=0.0))
     working: Any = SimpleNamespace(inputs=PolledInputs(), numbers=itertools.count(1))
     unused: Any = None
     return ConnectionState(connection, settings, working, unused, None, unused, None, EventHooks(hooks))

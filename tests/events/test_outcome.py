@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.outcome import MAX_REASON, Outcome, history, retries_of, shorten
 from connector.events.summary import Summary
-from connector.events.task_answer import pack_answer, unpack_answer
+from connector.events.task_answer import TaskAnswer, pack_answer, unpack_answer
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.operate.own_history import OwnHistory
@@ -66,7 +66,7 @@ def test_an_answer_tells_the_outcome_of_each_event(found: list[tuple[Outcome, se
         for sequence in sequences - set(expected):
             expected[sequence] = without_blanks(outcome)
             told.setdefault(outcome.to_json(), []).append(sequence)
-    answer = unpack_answer(pack_answer(told, 1.5))
+    answer = unpack_answer(pack_answer(TaskAnswer(seconds=1.5), told))
     assert (answer.seconds, answer.ended) == (1.5, None)
     assert {number: without_blanks(outcome) for number, outcome in answer.outcomes.items()} == expected
     assert len({id(outcome) for outcome in answer.outcomes.values()}) <= len(told)

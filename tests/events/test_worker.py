@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import subprocess
+import sys
 import time
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from connector.errors import PipelineError
 from connector.events.task_answer import unpack_answer
 from connector.messaging.destination import parse_destination
+from connector.service.assembly import make_provider, make_requests, make_task_settings
 from connector.status import ReturnCode
 from tests.events.conftest import A_AND_B, ORDER, Bench, EventDeployment
 from tests.forked_command import PipedProcess
@@ -19,6 +23,26 @@ from tests.tables import rows
 from tests.waiting import is_running, wait_for
 
 pytestmark = pytest.mark.process
+
+
+def test_a_worker_reads_every_key_without_what_reads_a_configuration(bench: Bench) -> None:
+    configuration = bench.deploy(max_attempts=3, AgentTraceLevel=2).configuration
+    provider, nothing = make_provider(configuration), cast(Any, None)
+    requests = make_requests(configuration, provider)
+    settings = make_task_settings(configuration, provider, nothing, requests)
+    given = configuration.connector
+    left = {name for name in type(given).model_fields if not hasattr(settings.connector, name)}
+    assert left == {"inputs"}
+    with pytest.raises(AttributeError, match="max_attempts"):
+        settings.connector.max_attempts = 4
+    program = (
+        "import pickle, sys; connector = pickle.load(sys.stdin.buffer).connector; "
+        "print(connector.max_attempts, connector.reply_matching.reply); "
+        "sys.exit(any(name in sys.modules for name in ('pydantic', 'yaml', 'connector.config')))"
+    )
+    run = [sys.executable, "-c", program]
+    told = subprocess.run(run, input=pickle.dumps(settings), capture_output=True, check=True, timeout=240)
+    assert told.stdout.split() == [b"3", b"JMSCorrelationID"]
 
 
 def test_an_event_that_ends_its_worker_runs_again_in_its_place(bench: Bench) -> None:

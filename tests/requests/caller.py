@@ -14,7 +14,7 @@ ASK: Final = "import sys\nfrom tests.requests.caller import ask\nask(*sys.argv[1
 def ask(root: str, temporary: str = "") -> None:
     """Makes a request at a dropbox. With any second text its reply comes to a temporary queue."""
     provider = DropboxProvider(root, create=True, durable=False)
-    requests = settings(reply_to=None) if temporary else settings()
+    requests = settings(reply_to_destination=None) if temporary else settings()
     client = RequestClient(requests, provider.connect, provider.capabilities, str(REPOSITORY))
     client.request("Customer.Retrieve", customer("child"), timeout=120_000)
     client.stop()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rules import OutputEntry, StaticMetaObject, complete_properties
+from connector.declare.connector_section import Connector, ReplyMatching
 from connector.formats.catalogue import discover
 from connector.formats.handlers import Handlers
 from connector.messaging.message import Message, PropertyValue
-from connector.requests.settings import RequestSettings
+from connector.requests.settings import CORRELATION_ID, RequestSettings
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 CATALOGUE: Final = discover(REPOSITORY)
@@ -118,7 +120,20 @@ def settings(
         "handlers": HANDLERS,
         "default_handler": "application/json",
     }
-    return RequestSettings(**{**settings, **changes})
+    return changed(RequestSettings(**settings, connector=SECTION), **changes)
+
+
+SECTION: Final = Connector.model_construct(application_name="requests")
+
+
+def matching(request: str, reply: str = CORRELATION_ID) -> ReplyMatching:
+    return ReplyMatching.model_construct(request=request, reply=reply)
+
+
+def changed(settings: RequestSettings, **changes: Any) -> RequestSettings:
+    """Other settings, and other keys of the section ``connector``."""
+    keys = {name: changes.pop(name) for name in [*changes] if name in Connector.model_fields}
+    return replace(settings, connector=settings.connector.model_copy(update=keys), **changes)
 
 
 def handlers(of: RequestSettings) -> Handlers:

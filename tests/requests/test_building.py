@@ -73,11 +73,11 @@ MADE: list[tuple[dict[str, Any], dict[str, Any], dict[str, object]]] = [
     # a dynamic meta-object, changes of the settings, and the headers of the message
     ({}, {}, {"type": None, "correlation_id": None, "priority": 4, "properties": {}}),
     ({"OutputFormat": "CUST"}, {}, {"type": "CUST", "properties": {}}),
-    ({"OutputFormat": "CUST"}, {"format_property": "f"}, {"type": None, "properties": {"f": "CUST"}}),
-    ({"OutputFormat": "CUST"}, {"format_property": "JMSCorrelationID"}, {"correlation_id": "CUST"}),
+    ({"OutputFormat": "CUST"}, {"message_format_property": "f"}, {"type": None, "properties": {"f": "CUST"}}),
+    ({"OutputFormat": "CUST"}, {"message_format_property": "JMSCorrelationID"}, {"correlation_id": "CUST"}),
     (  # the format counts before a property of the same name
         {"OutputFormat": "NEW", "JMSProperties": {"Region": "OLD"}},
-        {"format_property": "region"},
+        {"message_format_property": "region"},
         {"properties": {"region": "NEW"}},
     ),
     ({"CorrelationID": "C-7"}, {}, {"correlation_id": "C-7"}),
@@ -112,7 +112,7 @@ def test_tables_1_and_2_headers_say_what_is_defined(
 @rows("name", ["JMSMessageID", "JMSPriority", "JMSXDeliveryCount", "a b"])
 def test_a_format_cannot_be_said_in_what_only_providers_write(name: str) -> None:
     with pytest.raises(RequestRefused, match="OutputFormat cannot be set: MessageFormatProperty: "):
-        message_of(customer(OutputFormat="CUST"), settings(format_property=name))
+        message_of(customer(OutputFormat="CUST"), settings(message_format_property=name))
 
 
 # --- bodies ----------------------------------------------------------------------------------------

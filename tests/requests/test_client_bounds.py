@@ -37,7 +37,7 @@ from tests.waiting import beside, now_ms, until_past, wait_for
 
 @IN_MEMORY
 def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: World) -> None:
-    client = world.client(pool_size=5)
+    client = world.client(session_pool_size_for_requests=5)
     futures = [ask(client, number) for number in range(40)]
     world.requests_on_queue(5)
     wait_for(lambda: client._slots.waiting == 35)
@@ -57,7 +57,7 @@ def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: Wor
 def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(world: World) -> None:
     """More than there are threads that complete futures, while all of the pool is in use."""
     world.application()
-    client = world.client(pool_size=2)
+    client = world.client(session_pool_size_for_requests=2)
     asked_again: list[RequestResult] = []
     futures = []
     for number in range(40):
@@ -73,7 +73,7 @@ def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(wor
 
 @IN_MEMORY
 def test_a_request_that_may_not_be_sent_in_time_is_not_sent(world: World) -> None:
-    client = world.client(pool_size=1, pool_timeout=0.2)
+    client = world.client(session_pool_size_for_requests=1, pool_timeout=0.2)
     first = ask(client, 1)
     world.request_on_queue()
     begun = time.monotonic()
@@ -134,7 +134,7 @@ def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(world: Wor
 
 
 def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World) -> None:
-    client = world.client(pool_size=300)
+    client = world.client(session_pool_size_for_requests=300)
     futures = [ask(client, number, timeout=600_000) for number in range(300)]
     world.requests_on_queue(300)
 
@@ -170,7 +170,7 @@ def test_a_provider_that_hangs_holds_no_request_beyond_its_time(stored: World) -
 
     client = stored.client(
         connect=lambda: watched(stored.provider.connect(), hang),
-        pool_size=1,
+        session_pool_size_for_requests=1,
         pool_timeout=0.2,
         intervals=ListenerIntervals(grace=0.2),
     )
@@ -195,7 +195,7 @@ def test_a_provider_that_hangs_holds_no_request_beyond_its_time(stored: World) -
 
 
 def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: World) -> None:
-    client = world.client(pool_size=4)
+    client = world.client(session_pool_size_for_requests=4)
     completed: list[int] = []
     futures = [ask(client, number, told=completed) for number in range(10)]
     world.requests_on_queue(4)
@@ -224,7 +224,7 @@ def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -
 def test_what_waits_for_its_turn_is_told_at_once_though_what_is_in_flight_has_its_reply(
     world: World, way: str
 ) -> None:
-    client = world.client(pool_size=1)
+    client = world.client(session_pool_size_for_requests=1)
     flying = ask(client, 0)
     request = world.request_on_queue()
     waiting = [ask(client, number) for number in range(5)]
@@ -276,7 +276,7 @@ def test_nothing_is_sent_after_a_stop(world: World) -> None:
 @IN_MEMORY
 def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world: World) -> None:
     world.application()
-    client = world.client(pool_size=4)
+    client = world.client(session_pool_size_for_requests=4)
     results: list[tuple[int, RequestResult]] = []
 
     def call(first: int) -> None:

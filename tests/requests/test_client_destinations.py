@@ -24,7 +24,7 @@ from tests.waiting import wait_for
 
 def test_without_a_reply_destination_replies_come_to_a_temporary_queue(world: World) -> None:
     application = world.application()
-    client = world.client(reply_to=None)
+    client = world.client(reply_to_destination=None)
     assert all_greeted([ask(client, number) for number in range(20)])
     (name,) = {request.reply_to for request in application.requests}
     assert name is not None
@@ -38,7 +38,7 @@ def test_without_a_reply_destination_replies_come_to_a_temporary_queue(world: Wo
 
 def test_without_temporary_queues_a_request_needs_a_reply_destination(world: World) -> None:
     capabilities = replace(world.provider.capabilities, temporary_destinations=False)
-    client = world.client(reply_to=None, capabilities=capabilities)
+    client = world.client(reply_to_destination=None, capabilities=capabilities)
     result = client.request("Customer.Retrieve", customer(1))
     assert result.status is ReturnCode.FAIL
     assert "ReplyToDestination" in (result.message or "")
@@ -79,7 +79,7 @@ def test_a_request_may_be_sent_to_a_topic_and_the_first_reply_is_the_answer(stor
 
 def test_of_very_many_reply_destinations_only_those_in_use_are_taken_from(world: World) -> None:
     world.application()
-    client = world.client(pool_size=500)
+    client = world.client(session_pool_size_for_requests=500)
     places = ["queue://slow", *(f"queue://replies-{number}" for number in range(1, 121))]
     futures = [ask(client, number, ReplyToDestination=place) for number, place in enumerate(places)]
     assert all_greeted(futures)

@@ -109,7 +109,7 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
 
 
 def test_a_temporary_reply_queue_ends_with_the_process_that_made_it(dropbox: World, caller: Start) -> None:
-    neighbour = dropbox.client(reply_to=None)
+    neighbour = dropbox.client(reply_to_destination=None)
     waiting = [ask(neighbour, 0)]
     own = dropbox.request_on_queue().reply_to
     killed = caller("", "temporary")

@@ -64,7 +64,7 @@ def test_selectors_find_replies_on_a_temporary_queue_beside_those_to_other_reque
         (echo if body_of(request)["Verb"] == "Find" else greet)(request, replying)
 
     world.application(answer)
-    client = world.client(EQUAL, reply_to=None)
+    client = world.client(EQUAL, reply_to_destination=None)
     found = [client.request_async("Customer.Find", asked(f"n{n}")) for n in range(40)]
     others = [ask(client, n) for n in range(40)]
     assert [result.object["Name"] for result in done(found)] == [f"n{n}" for n in range(40)]

@@ -7,7 +7,7 @@ import pytest
 from connector.businessobjects.definition import Attribute
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
-from connector.requests.settings import Matching
+from tests.requests.samples import matching
 from tests.requests.world import (
     REPLIES,
     Replying,
@@ -39,7 +39,7 @@ def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
 
 
 def test_a_late_reply_is_put_aside_by_the_client_that_had_asked(world: World) -> None:
-    asked, neighbour = world.client(late_replies=None), world.client()
+    asked, neighbour = world.client(late_replies="discard"), world.client()
     asked.request("Customer.Retrieve", customer(1), timeout=0)
     assert neighbour.request("Customer.Retrieve", customer(2), timeout=0).status.name == "APPRESPONSETIMEOUT"
     for request in world.requests_on_queue(2):
@@ -68,7 +68,7 @@ def test_replies_may_name_their_request_by_its_correlation_id_or_a_property_on_e
             replying.reply(request, data, correlation_id=request.correlation_id)
 
     world.application(answer)
-    clients = [world.client(matching=Matching(request_name, reply_name)) for _ in range(2)]
+    clients = [world.client(reply_matching=matching(request_name, reply_name)) for _ in range(2)]
     results = done([ask(one, n) for n in range(20) for one in clients])
     assert {result.status.name for result in results} == {"VALCHANGE"}
     assert len({result.object["Name"] for result in results}) == 40
@@ -88,7 +88,7 @@ def test_a_property_that_the_request_sets_itself_is_found_whatever_its_type(
     for kind, value in TYPED.items():
         call_id = Attribute("callId", "String", app_specific_info=f"name=callId;type={kind}")
         of = definitions(properties=(call_id,))
-        client = world.client(matching=Matching("callId", "answers"), definitions=of)
+        client = world.client(reply_matching=matching("callId", "answers"), definitions=of)
         data = {"CustomerId": kind, "Meta": {"JMSProperties": {"callId": value}}}
         assert client.request("Customer.Retrieve", data).object["CustomerId"] == "found", kind
         client.stop()

@@ -17,10 +17,11 @@ from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.requests.reply_listener import ReplyListener
 from connector.requests.result import RequestResult
-from connector.requests.settings import CORRELATION_ID, Matching
+from connector.requests.settings import CORRELATION_ID
 from connector.status import ReturnCode
 from tests.brokers.engine.broker import BrokerError
 from tests.brokers.engine.provider import ClientSession, LentProvider
+from tests.requests.samples import matching
 from tests.requests.test_provider_gone import BROKERED, LONG, end_connections
 from tests.requests.world import PATIENCE, REPLIES, World, body_of, customer, done, is_greeted
 from tests.waiting import wait_for
@@ -77,7 +78,7 @@ def forget(session: ClientSession) -> None:
 def client_of(world: World, way: str, **changes: Any) -> RequestClient:
     """A client whose connection is open. Its replies are found in one way."""
     if way == "token":
-        changes["matching"] = Matching(CORRELATION_ID)
+        changes["reply_matching"] = matching(CORRELATION_ID)
     client = world.client(FIND, **changes)
     opened = customer("first", ReplyToDestination=ELSEWHERE, TimeToLive="1")
     assert not client.request("Customer.Retrieve", opened, timeout=1).good
@@ -185,7 +186,7 @@ def connection_of(client: RequestClient) -> object:
 def test_a_request_whose_temporary_queue_has_ended_is_not_sent(
     world: World, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    client = client_of(world, way, reply_to=None)
+    client = client_of(world, way, reply_to_destination=None)
     temporary = ReplyListener.temporary
 
     def make_and_end(listener: ReplyListener, *, shared: bool) -> Destination:
@@ -206,7 +207,7 @@ def test_a_request_whose_temporary_queue_has_ended_is_not_sent(
 def test_a_sent_call_is_told_that_its_temporary_queue_has_ended_just_then(
     world: World, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    client = client_of(world, way, reply_to=None)
+    client = client_of(world, way, reply_to_destination=None)
     await_reply, awaited = ReplyListener.await_reply, threading.Event()
 
     def end_and_await(listener: ReplyListener, *arguments: Any) -> None:
@@ -225,7 +226,7 @@ def test_a_sent_call_is_told_that_its_temporary_queue_has_ended_just_then(
 
 @pytest.mark.parametrize("way", ["id", "selector"])
 def test_a_new_request_gets_a_temporary_queue_of_a_new_connection(world: World, way: str) -> None:
-    client = client_of(world, way, reply_to=None)
+    client = client_of(world, way, reply_to_destination=None)
     for number in range(20):
         assert is_answered(world, way, ask(client, way, number), number)
         end_connections(world)
@@ -238,7 +239,7 @@ def test_a_request_that_was_not_sent_for_a_broker_that_is_away_may_be_repeated(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isinstance(world.provider, LentProvider)
-    clients = [client_of(world, "id", reply_to=reply_to) for reply_to in (None, REPLIES)]
+    clients = [client_of(world, "id", reply_to_destination=reply_to) for reply_to in (None, REPLIES)]
     assert sent(world) == {}
 
     def refuse_connection() -> object:

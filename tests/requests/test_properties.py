@@ -108,7 +108,7 @@ def test_one_data_handler_counts(meta: dict[str, Any], plan: dict[str, Any], han
 def test_tables_1_and_5_reply_to_destination_is_a_queue_and_the_connectors_in_a_synchronous_request() -> None:
     text = refusal(customer(ReplyToDestination="topic://replies"))
     assert text.startswith("Customer.Meta.ReplyToDestination: 'topic://replies' is a topic, expected a queue")
-    plan = settings(reply_to=Q("replies"))
+    plan = settings(reply_to_destination=Q("replies"))
     assert resolve(customer(), plan).reply_to is None
     assert resolve(customer(ResponseTimeout=0), plan).reply_to == Q("replies")
     mine = customer(ResponseTimeout=0, ReplyToDestination="queue://mine")

@@ -131,7 +131,7 @@ def test_a_provider_that_is_gone_when_the_time_is_up_is_no_reply_that_did_not_co
 
 
 def test_everybody_who_waits_is_told_once_in_threads_and_beyond_the_pool_too(dropbox: World) -> None:
-    client = dropbox.client(pool_size=10)
+    client = dropbox.client(session_pool_size_for_requests=10)
     completed: list[int] = []
     futures = [beside(partial(client.request, timeout=LONG), "Customer.Retrieve", customer(60))]
     dropbox.request_on_queue()
@@ -205,7 +205,7 @@ def test_a_client_whose_connections_have_ended_makes_new_ones(world: World) -> N
         made.append(world.provider.connect())
         return made[-1]
 
-    client = world.client(connect=connect, reply_to=None)
+    client = world.client(connect=connect, reply_to_destination=None)
     for number in range(3):
         future = ask(client, number, timeout=LONG)
         world.request_on_queue()

@@ -183,7 +183,10 @@ def test_table_6_an_undefined_or_unrecognised_value_fails_the_request(
 def test_the_result_stands_in_the_property_that_the_connector_names() -> None:
     message = reply(None)
     message.set_property("Status", "VALDUPES")
-    assert answer(message, of_plan=settings(result_property="Status")).status is ReturnCode.VALDUPES
+    assert (
+        answer(message, of_plan=settings(message_response_result_property="Status")).status
+        is ReturnCode.VALDUPES
+    )
 
 
 @rows(

@@ -24,7 +24,8 @@ HEADERS = {"OutputFormat": "CUST", "CorrelationID": "C-7", "ReplyToDestination":
 
 def client(world: World, **changes: Any) -> RequestClient:
     """A client whose requests go to queue://out, by ``Default``."""
-    plan = {"definitions": SAMPLES, "rules": settings().rules, "handlers": HANDLERS, "reply_to": None}
+    plan = {"definitions": SAMPLES, "rules": settings().rules, "handlers": HANDLERS}
+    plan["reply_to_destination"] = None
     return world.client(**{**plan, **changes})
 
 

@@ -217,13 +217,15 @@ def test_every_key_of_requests_reaches_the_client(asking: Deployment) -> None:
     )
     asking.write("adapter.yaml", text)
     settings = make_requests(load(asking.directory / "adapter.yaml")).settings
-    assert settings.reply_to == parse_destination("replies")
-    assert settings.result_property == "Outcome"
-    assert (settings.pool_size, settings.pool_timeout) == (3, 1.5)
-    assert (settings.matching.request, settings.matching.reply) == ("JMSCorrelationID", "answers")
+    section = settings.connector
+    assert section.reply_to_destination == parse_destination("replies")
+    assert section.message_response_result_property == "Outcome"
+    assert (section.session_pool_size_for_requests, section.pool_timeout) == (3, 1.5)
+    assert (section.reply_matching.request, section.reply_matching.reply) == ("JMSCorrelationID", "answers")
     assert settings.late_replies == parse_destination("archive")
-    assert (settings.quoting, settings.max_body, settings.format_property) == ("raw", 1024, "format")
-    assert settings.use_defaults is settings.persistent is True
+    assert (section.response_selector_quoting, section.max_body) == ("raw", 1024)
+    assert section.message_format_property == "format"
+    assert section.use_defaults is settings.persistent is True
     assert settings.default_handler == "application/json"
     error = parse_destination("error")
     for keys, late in ([], error), (["late_replies: error"], error), (["late_replies: discard"], None):

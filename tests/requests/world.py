@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,11 +74,10 @@ def settings(*verbs: Verb, reliable: bool = True, **changes: Any) -> RequestSett
         handlers=(HandlerSpec("application/json", "JsonHandler", "connector.datahandlers.json_handler"),),
         default_handler="application/json",
         persistent=reliable,
-        reply_to=REPLIES,
-        pool_size=50,
-        late_replies=LATE,
+        connector=samples.SECTION,
     )
-    return replace(made, **changes)
+    keys = {"reply_to_destination": REPLIES, "session_pool_size_for_requests": 50, "error_destination": LATE}
+    return samples.changed(made, **{**keys, **changes})
 
 
 @dataclass

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.brokers.jars.locked import Jars, cache_directory
 from connector.brokers.jars.resolver import fetch
 from connector.brokers.jms import jvm
@@ -118,7 +119,7 @@ class Broker:
         *,
         factory: Factory | None = None,
         state: Path | None = None,
-        **options: Any,
+        **limits: Any,
     ) -> JmsProvider:
         """Returns a provider of this process, for messages that no adapter sends and receives.
 
@@ -126,11 +127,11 @@ class Broker:
             port: instead of the broker's, for a proxy.
             factory: instead of one with the login of the tests.
             state: directory, instead of one of the broker.
-            options: of the provider.
+            limits: of transactions.
         """
         java = JavaSettings((), resolved("client", CLIENT), _HEAP)
         factory = factory or Factory(QPID, self.url_at(port or self.port), USER, PASSWORD)
-        return JmsProvider(factory, java, state or self.directory / "state", **options)
+        return JmsProvider(factory, java, state or self.directory / "state", TransactionLimits(**limits))
 
     def start(self) -> None:
         """Returns when the broker takes connections."""

@@ -50,7 +50,7 @@ def test_a_call_whose_connection_or_temporary_queue_is_lost_is_told_and_the_next
     broker: Broker, world: World
 ) -> None:
     with proxy_to(broker.port) as proxy:
-        client = world.client(connect=broker.provider(proxy.port).connect, reply_to=None)
+        client = world.client(connect=broker.provider(proxy.port).connect, reply_to_destination=None)
         ends_with_timeout(client, world, proxy.cut)
         application = world.application()
         for number in range(3):
@@ -160,7 +160,7 @@ def test_a_request_that_a_full_queue_does_not_take_in_time_is_never_sent(
     to_full = replace(rules, defaults={"OutputDestination": str(queue)})
     factory = Factory(QPID, f"{broker.url}?jms.sendTimeout=3000", USER, PASSWORD)
     connect = broker.provider(factory=factory).connect
-    client = world.client(rules=to_full, reply_to=None, connect=connect)
+    client = world.client(rules=to_full, reply_to_destination=None, connect=connect)
     world.send(queue, Message(b"in the way", "T"))
     for number in range(2):
         result = client.request("Customer.Retrieve", customer(number), timeout=500)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import connector
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
+from connector.declare.connector_section import Connector, ReplyMatching
 from connector.errors import CapabilityError
 from connector.messaging.message import Message, PropertyValue
 from connector.requests.result import RequestResult
@@ -38,7 +39,9 @@ TYPED: st.SearchStrategy[tuple[PropertyValue, str]] = st.one_of(
 
 
 def replies(*matching: str) -> Replies:
-    return Replies(DEFINITIONS, result_property="result", matching=(matching[0], matching[1]))
+    names = ReplyMatching.model_construct(request=matching[0], reply=matching[1])
+    keys: dict[str, Any] = {"message_response_result_property": "result", "reply_matching": names}
+    return Replies(DEFINITIONS, Connector.model_construct(**keys))
 
 
 @rows("status", OBJECT_STATUSES)

@@ -29,7 +29,7 @@ class BrokerMessagingConnection(CoreConnection):
     _own: RemoteConnection
 
     def __init__(self, provider: RemoteProvider, **options: Any) -> None:
-        self._max_body = provider.max_body
+        self._max_body = provider.limits.max_body
         self._numbers = itertools.count(1)
         super().__init__(provider, **options)
 

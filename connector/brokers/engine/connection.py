@@ -37,11 +37,12 @@ from connector.brokers.engine.poller import RemotePoller
 from connector.brokers.engine.probe import Probe
 from connector.brokers.engine.progress_claim import ProgressClaim
 from connector.brokers.engine.pruning import CopyPruner
-from connector.brokers.engine.session import LendingSession
+from connector.brokers.engine.session import LendingSession, SessionSource
 from connector.brokers.engine.session_connection import SessionConnection
 from connector.brokers.engine.settler import TransactionSettler
 from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
+from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.brokers.engine.waiter import RemoteWaiter
 from connector.errors import (
     CapabilityError,
@@ -72,9 +73,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
 
     Args:
         broker: connection of the broker, for this object only.
-        limit: bytes of a body. A larger body is not read.
-        batch: messages of a transaction, at most.
-        batch_bytes: bytes of all bodies after which a transaction gets no more messages.
+        limits: of its transactions.
         commit_queue: shows which transactions were committed. None = commits are not marked.
     """
 
@@ -90,10 +89,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def __init__(
         self,
         broker: BrokerConnection,
-        *,
-        limit: int,
-        batch: int,
-        batch_bytes: int,
+        limits: TransactionLimits,
         commit_queue: Destination | None = None,
     ) -> None:
         self.client_id = f"b{secrets.token_hex(6)}"
@@ -105,9 +101,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self._journals: set[int] = set()
         """The cycles whose marks a takeover needs."""
         super().__init__(broker)
-        self._limit = limit
-        self._batch = batch
-        self._batch_bytes = batch_bytes
+        self._limits = limits
         self.state: RemoteState | None = None
         """The state of the adapter. None = this client is no adapter."""
         self._commit_queue = commit_queue
@@ -160,13 +154,9 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         ) -> LendingSession:
             return LendingSession(
                 self.broker,
-                queue,
-                wanted,
-                limit=self._limit,
-                batch=self._batch,
-                batch_bytes=self._batch_bytes,
-                marker=self._marker if in_progress is None else self._progress_marker,
-                held_for=None if queue is source else source,
+                SessionSource(queue, wanted, source),
+                self._limits,
+                self._marker if in_progress is None else self._progress_marker,
                 parks=self.state is not None,
                 later=self.later,
                 news=self._news,
@@ -182,16 +172,13 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
 
         lasts = isinstance(source, Destination) or source.durable
         poller = RemotePoller(
-            self.client_id,
-            source if isinstance(source, Destination) else source.topic,
-            self.check,
+            self,
+            source,
             make,
-            self._leave,
             None if in_progress is None else move,
             None if in_progress is None else check_moves,
             None if self.held is None else HeldInput(self.held, source, make),
             None if self.later is None else LaterInput(self.later, source, make),
-            input_name(source),
             self.shortage if lasts and self.state is not None else None,
         )
         if not isinstance(source, Destination):
@@ -242,7 +229,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.later.look()
         return min((poller.until_due for poller in list(self._pollers)), default=math.inf)
 
-    def _leave(self, poller: RemotePoller) -> None:
+    def leave(self, poller: RemotePoller) -> None:
         """Forgets a closed poller. Its open transactions can still be settled."""
         self._pollers.discard(poller)
         if self.broker.shortage:
@@ -292,7 +279,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def session_connection(self) -> SessionConnection:
         self.check()
         name = f"{self.client_id}-{next(self._session_numbers)}"
-        return SessionConnection(self.broker, name, limit=self._limit)
+        return SessionConnection(self.broker, name, limit=self._limits.max_body)
 
     def arrivals(self, max_body: int) -> RemoteArrivals:
         self.check()

@@ -46,6 +46,7 @@ from connector.brokers.engine.lot_names import (
 )
 from connector.brokers.engine.probe import refusal_of
 from connector.brokers.engine.silence import ANSWER, BrokerSilent
+from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.errors import (
     CapabilityError,
     ClaimLost,
@@ -108,10 +109,7 @@ class RemoteLots(LotTaking):
 
     Args:
         names: of lots.
-        most: messages of a lot, at most.
-        most_bytes: bytes of all bodies after which a lot gets no more messages.
-        limit: bytes of a body. A larger body is not read.
-        redelivery_limit: deliveries after which the broker puts a message aside. None = it never does.
+        limits: of a lot.
         later: the messages that come again later. None = this client is no adapter.
     """
 
@@ -119,20 +117,13 @@ class RemoteLots(LotTaking):
         self,
         client: BrokerClientConnection,
         names: LotNames,
-        *,
-        most: int,
-        most_bytes: int,
-        limit: int,
-        redelivery_limit: int | None,
+        limits: TransactionLimits,
         later: LaterMessages | None,
     ) -> None:
         self._client = client
         self._connection = client.broker
         self.names = names
-        self._most = most
-        self._most_bytes = most_bytes
-        self._limit = limit
-        self._redelivery_limit = redelivery_limit
+        self._limits = limits
         self._later = later
         self._lots: dict[str, RemoteLot] = {}
         """The last lot of each name. The messages of a lot never change."""
@@ -191,7 +182,7 @@ class RemoteLots(LotTaking):
         self, owned: OwnedName, last: Mark, destination: Destination, limit: int, selector: str
     ) -> RemoteLot | None:
         """Makes the next lot. Returns None if no message waits."""
-        allowed = self._allowed.get(destination, self._most)
+        allowed = self._allowed.get(destination, self._limits.lot)
         most = min(limit, allowed)
         try:
             lot = self._move(owned, last, destination, most, selector)
@@ -200,7 +191,7 @@ class RemoteLots(LotTaking):
             if most == 1:
                 raise
             return self._make(owned, last, destination, 1, selector)
-        self._allowed[destination] = min(self._most, allowed * 2)
+        self._allowed[destination] = min(self._limits.lot, allowed * 2)
         return lot
 
     def _move(
@@ -233,9 +224,9 @@ class RemoteLots(LotTaking):
         self, session: BrokerSession, destination: Destination, most: int, selector: str
     ) -> tuple[list[Received], bool]:
         """Returns the messages of a lot, and whether more may wait."""
-        receiver = session.receiver(destination, selector, self._limit)
+        receiver = session.receiver(destination, selector, self._limits.max_body)
         found: list[Received] = []
-        room = self._most_bytes
+        room = self._limits.batch_bytes
         while len(found) < most and room > 0:
             more = receiver.receive(_LOOK, most - len(found), room)
             if not more and not (more := receiver.receive(0.0, most - len(found), room)):
@@ -319,7 +310,7 @@ class RemoteLots(LotTaking):
                 message.delivery_mode = NON_PERSISTENT
             message.destination = str(mark.destination)
             received = Received(message, len(message.body), reasons.get(id(message), ""))
-            if received.size > self._limit:
+            if received.size > self._limits.max_body:
                 message.body = b""
             found.append(LentClaim(self._client.client_id, ours, mark.destination, received))
         return sorted(found, key=lambda claim: claim.sequence)
@@ -405,7 +396,7 @@ class RemoteLots(LotTaking):
 
     def _is_near(self, message: Message) -> bool:
         """Whether the broker puts a message aside soon."""
-        limit = self._redelivery_limit
+        limit = self._limits.redelivery_limit
         return limit is not None and message.delivery_count >= max(2, limit - 1)
 
     def _take_copies(
@@ -417,7 +408,7 @@ class RemoteLots(LotTaking):
             ClaimLost: the broker does not show a copy any more.
             BrokerSilent: a copy that the broker shows does not come.
         """
-        receiver = session.receiver(owned.queue, owned.selector(mark.number), self._limit)
+        receiver = session.receiver(owned.queue, owned.selector(mark.number), self._limits.max_body)
         found: dict[int, Message] = {}
         while len(found) < number:
             more = receiver.receive(ANSWER, number - len(found))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
-from connector.brokers.engine.claims import LentClaim, duplicate_key
+from connector.brokers.engine.claims import LentClaim, duplicate_key, input_name
 from connector.brokers.engine.held import HeldInput
 from connector.brokers.engine.later_input import LaterInput
 from connector.brokers.engine.session import LendingSession
@@ -16,15 +17,27 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import SettlementOpen
+from connector.messaging.subscription import TopicSubscription
+
+
+class PollerConnection(Protocol):
+    """What a poller needs of its connection."""
+
+    client_id: str
+
+    def check(self) -> None:
+        """Raises ProviderError if the connection has ended."""
+
+    def leave(self, poller: RemotePoller) -> None:
+        """Is called when the poller is closed."""
 
 
 class RemotePoller(Poller):
     """Claims in transactions of a broker. The broker counts expired messages itself.
 
     Args:
-        check: raises ProviderError if the connection has ended.
+        connection: whose client claims.
         make: makes a session that receives from the source.
-        ended: called when the poller is closed.
         move: moves claimed messages to an in-progress destination. None = they stay in the transaction.
         check_moves: raises SettlementOpen if the in-progress destination takes nothing, as was seen before.
         held: the held messages of the source. None = this client is no adapter.
@@ -36,33 +49,29 @@ class RemotePoller(Poller):
 
     def __init__(
         self,
-        client_id: str,
-        destination: Destination,
-        check: Callable[[], None],
+        connection: PollerConnection,
+        source: Destination | TopicSubscription,
         make: Callable[[], LendingSession],
-        ended: Callable[[RemotePoller], None],
         move: Callable[[LendingSession, Sequence[LentClaim]], Sequence[LentClaim]] | None = None,
         check_moves: Callable[[], None] | None = None,
         held: HeldInput | None = None,
         later: LaterInput | None = None,
-        name: str = "",
         shortage: MemoryShortage | None = None,
     ) -> None:
-        self._name = name
+        self._connection = connection
+        self._name = input_name(source)
         self._shortage = shortage
         self._move = move
         self._check_moves = check_moves
         self._obstacle = ""
         self._later = later
         self._held = held
-        self._client_id = client_id
-        self._check = check
+        self._client_id = connection.client_id
         self._make = make
-        self._ended = ended
         self._own: list[LendingSession] = []
         """The sessions that receive from the source. None while held messages wait: a broker may count
         deliveries of what the client library fetches for them."""
-        self.destination = destination
+        self.destination = source if isinstance(source, Destination) else source.topic
         if not self._rests() and (held is None or not held.look()):
             self._free_session()
         self._has_taken = False
@@ -116,7 +125,7 @@ class RemotePoller(Poller):
     def claim(self, cycle: int, numbers: range) -> Sequence[LentClaim]:
         if self._closed:
             raise ProviderError(f"the poller of {self.destination} is closed")
-        self._check()
+        self._connection.check()
         self._obstacle = self._rests()
         if self._obstacle:
             self._leave_free(self._own)
@@ -210,4 +219,4 @@ class RemotePoller(Poller):
         self._closed = True
         for session in self.sessions:
             session.leave()
-        self._ended(self)
+        self._connection.leave(self)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from connector.brokers.engine.broker import ASSUMED_DELIVERIES, BrokerClient
+from connector.brokers.engine.broker import BrokerClient
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.held import HeldMessages
 from connector.brokers.engine.in_progress import InProgress
@@ -17,6 +17,7 @@ from connector.brokers.engine.lots import RemoteLots
 from connector.brokers.engine.settler import TransactionSettler
 from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
+from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
@@ -26,9 +27,7 @@ HELD_QUEUE: Final = "connector.{application}.held"
 LATER_QUEUE: Final = "connector.{application}.later"
 LOT_QUEUE: Final = "connector.{application}.lots"
 LOT_QUEUE_OF_PROGRAMS: Final = "connector.lots"
-DEFAULT_BATCH: Final = 250
-DEFAULT_BATCH_BYTES: Final = 16 << 20
-DEFAULT_MAX_BODY: Final = 64 << 20
+_LIMITS: Final = TransactionLimits()
 
 
 class RemoteProvider(AdapterProvider):
@@ -36,14 +35,9 @@ class RemoteProvider(AdapterProvider):
 
     Args:
         state_directory: for journals, published ids and instance locks.
-        batch: messages of a transaction, at most.
-        batch_bytes: bytes of bodies after which a transaction gets no more messages.
-        most_of_lot: messages of a lot, at most. A lot is one transaction.
-        max_body: bytes of a body. A larger body is not read.
+        limits: of its transactions.
         commit_queue: name of the queue that shows which transactions were committed, ``{application}``
             replaced. None = commits are not marked. Then a commit whose answer is lost may be repeated.
-        redelivery_limit: deliveries after which the broker puts a message of an input aside. None =
-            the broker never does.
     """
 
     capabilities = Capabilities(
@@ -64,21 +58,12 @@ class RemoteProvider(AdapterProvider):
     def __init__(
         self,
         state_directory: str | os.PathLike[str],
-        *,
-        batch: int = DEFAULT_BATCH,
-        batch_bytes: int = DEFAULT_BATCH_BYTES,
-        most_of_lot: int = DEFAULT_BATCH,
-        max_body: int = DEFAULT_MAX_BODY,
+        limits: TransactionLimits = _LIMITS,
         commit_queue: str | None = COMMIT_QUEUE,
-        redelivery_limit: int | None = ASSUMED_DELIVERIES,
     ) -> None:
         self._state_directory = os.path.abspath(state_directory)
-        self._batch = batch
-        self._batch_bytes = batch_bytes
-        self._most_of_lot = most_of_lot
-        self.max_body = max_body
+        self.limits = limits
         self._commit_queue_name = commit_queue
-        self._redelivery_limit = redelivery_limit
         self._shortage = MemoryShortage()
 
     @abstractmethod
@@ -96,13 +81,7 @@ class RemoteProvider(AdapterProvider):
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> RemoteConnection:
         commit_queue = self._commit_queue(application) if application else None
-        connection = RemoteConnection(
-            self.client().connect(client_id),
-            limit=self.max_body,
-            batch=self._batch,
-            batch_bytes=self._batch_bytes,
-            commit_queue=commit_queue,
-        )
+        connection = RemoteConnection(self.client().connect(client_id), self.limits, commit_queue)
         connection.directory = self._state_directory
         connection.shortage = self._shortage
         if application:
@@ -115,12 +94,12 @@ class RemoteProvider(AdapterProvider):
                 connection.client_id,
                 instance,
                 commit_queue,
-                self._redelivery_limit,
+                self.limits.redelivery_limit,
                 connection.later,
             )
-            if self._redelivery_limit is not None:
+            if self.limits.redelivery_limit is not None:
                 queue = _queue(HELD_QUEUE, application)
-                connection.held = HeldMessages(connection.broker, queue, self._redelivery_limit)
+                connection.held = HeldMessages(connection.broker, queue, self.limits.redelivery_limit)
         connection.settler = TransactionSettler(
             connection.client_id,
             connection.open_sessions,
@@ -133,11 +112,8 @@ class RemoteProvider(AdapterProvider):
         connection.own_lots = RemoteLots(
             connection,
             LotNames(self._state_directory, connection.client_id, lot_queue),
-            most=self._most_of_lot,
-            most_bytes=self._batch_bytes,
-            limit=self.max_body,
-            redelivery_limit=self._redelivery_limit,
-            later=connection.later,
+            self.limits,
+            connection.later,
         )
         return connection
 

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector import faults
 from connector.brokers.engine.access import post_prepared
@@ -26,6 +26,7 @@ from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.news import ReceiverNews
 from connector.brokers.engine.probe import refusal_of
 from connector.brokers.engine.silence import CLOSE, BrokerSilent
+from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.errors import ConnectorError, ProviderError, TransactionRolledBack
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -56,19 +57,29 @@ _SHORT_LOOK: Final = 0.02
 """Seconds of the only look while events of the same source run. Their end waits for the look."""
 
 
+class SessionSource(NamedTuple):
+    """Where a session receives messages.
+
+    Args:
+        queue: a queue or a subscription.
+        selector: text, for a queue.
+        input: the input that gets the messages: ``queue`` itself, or ``queue`` holds messages of the input.
+    """
+
+    queue: Destination | TopicSubscription
+    selector: str
+    input: Destination | TopicSubscription
+
+
 class LendingSession:
     """Receives messages as claims, and settles all claims of its open transaction together.
 
     For one thread at a time.
 
     Args:
-        source: a queue or a subscription.
-        selector: text, for a queue.
-        limit: bytes of a body. A larger body is not read.
-        batch: messages of a transaction, at most.
-        batch_bytes: bytes of all bodies after which a transaction gets no more messages.
+        source: of the messages.
+        limits: of a transaction.
         marker: makes the marker of the commits of a session, or None if commits are not marked.
-        held_for: the input, if ``source`` is the queue of its held messages.
         parks: whether a message that nobody can read is passed. Otherwise it is an error.
         later: makes the copies of messages that come again later. None = this client is no adapter.
         news: of the connection. None = nobody waits for messages.
@@ -81,35 +92,30 @@ class LendingSession:
     def __init__(
         self,
         connection: BrokerConnection,
-        source: Destination | TopicSubscription,
-        selector: str,
-        *,
-        limit: int,
-        batch: int,
-        batch_bytes: int,
+        source: SessionSource,
+        limits: TransactionLimits,
         marker: Callable[[BrokerSession], CommitMarker | None],
-        held_for: Destination | TopicSubscription | None = None,
+        *,
         parks: bool = True,
         later: LaterMessages | None = None,
         news: ReceiverNews | None = None,
     ) -> None:
-        wanted = source if held_for is None else held_for
-        self.is_held = held_for is not None
+        wanted = source.input
+        self.is_held = source.queue is not wanted
         """Whether this session receives held messages."""
         self.asks = self.is_held
         """Whether a claim that finds nothing asks the broker."""
         self.input_name = input_name(wanted)
         self.destination = wanted if isinstance(wanted, Destination) else wanted.topic
         self._subscription = "" if isinstance(wanted, Destination) else wanted.name
-        self._batch = batch
-        self._batch_bytes = batch_bytes
+        self._limits = limits
         self._later = later
         self._news = news
         self.number = 0
         """Of the receiver among the news. 0 = the client library tells nothing."""
         self._connection = connection
         self._make_marker = marker
-        self._source = source, selector, limit
+        self._source = source
         self._most_parked = _MOST_PARKED if parks else 0
         self._parked: list[tuple[BrokerSession, CommitMarker | None]] = []
         """Sessions whose open transaction is a message that nobody can read. They end with this session."""
@@ -117,7 +123,7 @@ class LendingSession:
         self.claims: list[LentClaim] = []
         """The claims of the open transaction."""
         self._bytes = 0
-        self._most = batch
+        self._most = limits.batch
         """Messages of the next transaction, at most: one after a message that could not be received."""
         self._spoilt = ""
         """Why the open transaction can only be rolled back. Empty = it can be committed."""
@@ -135,7 +141,9 @@ class LendingSession:
     def _open(self) -> None:
         session: BrokerSession = self._connection.session()
         try:
-            self._receiver: BrokerReceiver = session.receiver(*self._source)
+            self._receiver: BrokerReceiver = session.receiver(
+                self._source.queue, self._source.selector, self._limits.max_body
+            )
             self._marker = self._make_marker(session)
             if self._news is not None:
                 self._news.forget(self.number)
@@ -190,7 +198,7 @@ class LendingSession:
     @property
     def is_full(self) -> bool:
         """Whether the open transaction gets no more messages."""
-        return bool(self._spoilt) or len(self.claims) >= self._most or self._bytes >= self._batch_bytes
+        return bool(self._spoilt) or len(self.claims) >= self._most or self._bytes >= self._limits.batch_bytes
 
     def _claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
         taken: list[LentClaim] = []
@@ -222,7 +230,7 @@ class LendingSession:
             try:
                 while self._takes_rest:
                     self._check()
-                    found = self._early + self._receiver.receive(seconds, self._batch)
+                    found = self._early + self._receiver.receive(seconds, self._limits.batch)
                     self._early = []
                     for received in found:
                         self._new_claim(str(last.reference), (last.cycle, len(self.claims)), received)
@@ -288,7 +296,7 @@ class LendingSession:
         most = min(most, self._most - len(self.claims))
         found, self._early = self._early, []
         is_told = self._news is not None and not self._news.begin(self.number)
-        room = self._batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
+        room = self._limits.batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
         if len(found) < most and room > 0:
             seconds = _FIRST_LOOK if self._is_patient else _SHORT_LOOK
             if is_told and self._empty_since:
@@ -395,7 +403,7 @@ class LendingSession:
                 raise
             finally:
                 self._forget()  # last: a session with claims is not free for another thread
-            self._most = min(self._batch, self._most * 2)
+            self._most = min(self._limits.batch, self._most * 2)
             faults.point("settle.finished")
         self._close_if_left()
 

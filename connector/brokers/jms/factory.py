@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from connector.brokers.engine.provider import DEFAULT_BATCH_BYTES
 from connector.brokers.engine.silence import ANSWER, FIRST_ANSWER
+from connector.brokers.engine.transaction_limits import DEFAULT_BATCH_BYTES
 from connector.brokers.jms.beans import set_properties, url_setter
 from connector.brokers.jms.naming import Naming
 from connector.brokers.jms.reasons import artifact_of, reason_of

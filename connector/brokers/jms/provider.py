@@ -8,14 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connector.brokers.engine.broker import ASSUMED_DELIVERIES
-from connector.brokers.engine.provider import (
-    COMMIT_QUEUE,
-    DEFAULT_BATCH,
-    DEFAULT_BATCH_BYTES,
-    DEFAULT_MAX_BODY,
-    RemoteProvider,
-)
+from connector.brokers.engine.provider import COMMIT_QUEUE, RemoteProvider
+from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.brokers.jars.locked import Jars
 from connector.brokers.jms.subscriptions import SubscriptionRecords
 from connector.brokers.jms.urls import shares_subscriptions
@@ -62,7 +56,7 @@ class JmsProvider(RemoteProvider):
     Args:
         factory: of connections.
         java: runs the client library.
-        state_directory, batch, batch_bytes, most_of_lot, max_body, commit_queue, redelivery_limit: as of
+        state_directory, limits, commit_queue: as of
             :class:`~connector.brokers.engine.provider.RemoteProvider`.
     """
 
@@ -71,23 +65,10 @@ class JmsProvider(RemoteProvider):
         factory: Factory,
         java: JavaSettings,
         state_directory: str | os.PathLike[str],
-        *,
-        batch: int = DEFAULT_BATCH,
-        batch_bytes: int = DEFAULT_BATCH_BYTES,
-        most_of_lot: int = DEFAULT_BATCH,
-        max_body: int = DEFAULT_MAX_BODY,
+        limits: TransactionLimits,
         commit_queue: str | None = COMMIT_QUEUE,
-        redelivery_limit: int | None = ASSUMED_DELIVERIES,
     ) -> None:
-        super().__init__(
-            state_directory,
-            batch=batch,
-            batch_bytes=batch_bytes,
-            most_of_lot=most_of_lot,
-            max_body=max_body,
-            commit_queue=commit_queue,
-            redelivery_limit=redelivery_limit,
-        )
+        super().__init__(state_directory, limits, commit_queue)
         self._factory = factory
         self._java = java
         if not shares_subscriptions(factory.class_name):

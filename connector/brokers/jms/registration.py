@@ -51,7 +51,11 @@ def _jars(directory: Path, pattern: str) -> list[Path]:
 
 
 def _make(section: ClientSection, paths: DeploymentPaths) -> JmsProvider:
-    from connector.brokers.engine.provider import DEFAULT_BATCH, DEFAULT_MAX_BODY
+    from connector.brokers.engine.transaction_limits import (
+        DEFAULT_BATCH,
+        DEFAULT_MAX_BODY,
+        TransactionLimits,
+    )
     from connector.brokers.jars.locked import Jars
     from connector.brokers.jms.provider import JavaSettings, JmsProvider
 
@@ -61,18 +65,20 @@ def _make(section: ClientSection, paths: DeploymentPaths) -> JmsProvider:
         factory,
         JavaSettings(tuple(own), Jars(section.packages, paths.directory), tuple(section.java_options)),
         paths.state or paths.directory / ".connector" / "state",
-        commit_queue=_commit_queue(section),
-        redelivery_limit=section.redelivery_limit,
-        batch=section.batch or min(paths.poll_quantity, DEFAULT_BATCH),
-        batch_bytes=_batch_bytes(section),
-        most_of_lot=section.batch or DEFAULT_BATCH,
-        max_body=DEFAULT_MAX_BODY if paths.max_body is None else paths.max_body,
+        TransactionLimits(
+            batch=section.batch or min(paths.poll_quantity, DEFAULT_BATCH),
+            batch_bytes=_batch_bytes(section),
+            lot=section.batch or DEFAULT_BATCH,
+            max_body=DEFAULT_MAX_BODY if paths.max_body is None else paths.max_body,
+            redelivery_limit=section.redelivery_limit,
+        ),
+        _commit_queue(section),
     )
 
 
 def _most_ahead(section: ClientSection, paths: DeploymentPaths) -> int:
     """Returns the number of messages that a consumer has fetched ahead, at most."""
-    from connector.brokers.engine.provider import DEFAULT_BATCH
+    from connector.brokers.engine.transaction_limits import DEFAULT_BATCH
 
     return min(paths.poll_quantity, section.batch or DEFAULT_BATCH)
 

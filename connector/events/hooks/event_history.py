@@ -122,25 +122,16 @@ class HistoryWriter(EventHook):
         of_events = list(map(notes.get, sequences)) if notes else []
         return HistoryRow(
             time=now,
-            what=outcome.kind,
             ids=ids,
             instance=self._instance,
             client=client_id,
             batch=claims[0].cycle,
             destination=str(claims[0].destination),
-            object=outcome.object or "",
-            verb=outcome.verb or "",
-            kind=outcome.reason_kind,
-            reason="; ".join(filter(None, (outcome.reason, outcome.unanswered))),
-            place=outcome.place,
-            subscription=outcome.subscription,
             to=str(copy_to) if copy_to is not None else "",
-            sent=_sent(outcome) if outcome.sends else (),
             by=by,
-            due=outcome.due,
-            delivered=() if outcome.kind == OutcomeKind.PUBLISHED else outcome.delivered,
             sequences=sequences,
             notes=of_events if any(of_events) else (),
+            **outcome.row(),
         )
 
     def _warn(self, error: ProviderError) -> None:
@@ -153,8 +144,7 @@ class HistoryWriter(EventHook):
 class EventHistory(HistoryWriter):
     """Appends rows before the commit. After a crash in between, recovery appends them again."""
 
-    def settling(self, commit: Commit) -> None:
-        self._append_commit(commit)
+    settling = HistoryWriter._append_commit
 
     def refused(self, commit: Commit, reason: str) -> None:
         """Appends that the events are in doubt until recovery decides.
@@ -168,22 +158,14 @@ class EventHistory(HistoryWriter):
 class LateEventHistory(HistoryWriter):
     """Appends rows after the commit. At a broker nobody repeats those of a commit that has not happened."""
 
-    def settled(self, commit: Commit) -> None:
-        self._append_commit(commit)
-
-
-def _sent(outcome: Outcome) -> tuple[str, ...]:
-    """Returns the destinations of the messages that an outcome sends."""
-    return tuple(sorted({str(packed[1]) for packed in outcome.sends})) if outcome.sends else ()
+    settled = HistoryWriter._append_commit
 
 
 def _alike(singles: Iterable[Single]) -> list[Told]:
     """Collects events whose rows say the same."""
     found: dict[tuple[object, ...], tuple[Outcome, list[Claim], list[str]]] = {}
     for claim, outcome, identity in singles:
-        what = outcome.kind, outcome.object, outcome.verb, outcome.reason, outcome.due, outcome.delivered
-        where = outcome.reason_kind, outcome.place, outcome.subscription, _sent(outcome), outcome.unanswered
-        key = claim.cycle, claim.destination, what, where
+        key = claim.cycle, claim.destination, *outcome.row().values()
         _, claims, ids = found.setdefault(key, (outcome, [], []))
         claims.append(claim)
         ids.append(identity)

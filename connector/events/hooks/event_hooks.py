@@ -36,8 +36,9 @@ def event_hooks(
         transactions: whether the claims of one poll of one input are a transaction of a broker.
     """
     hooks: list[EventHook] = []
-    if settings.keep_history:
-        history, instance, keep = state.history(settings.instance), settings.instance, settings.keep_history
+    keep = settings.history.keep
+    if keep:
+        history, instance = state.history(settings.instance), settings.instance
         if transactions:
             hooks.append(LateEventHistory(history, instance, client_id, rules.copies, keep, synced=False))
         else:
@@ -52,5 +53,7 @@ def event_hooks(
     if task_settings.databases:
         from connector.events.hooks.outcome_rows import OutcomeRows
 
-        hooks.append(OutcomeRows(task_settings.databases, task_settings.application, client_id))
+        hooks.append(
+            OutcomeRows(task_settings.databases, task_settings.connector.application_name, client_id)
+        )
     return EventHooks(hooks)

@@ -17,6 +17,6 @@ def task_hooks(task_settings: TaskSettings) -> TaskHooks:
         from connector.events.hooks.spans import TaskSpans
 
         hooks.append(TaskSpans(task_settings.sample))
-    if task_settings.has_history:
-        hooks.append(TaskNotes(keys=task_settings.history_keys))
+    if task_settings.history.keep:
+        hooks.append(TaskNotes(keys=task_settings.history.keys))
     return TaskHooks([*hooks, activity])

@@ -105,7 +105,7 @@ class Slice(InputPartition):  # type: ignore[misc]  # mypy does not read PySpark
         try:
             for position, reference in enumerate(self.references, self.first):
                 try:
-                    message = access.load(reference, rows.settings.max_body)
+                    message = access.load(reference, rows.settings.connector.max_body)
                 except MalformedData as error:
                     found: Any = refused(error)
                 except LookupError:
@@ -216,12 +216,15 @@ class _Lots:
         provider = make_provider(configuration)
         settings = make_event_settings(configuration, provider, "")
         instance = f"{_CLIENT} {reading.name}"
-        state = provider.state(settings.application)
+        application = settings.connector.application_name
+        state = provider.state(application)
         self._journals = state.journals(_CLIENT, instance)
-        self._rules = SettlementRules(settings.copies, remember=False, application=settings.application)
+        self._rules = SettlementRules(
+            settings.copies, remember=False, application=settings.connector.application_name
+        )
         self._comes_first = provider.capabilities.takeover
         self._history: EventHistory | None = None
-        if settings.keep_history:
+        if settings.history.keep:
             history = state.history(instance)
             self._history = EventHistory(
                 history, instance, _CLIENT, self._rules.copies, synced=self._comes_first

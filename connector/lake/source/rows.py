@@ -102,7 +102,7 @@ class SourceRows:
             )
         converter, table = self._conversion
         try:
-            with _limit(self.settings.convert_timeout):
+            with _limit(self.settings.connector.convert_timeout):
                 objects = converter.convert(message, destination)
                 wanted = [table.row(bo) for bo in objects if bo.type == self._object]
         except _TookTooLong as error:

@@ -68,7 +68,7 @@ class DropboxClaim(LocalClaim):
         home: the channel of these folders.
         name: the file name of the message, without the tag of a claim.
         path: the current path of the file, relative to the root.
-        client_id, cycle, sequence: the owner, as :class:`Owner`. An empty ``client_id`` = no owner.
+        owner: as :class:`Owner`. None = no owner.
         in_progress: whether the message lies in an in-progress destination.
     """
 
@@ -82,9 +82,7 @@ class DropboxClaim(LocalClaim):
         home: Channel,
         name: str,
         path: str,
-        client_id: str = "",
-        cycle: int = 0,
-        sequence: int = 0,
+        owner: tuple[str, int, int] | None,
         *,
         in_progress: bool = False,
     ) -> None:
@@ -96,14 +94,12 @@ class DropboxClaim(LocalClaim):
         self.destination = folders.destination
         self.name = name
         self.path = path
-        self._client_id = client_id
-        self.cycle = cycle
-        self.sequence = sequence
+        self._client_id, self.cycle, self.sequence = owner or ("", 0, 0)
         self.input = None
         self.in_progress = in_progress
         self._full: str | None = None
         self._id: str | None = None
-        self.waits = in_progress and not client_id and waits(self.full_name)
+        self.waits = in_progress and owner is None and waits(self.full_name)
 
     @property
     def reference(self) -> str:

@@ -60,7 +60,7 @@ def _claims_in(
             view = Destination("queue", f"{folders.destination.name}~{VIEW_LETTERS[tag.view]}")
             home, part = layout.queue(view), channel_of(view).part
         channel = Channel(folders.destination, key, part)
-        claim = DropboxClaim(layout, headers, home, channel, short, f"{relative}/{name}", *tag.owner)
+        claim = DropboxClaim(layout, headers, home, channel, short, f"{relative}/{name}", tag.owner)
         yield tag.owner.client_id, claim
 
 
@@ -116,6 +116,6 @@ def in_progress_claims(
             Channel(home.destination),
             name,
             f"{relative}/{name}",
-            *(owner or ()),
+            owner,
             in_progress=True,
         )

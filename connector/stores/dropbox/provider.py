@@ -32,10 +32,11 @@ class DropboxProvider(AdapterProvider):
     """Queues and topics as directories under one root that every client sees.
 
     Args:
+        root: the directory, or a :class:`~connector.stores.dropbox.root.Root` with the record of a
+            deployment, which needs no ``create``.
         create: whether the first connection may make the root, and gives the root an id
             (:class:`~connector.stores.dropbox.root.Root`). Otherwise a root that is missing or empty is an
             error.
-        record: file in which a deployment records its roots. None = there is no deployment.
         incoming: name of the level between a queue and its folders. Empty = none.
         outgoing: the level for sent messages, for a partner that has the two levels the other way round. Both
             are empty, or neither (ValueError). None = as ``incoming``.
@@ -59,10 +60,9 @@ class DropboxProvider(AdapterProvider):
 
     def __init__(
         self,
-        root: str | os.PathLike[str],
+        root: str | os.PathLike[str] | Root,
         *,
         create: bool = False,
-        record: str | os.PathLike[str] | None = None,
         incoming: str = "incoming",
         outgoing: str | None = None,
         durable: bool = True,
@@ -72,8 +72,8 @@ class DropboxProvider(AdapterProvider):
     ) -> None:
         if outgoing is not None and (incoming == "") != (outgoing == ""):
             raise ValueError(f"incoming {incoming!r} and outgoing {outgoing!r}: expected both empty, or none")
-        self.root = Root(root, create=create, record=record)
-        self.layout = RootLayout(root, incoming, outgoing)
+        self.root = root if isinstance(root, Root) else Root(root, create=create)
+        self.layout = RootLayout(self.root.path, incoming, outgoing)
         self.durable = durable
         self.keep_processed = keep_processed
         self.redelivery_limit = redelivery_limit

@@ -199,7 +199,7 @@ class DropboxReader(Reader):
             faults.point("fanout.claim")
         else:
             faults.point("claim")
-        return self._claimed(name, self._relative + claimed, self._owner, cycle, sequence)
+        return self._claimed(name, self._relative + claimed, (self._owner, cycle, sequence))
 
     def _claim_anyway(
         self, error: OSError, name: str, cycle: int, sequence: int, *, again: bool
@@ -223,7 +223,7 @@ class DropboxReader(Reader):
             if not self._rename_fitted(name, short, self._processing + short + tag):
                 return None
             faults.point("claim")
-            return self._claimed(short, self._relative + short + tag, self._owner, cycle, sequence)
+            return self._claimed(short, self._relative + short + tag, (self._owner, cycle, sequence))
         self._leave(name, error)
         return None
 
@@ -239,7 +239,7 @@ class DropboxReader(Reader):
         if not self._rename_fitted(name, moved, target):
             return None
         faults.point("claim")
-        return self._claimed(moved, self._layout.relative(target), *owner, in_progress=True)
+        return self._claimed(moved, self._layout.relative(target), owner, in_progress=True)
 
     def _rename_fitted(self, name: str, fitted: str, target: str) -> bool:
         """Takes a message under a name that may have a new sidecar. False if the message is gone."""

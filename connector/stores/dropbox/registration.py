@@ -23,11 +23,11 @@ def _section() -> type[DropboxSection]:
 
 def _make(section: DropboxSection, paths: DeploymentPaths) -> DropboxProvider:
     from connector.stores.dropbox.provider import DropboxProvider
+    from connector.stores.dropbox.root import Root
 
+    record = paths.directory / ".connector" / "root"
     return DropboxProvider(
-        section.root,
-        create=section.create,
-        record=paths.directory / ".connector" / "root",
+        Root(section.root, create=section.create, record=record),
         incoming=section.incoming_directory,
         outgoing=section.outgoing_directory,
         durable=section.durability != "none",

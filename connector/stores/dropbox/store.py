@@ -286,16 +286,8 @@ class DropboxStore(Store):
         moved = self.layout.absolute(path)
         gone = self.headers.keys_of_file(claim.name, moved, fitted)
         self.headers.remove(gone, after=os.path.dirname(moved))
-        return DropboxClaim(
-            self.layout,
-            self.headers,
-            claim.folders,
-            claim.home,
-            fitted,
-            path,
-            *(owner or ()),
-            in_progress=True,
-        )
+        where = self.layout, self.headers, claim.folders, claim.home
+        return DropboxClaim(*where, fitted, path, owner, in_progress=True)
 
     # -- sending -----------------------------------------------------------------------------------
 

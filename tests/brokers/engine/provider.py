@@ -12,8 +12,9 @@ from weakref import WeakValueDictionary
 
 from connector.brokers.engine import broker as contract
 from connector.brokers.engine.broker import NO_LIMIT, CommitUnknown, Received, UnreadableMessage
-from connector.brokers.engine.provider import RemoteProvider
+from connector.brokers.engine.provider import COMMIT_QUEUE, RemoteProvider
 from connector.brokers.engine.silence import BrokerSilent
+from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.errors import (
     CapabilityError,
     ClientIdError,
@@ -45,8 +46,14 @@ class LentProvider(RemoteProvider):
         lots=True,
     )
 
-    def __init__(self, state_directory: str | os.PathLike[str], **options: Any) -> None:
-        super().__init__(state_directory, **options)
+    def __init__(
+        self,
+        state_directory: str | os.PathLike[str],
+        *,
+        commit_queue: str | None = COMMIT_QUEUE,
+        **limits: Any,
+    ) -> None:
+        super().__init__(state_directory, TransactionLimits(**limits), commit_queue)
         self.broker = Broker()
         _providers[id(self)] = self
 

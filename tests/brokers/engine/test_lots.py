@@ -256,9 +256,7 @@ def test_a_body_that_is_too_large_is_settled_unread(root: Path) -> None:
     assert [one.body for one in seen(provider, "archive")] == [b"small", b"too large"]
 
 
-@pytest.mark.parametrize(
-    ("options", "sizes"), [({"most_of_lot": 4}, [4, 4, 2]), ({"batch_bytes": 3}, [3, 3, 3, 1])]
-)
+@pytest.mark.parametrize(("options", "sizes"), [({"lot": 4}, [4, 4, 2]), ({"batch_bytes": 3}, [3, 3, 3, 1])])
 def test_a_lot_is_no_larger_than_a_transaction(root: Path, options: dict[str, Any], sizes: list[int]) -> None:
     owner = LentProvider(root / "state", **options).connect("shop", "one")
     put(owner, *"0123456789")
@@ -417,7 +415,7 @@ def test_a_load_takes_the_next_lot_at_once_where_a_limit_has_ended_the_last_one(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker does not tell what waits, and its lots are small."""
-    provider = LentProvider(root / "state", most_of_lot=2)
+    provider = LentProvider(root / "state", lot=2)
     put(provider.connect(), *"abcde")
     load: Any = SimpleNamespace(subscription="lake", queue=ORDERS, size=100, every=0.0)
     sizes: list[int] = []

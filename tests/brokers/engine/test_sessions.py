@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector.brokers.engine.client import BrokerMessagingConnection
+from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.errors import MalformedData, ProviderError, TransactionRolledBack
 from connector.messaging.client import AcknowledgeMode, Session
 from tests.brokers.engine.provider import LentProvider
@@ -45,13 +46,13 @@ def test_a_message_that_cannot_be_read_holds_up_no_other_and_stays(
     if kind == "library":
         provider.broker.unreadable.add(b"bad")
     else:
-        provider.max_body = 5
+        provider.limits = TransactionLimits(max_body=5)
     bad = b"bad" if kind == "library" else b"bad bad"
     with BrokerMessagingConnection(provider) as own, own.session(mode) as session:
         connection.session().send_many(QUEUE, [b"1", bad, b"2", b"3"])
         assert received(session) == ["1", "?", "2", "3"]
     provider.broker.unreadable.clear()
-    provider.max_body = 100
+    provider.limits = TransactionLimits(max_body=100)
     left = {AUTO: [], DUPS_OK: ["1"], INDIVIDUAL: ["1", "2", "3"]}[mode]  # DUPS_OK: twice, as it may be
     with BrokerMessagingConnection(provider) as own:
         assert sorted(received(own.session())) == sorted([bad.decode(), *left])

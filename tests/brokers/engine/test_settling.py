@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_a_copy_says_what_a_broker_changes_and_does_not_expire(
 
 
 @pytest.mark.parametrize(("limits", "taken"), [({"batch": 3}, 3), ({"batch_bytes": 40}, 4)])
-def test_a_transaction_holds_as_much_as_it_may(root: Path, limits: dict[str, int], taken: int) -> None:
+def test_a_transaction_holds_as_much_as_it_may(root: Path, limits: dict[str, Any], taken: int) -> None:
     provider = LentProvider(root / "state", **limits)
     send(provider, *["10 bytes.."] * 6)
     connection = provider.connect("shop", "one")

@@ -30,6 +30,7 @@ from connector.stores.dropbox.clients import (
     remove_dead,
 )
 from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.root import Root
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Children
 from tests.stores.dropbox.steps import (
@@ -172,7 +173,7 @@ def test_a_root_that_another_makes_during_the_look_is_not_missing(
 ) -> None:
     def provider() -> DropboxProvider:
         record = tmp_path / "state" / "roots" if recorded else None
-        return DropboxProvider(tmp_path / "root", create=True, record=record)
+        return DropboxProvider(Root(tmp_path / "root", create=True, record=record))
 
     first = provider()
     other = first if shared else provider()

@@ -1,0 +1,404 @@
+"""The section ``connector`` of ``adapter.yaml``. Each key is declared once, here.
+
+The alias of a field is the name in the file. CamelCase names come from WBI Adapter for JMS, lower_snake_case
+names are ours. The description says "ours" for every default that WBI Adapter for JMS does not record.
+
+The parts of an adapter read their keys from the section itself. What travels to a worker holds
+:func:`~connector.declare.plain_section.plain` of the section.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from connector.declare.destinations import (
+    ANSWERED_BY,
+    COPIES,
+    CORRELATION_ID,
+    FORMAT,
+    IN_PROGRESS,
+    INPUT,
+    MESSAGE_ID,
+    PROPERTY,
+    REPLIES,
+    REQUESTED_BY,
+    TEXT_OF_SELECTOR,
+)
+from connector.declare.scalar import scalar
+from connector.declare.section import Section
+from connector.declare.tree import Leaf
+from connector.declare.value_types import (
+    CONTAINER_MANAGED,
+    RATE,
+    Boolean,
+    DirectoryName,
+    Minutes,
+    Size,
+    Text,
+    TimeOfDay,
+    choice,
+    duration,
+    integer,
+    refuse,
+    size,
+    split_list,
+)
+from connector.messaging.copy_destinations import CopyDestinations
+from connector.messaging.destination import Destination
+from connector.messaging.input import Input
+from connector.messaging.selector import selector_text
+from connector.text.names import shown
+
+CopiesName = Annotated[Destination, COPIES]
+
+
+def _right_form(destination: str, selector: Any) -> str:
+    """Returns the right form of an input that is written as a mapping of its selector."""
+    if isinstance(selector, dict):
+        selector = selector.get("selector")
+    text = str(selector) if isinstance(selector, Leaf) and not selector.from_environment else "..."
+    return f"{{destination: {destination}, selector: {scalar(text)}}}"
+
+
+def _inputs(value: Any) -> Any:
+    """Splits a text of inputs. Refuses a mapping, and shows the list that is meant."""
+    if isinstance(value, dict) and value:
+        key, selector = next(iter(value.items()))
+        if "destination" in value:
+            key, selector = value["destination"], value.get("selector")
+        raise refuse("a mapping", f"a list of inputs: - {_right_form(key, selector)}")
+    return split_list(value)
+
+
+class InputEntry(Section):
+    """One destination that is polled. Written as a name, or as a mapping."""
+
+    destination: Annotated[Destination, INPUT] = Field(
+        description="A queue, a topic, or the undelivered messages of a queue: `orders~EXPIRED`, "
+        "`orders~REJECT-ERROR`."
+    )
+    selector: Annotated[str, TEXT_OF_SELECTOR] | None = Field(
+        default=None,
+        description="Polls only matching messages. Other messages of a queue stay there. Other messages of "
+        "a topic never get into the subscription.",
+    )
+    subscription: Text | None = Field(
+        default=None,
+        description="Topics only, and needed there: name of the durable subscription. Its client id is the "
+        "`ApplicationName`. The instances of that name share the subscription. At a broker the subscription "
+        "is shared, has no client id, and is named `APPLICATION.TOPIC.NAME`.",
+    )
+    shared: Boolean = Field(
+        default=False,
+        description="Topics only: the durable subscription is shared, as made by `connector subscribe "
+        "--shared`. Still only instances of this `ApplicationName` can use the subscription, because they "
+        "hold that client id.",
+    )
+    no_local: Boolean = Field(
+        default=False,
+        description="Topics only: leaves out messages that this adapter sends. At a broker for one instance.",
+    )
+    rate: Annotated[float | None, RATE] = Field(
+        default=None,
+        description="Most messages that each instance claims, on the average: `50/s`, `50/m` or `50/h`. At "
+        "once it claims the messages of a second at most. Left out: no limit.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "destination" not in value:
+            for key, selector in value.items():
+                if key not in cls.model_fields:
+                    raise refuse(f"{shown(key)} as a key", _right_form(key, selector))
+        return {"destination": value} if isinstance(value, Leaf) else value
+
+    def __str__(self) -> str:
+        return str(self.input)
+
+    @property
+    def input(self) -> Input:
+        """What names the input."""
+        if self.subscription is not None:
+            return Input(self.destination, subscription=self.subscription)
+        return Input(self.destination, selector_text(self.selector))
+
+    def options(self, all_inputs: Connector) -> dict[str, Any]:
+        """Returns the options of the input by their names in ``connector.events.polled_input.InputSettings``.
+
+        Args:
+            all_inputs: says what the entry leaves out.
+        """
+        return {"quantity": all_inputs.poll_quantity, "rate": self.rate}
+
+    def short_form(self) -> str | dict[str, Any]:
+        """Returns the input in the shortest form for the file."""
+        options = self.model_dump(exclude={"destination"}, exclude_defaults=True)
+        return {"destination": str(self.destination), **options} if options else str(self.destination)
+
+
+class ReplyMatching(Section):
+    """Headers or properties that match a reply with its request, for requests made and requests served."""
+
+    request: Annotated[str, REQUESTED_BY] = Field(default=MESSAGE_ID, description="Identifies a request.")
+    reply: Annotated[str, ANSWERED_BY] = Field(
+        default=CORRELATION_ID, description="Identifies the request in replies."
+    )
+
+
+class Connector(Section):
+    """Polling, the handling of messages, and requests."""
+
+    application_name: DirectoryName = Field(
+        alias="ApplicationName",
+        description="Name of the adapter. All its instances share the work and the duplicate window.",
+    )
+    inputs: Annotated[
+        tuple[InputEntry, ...],
+        BeforeValidator(_inputs),
+        PlainSerializer(lambda value: [entry.short_form() for entry in value]),
+    ] = Field(
+        default=(),
+        alias="InputDestination",
+        description="A list, or one text with `;` between names, polled round robin in this order. None: "
+        "requests only.",
+    )
+    poll_frequency: Annotated[int | None, integer(0, "milliseconds", none="no")] = Field(
+        default=10000,
+        alias="PollFrequency",
+        description="Time from the end of a poll to the next. `no`: never polls by itself.",
+    )
+    wake: Boolean = Field(
+        default=True,
+        description="`true`: a poll begins at once when a message has come, or when the last poll took "
+        "`PollQuantity` messages of a destination. `PollFrequency` is then the longest wait. `false`: every "
+        "poll waits `PollFrequency`, as in WBI Adapter for JMS.",
+    )
+    poll_quantity: Annotated[int, integer(1, "messages")] = Field(
+        default=1,
+        alias="PollQuantity",
+        description="Largest number of messages that a poll takes of each destination.",
+    )
+    poll_start_time: TimeOfDay | None = Field(
+        default=None,
+        alias="PollStartTime",
+        description="Start of the daily window for polls, local time. Needs `PollEndTime`. May cross "
+        "midnight. `--once` and `--drain` ignore the window.",
+    )
+    poll_end_time: TimeOfDay | None = Field(
+        default=None, alias="PollEndTime", description="End of the daily window. Needs `PollStartTime`."
+    )
+    order: Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")] = Field(
+        default="destination",
+        description="Events that are published one after the other: those of a destination, of a "
+        "JMSXGroupID, or none. The order holds within an instance. With the provider `sql`, the order of a "
+        "JMSXGroupID holds across instances, too.",
+    )
+    max_body: Size = Field(default=16 << 20, description="A larger body is not read, and the event fails.")
+    max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
+        default=5, description="Number of begun deliveries after which an event fails."
+    )
+    convert_timeout: Annotated[float, duration()] = Field(
+        default=10.0,
+        description="Longest time for everything between claim and first delivery of one event: rule, name "
+        "handler, data handler, schema, template. Reading the body does not count. Then the event has "
+        "failed. The same limit holds for the conversion of a reply.",
+    )
+    worker_memory: Annotated[int | None, size(none="none", least=128 << 20)] = Field(
+        default=2 << 30,
+        description="Memory of the process in which a task converts and delivers. An event that needs more "
+        "has failed. A process that keeps three quarters of it is replaced between two events. `none`: no "
+        "limit.",
+    )
+    worker_events: Annotated[int, integer(1, "events")] = Field(
+        default=100_000,
+        description="Events after which the process that converts and delivers is replaced, between two "
+        "events. So memory that a business process or a library forgets to free comes back.",
+    )
+    in_progress_destination: Annotated[Destination, IN_PROGRESS] | None = Field(
+        default=None,
+        alias="InProgressDestination",
+        description="Queue of the messages in progress, so that in-doubt events can be recognized.",
+    )
+    in_doubt_events: Annotated[
+        Literal["Reprocess", "FailOnStartup", "Ignore", "LogError"],
+        choice("Reprocess", "FailOnStartup", "Ignore", "LogError"),
+    ] = Field(
+        default="Reprocess",
+        alias="InDoubtEvents",
+        description="Handling of messages found in the `InProgressDestination`.",
+    )
+    archive_destination: CopiesName | None = Field(
+        default=None,
+        alias="ArchiveDestination",
+        description="Queue for copies of published messages. None: no copies.",
+    )
+    error_destination: CopiesName | None = Field(
+        default=None,
+        alias="ErrorDestination",
+        description="Queue for copies of failed messages. None: no copies.",
+    )
+    unsubscribed_destination: CopiesName | None = Field(
+        default=None,
+        alias="UnsubscribedDestination",
+        description="Queue for copies of messages without a subscription. None: no copies.",
+    )
+    keep_archive: Annotated[float | None, duration(none="forever")] = Field(
+        default=None,
+        description="A copy is removed from the `ArchiveDestination` after this. This key and the two below "
+        "remove only copies made by adapters, and no copy that a client has taken.",
+    )
+    keep_error: Annotated[float | None, duration(none="forever")] = Field(
+        default=None, description="The same for the `ErrorDestination`."
+    )
+    keep_unsubscribed: Annotated[float | None, duration(none="forever")] = Field(
+        default=None,
+        description="The same for the `UnsubscribedDestination`. If two of these queues are one, the longer "
+        "time counts.",
+    )
+    duplicate_event_elimination: Boolean = Field(
+        default=False,
+        alias="DuplicateEventElimination",
+        description="A message that was published already is not published again.",
+    )
+    duplicate_window: Annotated[int, integer(1, "message ids")] = Field(
+        default=100_000, description="Remembered published ids (WBI Adapter for JMS: one)."
+    )
+    container_managed_events: Annotated[bool, CONTAINER_MANAGED] = Field(
+        default=False,
+        alias="ContainerManagedEvents",
+        description="`JMS`: one transaction takes, publishes and settles an event, and is rolled back after "
+        "any failure. Every subscription is a destination, or in the database of the provider. Every input "
+        "is a queue.",
+    )
+    configuration_meta_object: Text | None = Field(
+        default=None,
+        alias="ConfigurationMetaObject",
+        description="The static meta-object: the rules that say which business object a message means.",
+    )
+    data_handler_mime_type: Text = Field(
+        default="text/xml",
+        alias="DataHandlerMimeType",
+        description="The default data handler (default value of related WBI adapters).",
+    )
+    data_handler_config_mo: Text = Field(
+        default="MO_DataHandler_Default",
+        alias="DataHandlerConfigMO",
+        description="The data-handler meta-object with the options of all data handlers. Without this key "
+        "and without a meta-object of the default name, all options have their defaults.",
+    )
+    data_handler_class_name: Text | None = Field(
+        default=None,
+        alias="DataHandlerClassName",
+        description="The default data handler as `module:Class`. Then no options are read.",
+    )
+    message_format_property: Annotated[str, FORMAT] = Field(
+        default="JMSType",
+        alias="MessageFormatProperty",
+        description="The header or property that holds `InputFormat` and `OutputFormat` (default ours).",
+    )
+    default_verb: Text = Field(
+        default="Create", alias="DefaultVerb", description="Verb of events whose rule and body name none."
+    )
+    use_defaults: Boolean = Field(
+        default=False,
+        alias="UseDefaults",
+        description="`true`: the default of an attribute satisfies `required`.",
+    )
+    reply_to_destination: Annotated[Destination, REPLIES] | None = Field(
+        default=None,
+        alias="ReplyToDestination",
+        description="Queue for replies to requests, unless a meta-object names another. None: a temporary "
+        "queue. Adapters and other programs may share the queue, and each takes its own replies. Replies to "
+        "an ended process stay until they expire.",
+    )
+    message_response_result_property: Annotated[str, PROPERTY] = Field(
+        default="ResponseResult",
+        alias="MessageResponseResultProperty",
+        description="The property of a reply that holds the result of the request: `SUCCESS`, `VALCHANGE`, "
+        "`FAIL` ... (default ours).",
+    )
+    reply_matching: ReplyMatching = Field(
+        default=ReplyMatching(), description="Matches a reply with the request."
+    )
+    session_pool_size_for_requests: Annotated[int, integer(1, "requests", maximum=10_000)] = Field(
+        default=10,
+        alias="SessionPoolSizeForRequests",
+        description="Synchronous requests in flight at a time. Other requests wait for their turn.",
+    )
+    pool_timeout: Annotated[float, duration(zero=True)] = Field(
+        default=30.0,
+        description="Longest wait of a request for its turn. Then the request fails, and is not sent.",
+    )
+    late_replies: Annotated[Literal["error", "archive", "discard"], choice("error", "archive", "discard")] = (
+        Field(
+            default="error",
+            description="Handling of late and repeated replies while the requesting process goes on. "
+            "`error`: a copy in the `ErrorDestination`, if there is one. `archive`: a copy in the "
+            "`ArchiveDestination`. `discard`: no copy. Such replies are always counted and logged.",
+        )
+    )
+    late_replies_for: Annotated[float, duration(zero=True)] = Field(
+        default=60.0,
+        description="Time after a time-out in which a late reply still gets its copy. For a broker and a "
+        "`ReplyToDestination`: a later reply stays there. Other providers know no limit.",
+    )
+    response_selector_quoting: Annotated[Literal["quoted", "raw"], choice("quoted", "raw")] = Field(
+        default="quoted",
+        description="Form of values in a `response_selector`. `quoted`: literals. `raw`: unchanged, as in "
+        "WBI Adapter for JMS, so that a value may change the meaning of the selector.",
+    )
+    restart_retry_count: Annotated[int | None, integer(0, "attempts")] = Field(
+        default=None,
+        alias="RestartRetryCount",
+        description="Reconnections after APPRESPONSETIMEOUT, and attempts to reach a provider that is away "
+        "when a service starts. 0: end at once. Left out: the service tries for ever, with pauses that grow "
+        "from half a second to `RestartRetryInterval`.",
+    )
+    restart_retry_interval: Minutes = Field(
+        default=1.0,
+        alias="RestartRetryInterval",
+        description="Minutes between two attempts to reconnect, a second at least. The first attempt comes "
+        "at once. Without `RestartRetryCount`: the longest pause.",
+    )
+    agent_trace_level: Annotated[int, integer(0, "level", maximum=5)] = Field(
+        default=0,
+        alias="AgentTraceLevel",
+        description="Detail of the log. Each level includes all lower levels. 0: nothing. 1: each message "
+        "detected and the outcome of each event. 2: each business object handed to a subscriber, requests "
+        "sent and answered. 3: conversions, messages sent to destinations. 4: the steps of a poll with "
+        "their durations. 5: properties at the start, messages taken and put, dumps of business objects. "
+        "Secrets and attributes of type Ciphertext are masked.",
+    )
+    stop_timeout: Annotated[float, duration(zero=True)] = Field(
+        default=30.0, description="Longest time for work in flight after the adapter is told to stop."
+    )
+    instance: DirectoryName | None = Field(
+        default=None,
+        description="Name of this instance, stable across restarts. Default: the name of the host, with a "
+        "number if several run.",
+    )
+
+    @property
+    def copies(self) -> CopyDestinations:
+        """The destinations of messages that are settled or in progress, of all inputs."""
+        return CopyDestinations(
+            self.archive_destination,
+            self.error_destination,
+            self.unsubscribed_destination,
+            self.in_progress_destination,
+        )
+
+    @property
+    def own_destinations(self) -> dict[str, Destination]:
+        """The destinations beside the inputs, by their keys."""
+        found = {
+            "InProgressDestination": self.in_progress_destination,
+            "ArchiveDestination": self.archive_destination,
+            "ErrorDestination": self.error_destination,
+            "UnsubscribedDestination": self.unsubscribed_destination,
+            "ReplyToDestination": self.reply_to_destination,
+        }
+        return {key: destination for key, destination in found.items() if destination is not None}
