@@ -34,6 +34,7 @@ from connector.declare.value_types import Boolean, PathName, Text
 from connector.declare.section import ProviderSection, Section
 from connector.messaging.provider_kind import ProviderKind, SectionProblem
 from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.root import Root
 
 
 class Lamp(Section):
@@ -57,7 +58,8 @@ class ShelfProvider(DropboxProvider):
 
 
 def make(section, paths):
-    return ShelfProvider(section.boards, create=True, record=paths.directory / ".connector" / "shelves")
+    record = paths.directory / ".connector" / "shelves"
+    return ShelfProvider(Root(section.boards, create=True, record=record))
 
 
 def open_shelf(location, *, dusted=True):
