@@ -38,8 +38,6 @@ def test_nothing_is_lost_doubled_or_stranded_in_chaos(broker: Broker, deploy: De
 
 _EVENTS: Final = 300
 _KILLS: Final = 8
-_PROGRESS: Final = 20
-"""Events from one kill to the next, at least."""
 _WORKERS: Final = 2
 
 
@@ -65,7 +63,7 @@ def test_a_connection_that_ends_while_messages_are_sent_blames_none_of_them(
         proxy.delay = 0.02
         service = deployment.start()
         for kill in range(_KILLS):
-            wait_for_events(deployment, len(deployment.customers(deployment.sink)) + _PROGRESS)
+            wait_for_events(deployment, (kill + 1) * _EVENTS // (_KILLS + 1))
             if kill % 2:
                 service.kill_everything()
                 service = deployment.start()

@@ -42,7 +42,7 @@ _PROGRAM: Final = owner("""
 import connector.messaging
 queue, archive, killed_at = sys.argv[1:]
 connection = connector.messaging.connect("adapter.yaml")
-browse = connection.session().browser""")
+browse, claim_lot = connection.session().browser, connection.claim_lot""")
 
 
 def run_owner(deployment: BrokerDeployment, *, place: str = "") -> tuple[int, list[Any], str]:

@@ -19,7 +19,7 @@ import json, os, signal, sys
 from connector.messaging import Settlement, parse_destination
 CONNECT
 queue, archive = map(parse_destination, (queue, archive))
-while (lot := connection.lots.claim(queue, "to-lake", 4)) is not None or any(browse(queue)):
+while (lot := claim_lot(queue, "to-lake", 4)) is not None or any(browse(queue)):
     if lot is None:  # a busy broker has sent nothing in time
         continue
     ids = [claim.message_id for claim in lot.claims]
@@ -52,7 +52,7 @@ def owner(connect: str) -> str:
     """Returns a program that reads all lots of four messages, and gives the last message of each back once.
 
     Args:
-        connect: makes ``connection`` and ``browse``, and takes ``queue, archive, killed_at``.
+        connect: makes ``connection``, ``browse`` and ``claim_lot``, and takes ``queue, archive, killed_at``.
     """
     return _OWNER.replace("CONNECT", connect)
 

@@ -124,7 +124,7 @@ from tests.brokers.engine.server import SocketProvider
 state, path, killed_at = sys.argv[1:4]
 queue, archive = "orders", "archive"
 connection = SocketProvider(state, path).connect("shop", "one")
-browse = connection.browse"""
+browse, claim_lot = connection.browse, connection.lots.claim"""
 )
 
 
