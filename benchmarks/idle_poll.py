@@ -10,8 +10,8 @@ import os
 import time
 
 from benchmarks.common import machine, scratch, spread
-from connector.events.intake import claim_round_robin
-from connector.events.polled_input import InputSettings, PolledInput
+from connector.events.claim.intake import claim_round_robin
+from connector.events.claim.polled_input import InputSettings, PolledInput
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.input import Input

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch, spread
-from connector.events.job import work_items
-from connector.events.pipeline import FUNCTION
-from connector.events.task_settings import Assignment
-from connector.events.worker import run_assignment, stop_runners
+from connector.events.run.job import work_items
+from connector.events.run.pipeline import FUNCTION
+from connector.events.run.task_settings import Assignment
+from connector.events.run.worker import run_assignment, stop_runners
 from connector.messaging.destination import parse_destination
 from connector.service.adapter import Adapter
 

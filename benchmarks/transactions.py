@@ -22,7 +22,7 @@ from sqlalchemy.schema import MetaData, Table
 from benchmarks.common import deployment, fill, json_body, machine, scratch
 from benchmarks.worker_cost import Unwatched
 from connector.config.loading import load
-from connector.events.task import Task
+from connector.events.run.task import Task
 from connector.messaging.destination import parse_destination
 from connector.service.assembly import make_provider, make_task_settings
 from connector.state.journal import JournalFile

@@ -19,7 +19,7 @@ import orjson
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch
 from connector.config.loading import load
-from connector.events.task import Task
+from connector.events.run.task import Task
 from connector.messaging.destination import parse_destination
 from connector.service.assembly import make_provider, make_task_settings
 from connector.sinks.functions import load_process

@@ -45,6 +45,9 @@ _PACKAGES: Final = (
     "connector.sinks.webhook",
     "connector.cli",
     "connector.core",
+    "connector.events.claim",
+    "connector.events.run",
+    "connector.events.settle",
     "connector.stores.engine",
     "connector.brokers.engine",
     "connector.brokers.jars",
@@ -60,7 +63,7 @@ _PACKAGES: Final = (
 """Packages of which the server imports every module."""
 _MODULES: Final = (
     "connector.testing.pipeline",
-    "connector.events.runner",
+    "connector.events.run.runner",
     "connector.datahandlers.json_handler",
     "connector.sinks.webhook.connection",
     "psycopg",

@@ -23,7 +23,7 @@ from connector.cli.progress import Progress
 from connector.cli.summary import print_next, print_summary, write_summary
 from connector.config.loading import Configuration, load
 from connector.errors import ConnectorError, PipelineError, ProviderError
-from connector.events.report import CycleReport
+from connector.events.cycle_report import CycleReport
 from connector.log import LogSettings, divert_to_log, is_json, set_up_logging
 from connector.service.adapter import Adapter
 from connector.status import ReturnCode

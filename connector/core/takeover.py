@@ -1,6 +1,6 @@
 """Takes over the messages of dead clients, for any living client but adapters.
 
-Adapters take over from dead adapters with the help of journals (:mod:`connector.events.recovery`).
+Adapters take over from dead adapters with the help of journals (:mod:`connector.events.settle.recovery`).
 """
 
 from __future__ import annotations

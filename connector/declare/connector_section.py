@@ -126,7 +126,7 @@ class InputEntry(Section):
         return Input(self.destination, selector_text(self.selector))
 
     def options(self, all_inputs: Connector) -> dict[str, Any]:
-        """Returns the options of the input by their names in ``connector.events.polled_input.InputSettings``.
+        """Returns the options of the input by their names in ``InputSettings`` of the events.
 
         Args:
             all_inputs: says what the entry leaves out.

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import cast
 
-from connector.events.broker_closing import BrokerClosing
-from connector.events.broker_intake import BrokerIntake
-from connector.events.closing import Closing
+from connector.events.claim.broker_intake import BrokerIntake
+from connector.events.claim.duplicates import Duplicates
+from connector.events.claim.event_waits import EventWaits
+from connector.events.claim.intake import Intake
+from connector.events.claim.waiting_messages import WaitingMessages
 from connector.events.connection_state import ConnectionState
-from connector.events.duplicates import Duplicates
 from connector.events.hooks.event_hooks import event_hooks
 from connector.events.inbound import Inbound
-from connector.events.intake import Intake
-from connector.events.job import EventJobs
-from connector.events.no_transactions import NoTransactions
-from connector.events.open_settlements import OpenSettlements
-from connector.events.pipeline import Pipeline
-from connector.events.prepared_replies import RefusalReplies
-from connector.events.recovery import Recovery
-from connector.events.schedule import Schedule
+from connector.events.run.job import EventJobs
+from connector.events.run.pipeline import Pipeline
+from connector.events.run.prepared_replies import RefusalReplies
+from connector.events.run.schedule import Schedule
+from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
-from connector.events.settling import SettlementRules
-from connector.events.task_settings import TaskSettings
-from connector.events.transactions import Transactions
-from connector.events.waiting_messages import WaitingMessages
-from connector.events.waits import EventWaits
+from connector.events.settle.broker_closing import BrokerClosing
+from connector.events.settle.closing import Closing
+from connector.events.settle.no_transactions import NoTransactions
+from connector.events.settle.open_settlements import OpenSettlements
+from connector.events.settle.recovery import Recovery
+from connector.events.settle.settling import SettlementRules
+from connector.events.settle.transactions import Transactions
 from connector.events.working_state import WorkingState
 from connector.messaging.provider import Connection, TransactionalConnection
 from connector.messaging.state_store import StateStore

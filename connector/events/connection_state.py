@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from connector.events.duplicates import Duplicates
+from connector.events.claim.duplicates import Duplicates
+from connector.events.claim.event_waits import EventWaits
+from connector.events.claim.waiting_messages import WaitingMessages
 from connector.events.hooks.event_hook import EventHooks
-from connector.events.schedule import Schedule
+from connector.events.run.schedule import Schedule
 from connector.events.settings import EventSettings
-from connector.events.waiting_messages import WaitingMessages
-from connector.events.waits import EventWaits
 from connector.events.working_state import WorkingState
 from connector.messaging.provider import Connection
 

@@ -6,8 +6,8 @@ import random
 import time
 from typing import Final
 
+from connector.events.cycle_report import CycleReport
 from connector.events.inbound import AfterBatch, Inbound
-from connector.events.report import CycleReport
 from connector.status import ReturnCode
 
 _NEIGHBOUR_SECONDS: Final = 30.0

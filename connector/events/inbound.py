@@ -16,15 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from connector.errors import PipelineError, ProviderError
-from connector.events.admission import Admission
-from connector.events.closing import Closing
+from connector.events.claim.admission import Admission
+from connector.events.claim.intake import Intake
 from connector.events.connection_state import ConnectionState
-from connector.events.intake import Intake
-from connector.events.job import EventJobs, Result
-from connector.events.recovery import Recovered, Recovery
-from connector.events.report import CycleReport
-from connector.events.schedule import Batch, EndedClaims
-from connector.events.settling import Commit
+from connector.events.cycle_report import CycleReport
+from connector.events.run.job import EventJobs, Result
+from connector.events.run.schedule import Batch, EndedClaims
+from connector.events.settle.closing import Closing
+from connector.events.settle.recovery import Recovered, Recovery
+from connector.events.settle.settling import Commit
 from connector.messaging.claim import Claim
 from connector.messaging.input import Input
 from connector.messaging.polling import Waiter

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from connector.agent_trace import Trace
 from connector.declare.connector_section import Connector
 from connector.declare.history_section import HistorySection
-from connector.events.polled_input import InputSettings
+from connector.events.claim.polled_input import InputSettings
 from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination
 from connector.messaging.retention import Retention

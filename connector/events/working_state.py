@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connector.events.circuits import Circuits
-from connector.events.free_disk import FreeDisk
+from connector.events.claim.free_disk import FreeDisk
+from connector.events.claim.polled_input import PolledInputs
 from connector.events.hooks.grouped_log import GroupedLog
-from connector.events.polled_input import PolledInputs
+from connector.events.run.circuits import Circuits
 from connector.events.summary import Summary
 from connector.operate.control import ControlWatch
 from connector.operate.tracer import Tracer

@@ -15,7 +15,7 @@ from connector import faults
 from connector.businessobjects.definition import Definitions
 from connector.errors import ConnectorError, MalformedData, NotActive, ProviderError, SparkLost
 from connector.events.outcome import Outcome
-from connector.events.settling import SettlementRules
+from connector.events.settle.settling import SettlementRules
 from connector.lake.lot_tables import (
     FunctionWriter,
     LoadLot,

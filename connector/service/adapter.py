@@ -14,9 +14,9 @@ from connector import faults
 from connector.businessobjects.instance import BusinessObject
 from connector.config.loading import Configuration, load
 from connector.errors import ConnectorError, ProviderError
+from connector.events.cycle_report import CycleReport
 from connector.events.drain import drain
 from connector.events.inbound import Inbound
-from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.log import LogSettings, set_up_logging
 from connector.messaging.provider_kind import AdapterProvider

@@ -14,9 +14,9 @@ from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration, place_of
 from connector.declare.connector_section import Connector, InputEntry
 from connector.declare.plain_section import plain
-from connector.events.polled_input import InputSettings
+from connector.events.claim.polled_input import InputSettings
+from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
-from connector.events.task_settings import TaskSettings
 from connector.formats.catalogue import discover, spec_for_class
 from connector.formats.handlers import Handlers, HandlerSpec, normal_mime_type
 from connector.log import LogSettings

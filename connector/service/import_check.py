@@ -11,9 +11,9 @@ from typing import Any, Final
 from connector.config.loading import Configuration
 from connector.datahandlers.text_handler import TextHandler
 from connector.errors import ConnectorError
-from connector.events.convert import Converter
-from connector.events.open_sinks import OpenSinks
-from connector.events.task_settings import TaskSettings
+from connector.events.run.convert import Converter
+from connector.events.run.open_sinks import OpenSinks
+from connector.events.run.task_settings import TaskSettings
 from connector.formats.handlers import Handlers, HandlerSpec, is_harmless
 from connector.limits.call import call_limited
 from connector.messaging.provider import Provider

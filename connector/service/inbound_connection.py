@@ -16,16 +16,16 @@ from connector.agent_trace import DETAILS
 from connector.config.loading import Configuration
 from connector.errors import ConnectorError, DatabaseProblem, PipelineError, ProviderError
 from connector.events.assembly import make_inbound
-from connector.events.circuits import Circuits
-from connector.events.free_disk import FreeDisk
+from connector.events.claim.free_disk import FreeDisk
+from connector.events.claim.polled_input import PolledInput, PolledInputs
+from connector.events.cycle_report import CycleReport
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.inbound import Inbound
-from connector.events.pipeline import CHECK, Workers
-from connector.events.polled_input import PolledInput, PolledInputs
-from connector.events.probe import differences
-from connector.events.report import CycleReport
+from connector.events.run.circuits import Circuits
+from connector.events.run.module_versions import differences
+from connector.events.run.pipeline import CHECK, Workers
+from connector.events.run.task_settings import TaskSettings
 from connector.events.summary import Summary
-from connector.events.task_settings import TaskSettings
 from connector.events.working_state import WorkingState
 from connector.messaging.provider import TransactionalConnection
 from connector.messaging.provider_kind import AdapterProvider

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from connector.errors import ConnectorError
-from connector.events.report import CycleReport
+from connector.events.cycle_report import CycleReport
 from connector.events.summary import Summary
 from connector.local_time import LOCAL
 from connector.service.adapter import Adapter

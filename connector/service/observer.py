@@ -9,7 +9,7 @@ import time
 from typing import Any, Final
 
 from connector.config.loading import Configuration
-from connector.events.free_disk import is_read_only, least_free
+from connector.events.claim.free_disk import is_read_only, least_free
 from connector.messaging.provider_kind import AdapterProvider
 from connector.operate.activity import Activity
 from connector.operate.gauges import Gauges

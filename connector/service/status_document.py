@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from connector.config.loading import Configuration
 from connector.errors import ProviderError
-from connector.events.free_disk import shortage_of
-from connector.events.polled_input import InputSettings
+from connector.events.claim.free_disk import shortage_of
+from connector.events.claim.polled_input import InputSettings
 from connector.local_time import LOCAL
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider_kind import AdapterProvider

@@ -22,7 +22,7 @@ IMPORTS: Final = "CONNECTOR_WORKER_IMPORTS"
 CODE: Final = "CONNECTOR_WORKER_CODE"
 """The environment variable with the directory of the connector, which is the last entry of PYTHONPATH."""
 
-_ENTRIES: Final = ("connector.events.worker", "connector.events.task", "connector.sinks.process.sink")
+_ENTRIES: Final = ("connector.events.run.worker", "connector.events.run.task", "connector.sinks.process.sink")
 _OF_EVENTS: Final = (
     "connector.businessobjects.",
     "connector.core.",

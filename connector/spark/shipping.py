@@ -2,7 +2,7 @@
 
 A hash of the content names the archive. Spark sends the archive to every executor and unpacks it once, in a
 directory that ends with the application. Packages of others are not shipped. They must be installed on the
-workers (:mod:`connector.events.probe` names the missing packages).
+workers (:mod:`connector.events.run.module_versions` names the missing packages).
 """
 
 from __future__ import annotations

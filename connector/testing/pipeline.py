@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from connector.errors import ConnectorError, PipelineError
-from connector.events.pipeline import CHECK, FUNCTION
-from connector.events.probe import versions
-from connector.events.task import Task
-from connector.events.task_answer import TaskAnswer, pack_answer
-from connector.events.task_settings import Assignment, TaskSettings
-from connector.events.worker import stop_runners
+from connector.events.run.module_versions import versions
+from connector.events.run.pipeline import CHECK, FUNCTION
+from connector.events.run.task import Task
+from connector.events.run.task_answer import TaskAnswer, pack_answer
+from connector.events.run.task_settings import Assignment, TaskSettings
+from connector.events.run.worker import stop_runners
 from connector.spark.worker import resolve
 
 
@@ -42,7 +42,7 @@ class InProcessAnswer(NamedTuple):
 
 
 class InProcessPipeline:
-    """Implements :class:`connector.events.pipeline.Workers` without Spark.
+    """Implements :class:`connector.events.run.pipeline.Workers` without Spark.
 
     The tasks of a job run one after the other, in the deployment's directory. Isolated jobs run side by side,
     each with a separate child process.

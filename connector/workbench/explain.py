@@ -13,9 +13,9 @@ from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, message_format
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
-from connector.events.convert import Choice, Converter
 from connector.events.outcome import history
-from connector.events.task_settings import TaskSettings
+from connector.events.run.convert import Choice, Converter
+from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionValue, resolve_options
 from connector.formats.handlers import normal_mime_type
 from connector.limits.call import ConversionEnded, call_limited

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from connector.declare.connector_section import Connector
+from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
-from connector.events.task_settings import TaskSettings
 from connector.requests.settings import ConversionSettings, RequestSettings
 from tests.tables import rows
 

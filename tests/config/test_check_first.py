@@ -54,7 +54,7 @@ NOT_FOUND = {
         brokers/engine/connection.py RemoteConnection.picker
     """,
     "runs code of users, which check only looks up by name": """
-        formats/handlers.py Handlers.get   events/worker.py check_worker
+        formats/handlers.py Handlers.get   events/run/worker.py check_worker
         service/inbound_connection.py InboundConnection._check_workers
     """,
     "after the start": """
@@ -63,8 +63,8 @@ NOT_FOUND = {
         brokers/engine/lots.py RemoteLots.settle
         brokers/engine/session_connection.py SessionConnection.poller
         stores/engine/connection.py LocalConnection.lots   stores/engine/lots.py Lots._begin
-        events/job.py EventJobs._answers   events/job.py EventJobs._result   events/worker.py Runner.run
-        events/worker.py _task_settings   spark/batch_jobs.py BatchJobs._job
+        events/run/job.py EventJobs._answers   events/run/job.py EventJobs._result   events/run/worker.py Runner.run
+        events/run/worker.py _task_settings   spark/batch_jobs.py BatchJobs._job
         spark/pipeline.py SparkPipeline._limit_time   spark/pipeline.py SparkPipeline._context
         spark/pipeline.py SparkPipeline._explain   spark/pipeline.py SparkPipeline._running
         spark/pipeline.py SparkPipeline.session   spark/staying_tasks.py StayingTasks._call

@@ -15,7 +15,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from connector import faults
-from connector.events import settling
+from connector.events.settle import settling
 from connector.messaging.destination import parse_destination
 from connector.messaging.settlement import Settlement
 from connector.messaging.state_store import PauseNote

@@ -22,8 +22,8 @@ import yaml
 from connector import TemporaryFailure, Unsubscribed
 from connector.config.loading import Configuration
 from connector.events.outcome import Outcome
-from connector.events.recovery import Recovery
-from connector.events.settling import Settler
+from connector.events.settle.recovery import Recovery
+from connector.events.settle.settling import Settler
 from connector.lazy_property import lazy_property
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message

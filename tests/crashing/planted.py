@@ -15,10 +15,10 @@ from typing import Any, Final
 from connector import faults
 from connector.brokers.engine.connection import RemoteConnection
 from connector.databases.database import Database
-from connector.events import recovery
-from connector.events.redeliveries import Redeliveries
-from connector.events.settling import untouched_settlement
-from connector.events.transactions import Transactions
+from connector.events.settle import recovery
+from connector.events.settle.redeliveries import Redeliveries
+from connector.events.settle.settling import untouched_settlement
+from connector.events.settle.transactions import Transactions
 from connector.state.journal import Journal
 from connector.state.locked_file import LockedFile
 from connector.stores.dropbox import files

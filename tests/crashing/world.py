@@ -32,7 +32,7 @@ from sqlalchemy.util import LRUCache
 
 from connector import faults
 from connector.config.loading import Configuration, load
-from connector.events.probe import versions
+from connector.events.run.module_versions import versions
 from connector.log import LogSettings, set_up_logging
 from connector.stores.sql import processes
 from connector.stores.sql.statement import Statement
@@ -47,7 +47,8 @@ from tests.postgres import PostgresServer, end_signs_of_life
 from tests.quick_folder import quick_folder
 
 _PACKAGES: Final = (
-    *("connector.core", "connector.events", "connector.messaging", "connector.requests", "connector.service"),
+    *("connector.core", "connector.events", "connector.events.claim", "connector.events.run"),
+    *("connector.events.settle", "connector.messaging", "connector.requests", "connector.service"),
     *("connector.sinks", "connector.sinks.destination", "connector.sinks.process", "connector.sinks.table"),
     *("connector.sinks.webhook", "connector.databases", "connector.state", "connector.stores.dropbox"),
     *(

@@ -13,7 +13,7 @@ import yaml
 
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
-from connector.events.convert import Converter
+from connector.events.run.convert import Converter
 from connector.formats.handlers import Handlers
 from connector.messaging.message import Message
 from connector.requests.building import find_handler

@@ -19,10 +19,10 @@ import yaml
 
 from connector.declare.connector_section import Connector
 from connector.declare.history_section import HistorySection
+from connector.events.claim.polled_input import PolledInputs
 from connector.events.connection_state import ConnectionState
+from connector.events.cycle_report import CycleReport
 from connector.events.hooks.event_hook import EventHook, EventHooks
-from connector.events.polled_input import PolledInputs
-from connector.events.report import CycleReport
 from connector.events.settings import EventSettings
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from connector.events.convert import Converter
+from connector.events.run.convert import Converter
 from connector.limits import stages
 from connector.limits.memory import data_memory
 from connector.limits.runner_control import RunnerControl

@@ -19,10 +19,10 @@ from connector.cli.app import run
 from connector.config.loading import load
 from connector.config.resolved import as_document, as_yaml
 from connector.errors import ConfigurationError
-from connector.events.free_disk import FreeDisk, least_free, shortage_of
-from connector.events.intake import claim_round_robin
-from connector.events.polled_input import InputSettings, PolledInput
-from connector.events.rates import RateLimit
+from connector.events.claim.free_disk import FreeDisk, least_free, shortage_of
+from connector.events.claim.intake import claim_round_robin
+from connector.events.claim.polled_input import InputSettings, PolledInput
+from connector.events.claim.rates import RateLimit
 from connector.limits.free_space import MinFree
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -327,7 +327,7 @@ def test_a_service_waits_for_room_and_goes_on(
         return Usage(total, total - free, free)
 
     with caplog.at_level(logging.INFO), deployment.running() as adapter:
-        monkeypatch.setattr("connector.events.free_disk.shutil.disk_usage", look)
+        monkeypatch.setattr("connector.events.claim.free_disk.shutil.disk_usage", look)
         with serving(adapter):
             wait_for(lambda: looks >= 2)
             deployment.send("queue://orders", ORDER)

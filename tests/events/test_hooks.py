@@ -13,7 +13,7 @@ from connector.events.hooks.failures import TaskFailures
 from connector.events.hooks.outcome_log import OutcomeLog
 from connector.events.hooks.spans import EventSpans, TaskSpans
 from connector.events.hooks.task_hook import TaskHook, TaskHooks
-from connector.events.publication import TaskEvent
+from connector.events.run.publication import TaskEvent
 from connector.messaging.message import Message
 from connector.sinks.lazy_requests import LazyRequests
 from tests.events.conftest import Bench, logged

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from connector.errors import PipelineError
-from connector.events.pipeline import CHECK
-from connector.events.probe import differences, versions
+from connector.events.run.module_versions import differences, versions
+from connector.events.run.pipeline import CHECK
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.status import VERSION
 from connector.testing.deployment import Deployment

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from connector.events.outcome import Outcome
-from connector.events.redeliveries import Redeliveries, Redelivery
-from connector.events.task import Task
-from connector.events.task_settings import WorkItem
+from connector.events.run.task import Task
+from connector.events.run.task_settings import WorkItem
+from connector.events.settle.redeliveries import Redeliveries, Redelivery
 from connector.limits.runner_control import RunnerControl
 from connector.messaging.destination import parse_destination
 from connector.messaging.state_store import ClaimNote, CycleJournal

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.events.job import spread
+from connector.events.run.job import spread
 from connector.status import ReturnCode
 from tests.events.conftest import ORDER, Bench, EventDeployment, customer, outcomes_of
 from tests.tables import rows

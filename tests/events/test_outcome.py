@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.outcome import MAX_REASON, Outcome, history, retries_of, shorten
+from connector.events.run.task_answer import TaskAnswer, pack_answer, unpack_answer
 from connector.events.summary import Summary
-from connector.events.task_answer import TaskAnswer, pack_answer, unpack_answer
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.operate.own_history import OwnHistory

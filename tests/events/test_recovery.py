@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from connector.events.hooks.activity import OutcomeCounts
-from connector.events.recovery import InDoubtAtStartup, Recovery
-from connector.events.settling import SettlementRules
+from connector.events.settle.recovery import InDoubtAtStartup, Recovery
+from connector.events.settle.settling import SettlementRules
 from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.copy_destinations import CopyDestinations

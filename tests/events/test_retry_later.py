@@ -301,7 +301,7 @@ def test_events_of_a_group_stay_in_order_and_others_go_on(bench: Bench) -> None:
 def test_what_was_put_aside_comes_before_what_came_after_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
-    monkeypatch.setattr("connector.events.waits._AGAIN_MS", 2000)
+    monkeypatch.setattr("connector.events.claim.event_waits._AGAIN_MS", 2000)
     deployment = deploy(bench, {"first": "50ms"}, order=order, PollQuantity=1)
     sent = send(deployment, "a: temporary-until 1", "", "", groups="xxx")
 

@@ -11,10 +11,10 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.events.order_groups import order_group_key
+from connector.events.claim.order_groups import order_group_key
+from connector.events.claim.polled_input import InputSettings, PolledInput
 from connector.events.outcome import Outcome
-from connector.events.polled_input import InputSettings, PolledInput
-from connector.events.schedule import MOST_EVENTS, Batch, EndedClaims, Schedule
+from connector.events.run.schedule import MOST_EVENTS, Batch, EndedClaims, Schedule
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.input import Input

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from connector.errors import ConnectorError, PipelineError
-from connector.events.worker import check_worker
+from connector.events.run.worker import check_worker
 from tests.distribution import install
 from tests.events.conftest import Bench, customer, logged, outcomes_of, placeless
 from tests.tables import rows

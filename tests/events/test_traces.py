@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from connector.events.hooks.spans import SPANS
-from connector.events.task_answer import unpack_answer
+from connector.events.run.task_answer import unpack_answer
 from connector.messaging.message import Message
 from connector.testing.deployment import Deployment
 from tests.events.conftest import Bench, EventDeployment, with_rules
@@ -344,7 +344,7 @@ def test_without_tracing_a_task_measures_nothing(bench: Bench, monkeypatch: pyte
         answers.append(unpack_answer(data))
         return answers[-1]
 
-    monkeypatch.setattr("connector.events.job.unpack_answer", look)
+    monkeypatch.setattr("connector.events.run.job.unpack_answer", look)
     deployment = bench.deploy()
     deployment.send("customers", customer(SAMPLED))
     deployment.drain()

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from connector.errors import PipelineError
-from connector.events.task_answer import unpack_answer
+from connector.events.run.task_answer import unpack_answer
 from connector.messaging.destination import parse_destination
 from connector.service.assembly import make_provider, make_requests, make_task_settings
 from connector.status import ReturnCode

@@ -39,7 +39,7 @@ import connector
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.state import RemoteState
 from connector.errors import ConnectorError, UnknownDestination
-from connector.events import redeliveries
+from connector.events.settle import redeliveries
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.requests.result import RequestResult

@@ -92,7 +92,7 @@ def test_what_keeps_an_adapter_from_claiming_is_told_until_it_is_over(
     with caplog.at_level("INFO"), deployment.running() as adapter:
         monkeypatch.setattr("connector.service.stopping.StopRequest.wait", lambda self, seconds: None)
         monkeypatch.setattr("connector.stores.dropbox.left_files._FIRST_RETRY", 0.05)
-        monkeypatch.setattr("connector.events.free_disk._INTERVAL", 0.0)
+        monkeypatch.setattr("connector.events.claim.free_disk._INTERVAL", 0.0)
         monkeypatch.setattr("connector.service.instance_notes._INTERVAL", 0.0)
         _turn(adapter, 1)
         observer = Observer(adapter, deployment.provider)

@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from connector.errors import ProviderError
+from connector.events.cycle_report import CycleReport
 from connector.events.outcome import Outcome
-from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.service.adapter import Adapter
 from connector.service.loop import Service

@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 
 from connector.errors import PipelineError
-from connector.events.probe import versions
+from connector.events.run.module_versions import versions
 
 
 def upper(plan, deployment, payload):
@@ -120,7 +120,7 @@ def origin(plan, deployment, payload):
             "threads": len(os.listdir(parent / "task")),
             "path": os.environ.get("PYTHONPATH"),
             "variables": [name for name in os.environ if name.startswith("CONNECTOR_WORKER")],
-            "has events": "connector.events.task" in sys.modules,
+            "has events": "connector.events.run.task" in sys.modules,
         }
     ).encode()
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 from connector.events.hooks.event_hook import EventHook
 from connector.events.hooks.task_hook import TaskHook
 from connector.events.outcome import Outcome
-from connector.events.publication import TaskEvent
-from connector.events.settling import Commit
+from connector.events.run.publication import TaskEvent
+from connector.events.settle.settling import Commit
 from connector.events.summary import MAX_EVENTS, Summary
 from connector.messaging.claim import Claim
 from connector.operate.activity import Activity

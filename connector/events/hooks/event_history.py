@@ -14,8 +14,8 @@ from connector.errors import ProviderError
 from connector.events.hooks.event_hook import EventHook, Single
 from connector.events.hooks.task_hook import TaskHook
 from connector.events.outcome import Outcome
-from connector.events.publication import MatchedObject, TaskEvent
-from connector.events.settling import Commit
+from connector.events.run.publication import MatchedObject, TaskEvent
+from connector.events.settle.settling import Commit
 from connector.messaging.claim import Claim
 from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.history import EVENT_ID, NO_NOTES, RECOVERY, History, HistoryRow, Note, origins_of

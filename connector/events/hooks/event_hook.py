@@ -7,7 +7,7 @@ from typing import Any
 
 from connector.events.hooks.hook import observers
 from connector.events.outcome import Outcome
-from connector.events.settling import Commit
+from connector.events.settle.settling import Commit
 from connector.messaging.claim import Claim
 from connector.messaging.history import Note
 

@@ -8,9 +8,9 @@ from connector.events.hooks.event_history import EventHistory, LateEventHistory
 from connector.events.hooks.event_hook import EventHook, EventHooks
 from connector.events.hooks.event_trace import EventTrace
 from connector.events.hooks.outcome_log import OutcomeLog
+from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
-from connector.events.settling import SettlementRules
-from connector.events.task_settings import TaskSettings
+from connector.events.settle.settling import SettlementRules
 from connector.events.working_state import WorkingState
 from connector.messaging.state_store import StateStore
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from connector.agent_trace import EVENTS, Trace
 from connector.events.hooks.event_hook import EventHook
 from connector.events.outcome import Outcome, event_fields
-from connector.events.settling import Commit
+from connector.events.settle.settling import Commit
 from connector.messaging.claim import Claim
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from connector.events.hooks.event_hook import EventHook
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.outcome import event_fields
-from connector.events.settling import Commit
+from connector.events.settle.settling import Commit
 from connector.operate.lives import COPY_KEYS
 from connector.status import OutcomeKind
 

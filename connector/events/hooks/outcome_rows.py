@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.databases.settings import DatabaseSettings
 from connector.events.hooks.event_hook import EventHook
-from connector.events.settling import Commit
+from connector.events.settle.settling import Commit
 
 if TYPE_CHECKING:
     from connector.databases.database import Database

@@ -10,8 +10,8 @@ from typing import Any, Final
 from connector.events.hooks.event_hook import EventHook
 from connector.events.hooks.task_hook import TaskHook
 from connector.events.outcome import Outcome
-from connector.events.publication import Publication, TaskEvent
-from connector.events.settling import Commit
+from connector.events.run.publication import Publication, TaskEvent
+from connector.events.settle.settling import Commit
 from connector.messaging.claim import Claim
 from connector.operate.span import CONSUMER, INTERNAL, Span, make_span
 from connector.operate.trace_context import TRACEPARENT, TraceContext, new_context, parse

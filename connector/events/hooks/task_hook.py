@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connector.events.hooks.hook import guard, observers
-from connector.events.publication import Publication, TaskEvent
+from connector.events.run.publication import Publication, TaskEvent
 
 
 class TaskHook:

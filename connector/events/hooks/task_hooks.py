@@ -6,7 +6,7 @@ from connector.events.hooks.activity import TaskActivity
 from connector.events.hooks.event_history import TaskNotes
 from connector.events.hooks.failures import TaskFailures
 from connector.events.hooks.task_hook import TaskHook, TaskHooks
-from connector.events.task_settings import TaskSettings
+from connector.events.run.task_settings import TaskSettings
 
 
 def task_hooks(task_settings: TaskSettings) -> TaskHooks:

@@ -23,7 +23,7 @@ from connector.config.loading import load
 from connector.errors import LotError, MalformedData
 from connector.events.hooks.event_history import EventHistory
 from connector.events.outcome import Outcome
-from connector.events.settling import SettlementRules
+from connector.events.settle.settling import SettlementRules
 from connector.lake.source.rows import SourceRows, refused
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination

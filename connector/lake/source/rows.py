@@ -14,10 +14,10 @@ from pyspark.sql.types import BinaryType, MapType, StringType, StructField, Stru
 from connector.businessobjects.types import text_of
 from connector.config.loading import Configuration
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.events.convert import Converter
 from connector.events.outcome import Outcome, shorten
-from connector.events.task import kind_of_mistake
-from connector.events.task_settings import TaskSettings
+from connector.events.run.convert import Converter
+from connector.events.run.task import kind_of_mistake
+from connector.events.run.task_settings import TaskSettings
 from connector.lake.tables import SparkTable
 from connector.limits import stages
 from connector.messaging.access import AccessSpec

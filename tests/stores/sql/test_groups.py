@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import text
 
 from connector import faults
-from connector.events.recovery import Recovery
-from connector.events.settling import SettlementRules
+from connector.events.settle.recovery import Recovery
+from connector.events.settle.settling import SettlementRules
 from connector.messaging.claim import Claim
 from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import parse_destination

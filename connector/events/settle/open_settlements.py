@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from connector.events.claim.order_groups import NONE
 from connector.events.hooks.grouped_log import GroupedLog
-from connector.events.order_groups import NONE
-from connector.events.settling import Commit
+from connector.events.settle.settling import Commit
 from connector.messaging.input import Input
 
 _FIRST_PAUSE: Final = 0.1

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
+from connector.events.cycle_report import CycleReport
 from connector.events.outcome import (
     Outcome,
     event_fields,
@@ -16,9 +17,8 @@ from connector.events.outcome import (
     shorten,
     unpack_prepared,
 )
-from connector.events.prepared_replies import RefusalReplies
-from connector.events.report import CycleReport
-from connector.events.schedule import EndedClaims
+from connector.events.run.prepared_replies import RefusalReplies
+from connector.events.run.schedule import EndedClaims
 from connector.messaging.claim import Claim
 from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination

@@ -21,10 +21,10 @@ import time
 from typing import Final
 
 from connector.errors import PipelineError
-from connector.events.probe import versions
-from connector.events.runner import close, follow_commands, receive, send
-from connector.events.task_answer import TaskAnswer, pack_answer
-from connector.events.task_settings import Assignment, TaskSettings
+from connector.events.run.module_versions import versions
+from connector.events.run.runner import close, follow_commands, receive, send
+from connector.events.run.task_answer import TaskAnswer, pack_answer
+from connector.events.run.task_settings import Assignment, TaskSettings
 from connector.limits.process_end import how_it_ended
 from connector.limits.runner_control import RunnerControl
 
@@ -73,7 +73,7 @@ class Runner:
         self._ended = os.pidfd_open(self.pid)
 
     def run(self, assignment: bytes) -> bytes:
-        """Returns the answer to a pickled assignment (:mod:`connector.events.task_answer`).
+        """Returns the answer to a pickled assignment (:mod:`connector.events.run.task_answer`).
 
         Raises:
             RunnerEnded: the runner is gone. The journal holds the outcomes so far.
@@ -174,7 +174,7 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
         payload: a pickled :class:`Assignment`.
 
     Returns:
-        an answer (:mod:`connector.events.task_answer`).
+        an answer (:mod:`connector.events.run.task_answer`).
 
     Raises:
         PipelineError: processes or data handlers cannot be loaded here.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from connector.events.polled_input import PolledInputs
-from connector.events.settling import untouched_settlement
+from connector.events.claim.polled_input import PolledInputs
+from connector.events.settle.settling import untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.roles import Recovering

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from connector.events.order_groups import DESTINATION, NONE, order_group_key
+from connector.events.claim.order_groups import DESTINATION, NONE, order_group_key
 from connector.events.outcome import Outcome
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination

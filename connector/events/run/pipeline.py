@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-FUNCTION: Final = "connector.events.worker:run_assignment"
-CHECK: Final = "connector.events.worker:check_worker"
+FUNCTION: Final = "connector.events.run.worker:run_assignment"
+CHECK: Final = "connector.events.run.worker:check_worker"
 
 
 class Pipeline(Protocol):

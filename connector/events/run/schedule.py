@@ -18,9 +18,9 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Final, Protocol
 
-from connector.events.order_groups import NONE, group_key_of
+from connector.events.claim.order_groups import NONE, group_key_of
+from connector.events.claim.polled_input import PolledInput
 from connector.events.outcome import Outcome
-from connector.events.polled_input import PolledInput
 from connector.messaging.claim import Claim
 from connector.messaging.input import Input
 from connector.status import OutcomeKind

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from connector.events.circuits import CallCounts
 from connector.events.outcome import Outcome
-from connector.events.task_settings import NOTHING
+from connector.events.run.circuits import CallCounts
+from connector.events.run.task_settings import NOTHING
 
 
 class TaskAnswer(NamedTuple):

@@ -21,14 +21,14 @@ from connector.errors import (
     TemporaryFailure,
     Unsubscribed,
 )
-from connector.events.circuits import CircuitState, DeliveryGate
-from connector.events.conversion_limit import ConversionLimit
-from connector.events.convert import Converter
 from connector.events.hooks.task_hook import TaskHooks
-from connector.events.open_sinks import CalledSink, OpenSinks
-from connector.events.prepared_replies import ProcessReplies, ReplyContext
-from connector.events.publication import MatchedObject, Publication, TaskEvent
-from connector.events.task_settings import TaskSettings
+from connector.events.run.circuits import CircuitState, DeliveryGate
+from connector.events.run.conversion_limit import ConversionLimit
+from connector.events.run.convert import Converter
+from connector.events.run.open_sinks import CalledSink, OpenSinks
+from connector.events.run.prepared_replies import ProcessReplies, ReplyContext
+from connector.events.run.publication import MatchedObject, Publication, TaskEvent
+from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.messaging.access import MessageAccess
@@ -354,7 +354,7 @@ class Publisher:
                 os._exit(0)  # a fork that the sink forgot to end: only its parent goes on
 
     def refuse(self, request: Message, reason: str, reference: object) -> Prepared | Unanswered | None:
-        """See :meth:`connector.events.prepared_replies.ProcessReplies.refuse`."""
+        """See :meth:`connector.events.run.prepared_replies.ProcessReplies.refuse`."""
         return self._answering.refuse(request, reason, str(reference))
 
     def _prepare(self, matched: MatchedObject, key: str, name: str, result: Publication) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from connector.events.order_groups import NONE, order_key_of
+from connector.events.claim.event_waits import EventWaits
+from connector.events.claim.order_groups import NONE, order_key_of
 from connector.events.outcome import Outcome
-from connector.events.schedule import DUPLICATE, EndedClaims
-from connector.events.waits import EventWaits
+from connector.events.run.schedule import DUPLICATE, EndedClaims
 from connector.messaging.claim import Claim
 from connector.messaging.state_store import PublishedIds
 from connector.operate.reasons import ReasonKind

@@ -21,14 +21,14 @@ from connector.agent_trace import DETAILS, STEPS
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import BodyTooLarge, MalformedData, ProviderError, UnknownBusinessObject
-from connector.events.circuits import CallCounts, CircuitState
-from connector.events.conversion_limit import ConversionLimit, ConversionTimer
-from connector.events.convert import Converter
 from connector.events.hooks.task_hooks import task_hooks
 from connector.events.outcome import Outcome, history, pack_prepared, retries_of, shorten
-from connector.events.publication import MatchedObject, TaskEvent, not_read, unsubscribed
-from connector.events.publish import Publisher
-from connector.events.task_settings import NOTHING, TaskSettings, WorkItem
+from connector.events.run.circuits import CallCounts, CircuitState
+from connector.events.run.conversion_limit import ConversionLimit, ConversionTimer
+from connector.events.run.convert import Converter
+from connector.events.run.publication import MatchedObject, TaskEvent, not_read, unsubscribed
+from connector.events.run.publish import Publisher
+from connector.events.run.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.messaging.message import Message

@@ -21,9 +21,9 @@ from contextlib import suppress
 from typing import Final
 
 from connector.errors import ConnectorError
-from connector.events.task import Task
-from connector.events.task_answer import NO_ANSWER, TaskAnswer, pack_answer
-from connector.events.task_settings import Assignment, TaskSettings
+from connector.events.run.task import Task
+from connector.events.run.task_answer import NO_ANSWER, TaskAnswer, pack_answer
+from connector.events.run.task_settings import Assignment, TaskSettings
 from connector.limits.memory import WorkerMemory, resident_memory
 from connector.limits.runner_control import RunnerControl
 from connector.log import set_up_logging

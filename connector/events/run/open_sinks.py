@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from connector.events.convert import Converter
-from connector.events.task_settings import TaskSettings
+from connector.events.run.convert import Converter
+from connector.events.run.task_settings import TaskSettings
 from connector.limits import stages
 from connector.sinks.calling import Deliver, guard
 from connector.sinks.contract import (

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from connector.events.closing import Closing
 from connector.events.connection_state import ConnectionState
-from connector.events.no_transactions import NoTransactions
-from connector.events.open_settlements import OpenSettlements
+from connector.events.cycle_report import CycleReport
 from connector.events.outcome import Outcome
-from connector.events.report import CycleReport
-from connector.events.schedule import EndedClaims
-from connector.events.settling import Commit, SettlementRules
+from connector.events.run.schedule import EndedClaims
+from connector.events.settle.closing import Closing
+from connector.events.settle.no_transactions import NoTransactions
+from connector.events.settle.open_settlements import OpenSettlements
+from connector.events.settle.settling import Commit, SettlementRules
 from connector.messaging.claim import Claim
 from connector.messaging.settlement import SettlementOpen, TransactionRefused
 from connector.messaging.state_store import ClientJournals

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from connector.errors import ClaimLost, SettlementError
 from connector.events.connection_state import ConnectionState
+from connector.events.cycle_report import CycleReport
 from connector.events.outcome import Outcome
-from connector.events.report import CycleReport
-from connector.events.schedule import EndedClaims
-from connector.events.settling import Commit, SettlementRules, Settler
+from connector.events.run.schedule import EndedClaims
+from connector.events.settle.settling import Commit, SettlementRules, Settler
 from connector.messaging.claim import Claim
 from connector.messaging.state_store import ClientJournals
 from connector.status import OutcomeKind

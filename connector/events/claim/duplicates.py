@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from connector.events.schedule import Schedule
+from connector.events.run.schedule import Schedule
 from connector.messaging.claim import Claim
 from connector.messaging.state_store import PublishedIds
 

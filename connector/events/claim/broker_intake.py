@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from connector.events.claim.intake import Intake
+from connector.events.claim.polled_input import PolledInput
 from connector.events.connection_state import ConnectionState
-from connector.events.intake import Intake
-from connector.events.no_transactions import NoTransactions
-from connector.events.open_settlements import OpenSettlements
-from connector.events.polled_input import PolledInput
-from connector.events.report import CycleReport
-from connector.events.settling import untouched_settlement
+from connector.events.cycle_report import CycleReport
+from connector.events.settle.no_transactions import NoTransactions
+from connector.events.settle.open_settlements import OpenSettlements
+from connector.events.settle.settling import untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.input import Input
 from connector.messaging.settlement import SettlementOpen

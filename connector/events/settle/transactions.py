@@ -2,8 +2,8 @@
 
 A broker settles all messages of a transaction or none. So a decided event waits until the whole transaction
 is decided. If one event has to go back, the transaction is rolled back, and the broker delivers all its
-messages again, to this instance or another. :class:`~connector.events.redeliveries.Redeliveries` remembers
-how far their events were.
+messages again, to this instance or another.
+:class:`~connector.events.settle.redeliveries.Redeliveries` remembers how far their events were.
 
 The journal of a batch says so until its transaction ends, the record of redeliveries afterwards. Both survive
 a crash.
@@ -18,13 +18,13 @@ from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import Final, cast
 
 from connector import faults
-from connector.events.no_transactions import NoTransactions
-from connector.events.order_groups import NONE, order_group_key
+from connector.events.claim.order_groups import NONE, order_group_key
+from connector.events.claim.polled_input import PolledInput, PolledInputs
 from connector.events.outcome import Outcome
-from connector.events.polled_input import PolledInput, PolledInputs
-from connector.events.redeliveries import ClaimNumber, Redeliveries, Redelivery
-from connector.events.schedule import EndedClaims
-from connector.events.settling import blame, give_back_settlement
+from connector.events.run.schedule import EndedClaims
+from connector.events.settle.no_transactions import NoTransactions
+from connector.events.settle.redeliveries import ClaimNumber, Redeliveries, Redelivery
+from connector.events.settle.settling import blame, give_back_settlement
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
 from connector.messaging.input import Input

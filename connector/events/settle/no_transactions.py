@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from connector.events.claim.polled_input import PolledInput
 from connector.events.outcome import Outcome
-from connector.events.polled_input import PolledInput
-from connector.events.schedule import EndedClaims
+from connector.events.run.schedule import EndedClaims
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.settlement import TransactionRefused

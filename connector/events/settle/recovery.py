@@ -18,7 +18,7 @@ from typing import Final
 from connector.errors import ClaimLost, ConnectorError
 from connector.events.connection_state import ConnectionState
 from connector.events.outcome import Outcome
-from connector.events.settling import SettlementRules, begun_settlement, blame, untouched_settlement
+from connector.events.settle.settling import SettlementRules, begun_settlement, blame, untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.input import Input
 from connector.messaging.roles import Leftover

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from connector.databases.settings import DatabaseSettings
-from connector.events.circuits import CircuitState
+from connector.events.run.circuits import CircuitState
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
 from connector.messaging.state_store import JournalHandle

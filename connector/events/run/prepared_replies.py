@@ -12,8 +12,8 @@ from functools import partial
 
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import UnknownDestination
-from connector.events.convert import Converter
-from connector.events.task_settings import TaskSettings
+from connector.events.run.convert import Converter
+from connector.events.run.task_settings import TaskSettings
 from connector.limits.stages import is_interrupt
 from connector.messaging.access import MessageAccess
 from connector.messaging.message import Message

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from connector.errors import SelectorError
-from connector.events.order_groups import GROUP
-from connector.events.pauses import InputPause
-from connector.events.rates import RateLimit
+from connector.events.claim.order_groups import GROUP
+from connector.events.claim.pauses import InputPause
+from connector.events.claim.rates import RateLimit
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.input import Input

@@ -15,9 +15,9 @@ from operator import attrgetter
 from typing import Final
 
 from connector.errors import ProviderError
+from connector.events.claim.polled_input import PolledInput
 from connector.events.connection_state import ConnectionState
-from connector.events.polled_input import PolledInput
-from connector.events.report import CycleReport
+from connector.events.cycle_report import CycleReport
 from connector.messaging.claim import Claim
 from connector.messaging.input import Input
 from connector.messaging.settlement import SettlementOpen

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from connector.status import VERSION
 
 if TYPE_CHECKING:
-    from connector.events.pipeline import ProbeAnswer
+    from connector.events.run.pipeline import ProbeAnswer
 
 _PACKAGES: Final = ("pyspark", "orjson", "msgspec", "lxml", "tenacity")
 """Distributions that workers must have installed. The connector itself is shipped."""

@@ -16,7 +16,7 @@ from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.name_handlers import NameHandler
 from connector.businessobjects.rules import Rule, message_format
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
-from connector.events.task_settings import TaskSettings
+from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import DataHandler, HandlerFailed, Hint, SplittingHandler
 from connector.formats.handlers import Handlers, choose_handler
 from connector.limits import stages

@@ -23,13 +23,13 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from connector.errors import PipelineError, SparkLost
-from connector.events.circuits import CallCounts, CircuitState
 from connector.events.hooks.event_history import NOTES, pack_notes
 from connector.events.outcome import Outcome, retries_of
-from connector.events.pipeline import FUNCTION, Pipeline
-from connector.events.schedule import Batch
-from connector.events.task_answer import TaskAnswer, unpack_answer
-from connector.events.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
+from connector.events.run.circuits import CallCounts, CircuitState
+from connector.events.run.pipeline import FUNCTION, Pipeline
+from connector.events.run.schedule import Batch
+from connector.events.run.task_answer import TaskAnswer, unpack_answer
+from connector.events.run.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
 from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
 from connector.messaging.input import Input

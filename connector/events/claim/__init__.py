@@ -1,0 +1,1 @@
+"""Inbound, the first part: which messages are taken now."""

@@ -1,0 +1,1 @@
+"""Inbound, the second part: tasks convert and publish."""

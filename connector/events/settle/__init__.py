@@ -1,0 +1,1 @@
+"""Inbound, the last part: each message is settled, also those of dead clients."""
