@@ -144,12 +144,22 @@ class EventWaits:
 
     def _due_behind(self, key: Hashable, name: str, now: int) -> int:
         """Returns until when an event has to wait for earlier ones that were put aside. 0 = there is none."""
-        for other, due in self._behind.get(key, {}).items():
+        behind = self._behind.get(key, {})
+        gone: list[str] = []  # elsewhere
+        waits_until = 0
+        for other, due in behind.items():
             if other == name:
-                return 0
+                break
             if due + _GRACE_MS > now:
-                return due if due > now else now + _AGAIN_MS
-        return 0
+                waits_until = due if due > now else now + _AGAIN_MS
+                break
+            if due:
+                gone.append(other)
+        for one in gone:
+            del behind[one]
+        if key in self._behind and not behind:
+            del self._behind[key]
+        return waits_until
 
     def _put_aside(self, key: Hashable, name: str, due: int) -> None:
         """Notes until when an event is put aside, behind those that were put aside before. 0 = it is here."""
