@@ -42,7 +42,7 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from connector.errors import PipelineError
-from connector.events import probe
+from connector.events.run import module_versions
 from connector.spark import fast_start, pipeline as pipelines
 from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings
@@ -60,7 +60,7 @@ facts["places"] = [answer.decode().split("\\n") for answer in places]
 facts["probe"] = [list(map(str, answer)) for answer in pipeline.probe("functions:upper", b"ok")]
 facts["partly"] = [[one.executor, one.answer.decode(), one.error] for one in
                    pipeline.probe("functions:fail_on_first_executor", b"")]
-facts["lacks"] = probe.differences(pipeline.probe("functions:installed", b""))
+facts["lacks"] = module_versions.differences(pipeline.probe("functions:installed", b""))
 try:
     pipeline.run("functions:die", b"", [b"die", b"live"], "poll 1")
 except PipelineError as error:
