@@ -33,7 +33,7 @@ class NoTransactions:
 
     def quantity(self, one: PolledInput) -> int:
         """Returns how many messages a poll of an input may take."""
-        return one.settings.quantity
+        return one.quantity
 
     def may_overlap(self, one: PolledInput) -> bool:
         """Whether another transaction of an input may begin while the events of one run."""
