@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,6 +47,8 @@ def take(customer, event):
     with open({calls}, "a") as file:
         file.write(f"{{time.time()}}\\n")
 """
+_LONGEST = 120
+"""Seconds after which a program of Java is ended, because it stands still."""
 _SETTLING = 15
 """Seconds after which a service that has started is idle."""
 _JAVA = Path(__file__).with_name("java")
@@ -78,7 +81,10 @@ class JavaProgram:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
+        timer = threading.Timer(_LONGEST, self._process.kill)  # a consumer of Qpid JMS may lose its Java thread
+        timer.start()
         answer = self._process.stdout.readline()
+        timer.cancel()
         assert answer, "the Java program has ended"
         return answer
 
