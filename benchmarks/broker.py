@@ -81,7 +81,7 @@ class JavaProgram:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
-        timer = threading.Timer(_LONGEST, self._process.kill)  # a consumer of Qpid JMS may lose its Java thread
+        timer = threading.Timer(_LONGEST, self._process.kill)
         timer.start()
         answer = self._process.stdout.readline()
         timer.cancel()
