@@ -14,12 +14,6 @@ REASON = "# long: "
 NOT_YET = {
     "connector.brokers.engine.connection._poller",
     "connector.brokers.engine.session.__init__",
-    "connector.events.assembly.make_inbound",
-    "connector.events.run.publish._deliver",
-    "connector.events.run.publish.publish",
-    "connector.events.settle.recovery._take_over",
-    "connector.events.run.runner.follow_commands",
-    "connector.events.run.task._event",
 }
 """Functions that have to be split. Nothing may come to this set."""
 
