@@ -456,7 +456,6 @@ class Inbound:
         if self._duplicates is not None:
             self._duplicates.window.release()
         self._closing.shut()
-        self._intake.close()
         self.connection.close()
 
     def abandon(self) -> None:

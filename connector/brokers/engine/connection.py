@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import math
 import secrets
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 
 from connector.brokers.engine.access import RemoteAccess, post_prepared
@@ -41,6 +42,7 @@ from connector.brokers.engine.session import LendingSession, SessionSource
 from connector.brokers.engine.session_connection import SessionConnection
 from connector.brokers.engine.settler import TransactionSettler
 from connector.brokers.engine.shortage import MemoryShortage
+from connector.brokers.engine.silence import CLOSE
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.brokers.engine.waiter import RemoteWaiter
@@ -436,8 +438,12 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             silent = filter(None, [*self._silent, *(one.silent_name for one in list(self._pollers))])
             self.shortage.note(list(silent), self.broker.shortage)
         sessions = [session for poller in list(self._pollers) for session in poller.sessions]
+        late = threading.Timer(CLOSE, self.broker.close)  # a silent broker lets each session wait
+        late.daemon = True
+        late.start()
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)
+        late.cancel()
         self._pollers.clear()
         self.own_lots.names.close()
         if self.state is not None:

@@ -214,11 +214,6 @@ class Intake:
             ProviderError: they cannot be given back.
         """
 
-    def close(self) -> None:
-        """Closes the pollers."""
-        for one in self._open:
-            one.close()
-
 
 def claim_round_robin(inputs: Sequence[PolledInput], claims: list[Claim], cycle: int, first: int) -> None:
     """Claims at most :attr:`PolledInput.most` messages of each input.
