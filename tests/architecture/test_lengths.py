@@ -12,8 +12,6 @@ MOST = 50
 REASON = "# long: "
 """Begins the comment above a longer function: it is a table, or declares the options of a verb."""
 NOT_YET = {
-    "connector.brokers.engine.connection._poller",
-    "connector.brokers.engine.session.__init__",
     "connector.events.assembly.make_inbound",
     "connector.events.run.publish._deliver",
     "connector.events.run.publish.publish",

@@ -11,6 +11,7 @@ import itertools
 import math
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from functools import partial
 
 from connector.brokers.engine.access import RemoteAccess, post_prepared
 from connector.brokers.engine.arrivals import RemoteArrivals
@@ -67,13 +68,15 @@ from connector.messaging.settlement import (
 )
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 
+Move = Callable[[LendingSession, Sequence[LentClaim]], Sequence[LentClaim]]
+"""Moves claims of a transaction. Returns the claims of their copies."""
+
 
 class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     """A client of a broker.
 
     Args:
-        broker: connection of the broker, for this object only.
-        limits: of its transactions.
+        broker: for this object only.
         commit_queue: shows which transactions were committed. None = commits are not marked.
     """
 
@@ -148,35 +151,13 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             self._begin_progress(source, in_progress)
         if isinstance(source, Destination) and source.view:
             raise CapabilityError(f"cannot poll {source}: a broker has no virtual destinations")
-
-        def make(
-            queue: Destination | TopicSubscription = source, wanted: str = selector_text(selector)
-        ) -> LendingSession:
-            return LendingSession(
-                self.broker,
-                SessionSource(queue, wanted, source),
-                self._limits,
-                self._marker if in_progress is None else self._progress_marker,
-                parks=self.state is not None,
-                later=self.later,
-                news=self._news,
-            )
-
-        def move(session: LendingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
-            assert self.in_progress is not None and in_progress is not None
-            return self.in_progress.move(session, claims, in_progress)
-
-        def check_moves() -> None:
-            assert self.in_progress is not None and in_progress is not None
-            self.in_progress.check_moves(in_progress)
-
+        make = partial(self._session, source, self._marker if in_progress is None else self._progress_marker)
         lasts = isinstance(source, Destination) or source.durable
         poller = RemotePoller(
             self,
             source,
-            make,
-            None if in_progress is None else move,
-            None if in_progress is None else check_moves,
+            partial(make, source, selector_text(selector)),
+            *self._moves(in_progress),
             None if self.held is None else HeldInput(self.held, source, make),
             None if self.later is None else LaterInput(self.later, source, make),
             self.shortage if lasts and self.state is not None else None,
@@ -185,6 +166,34 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             poller.subscription = source.name
         self._pollers.add(poller)
         return poller
+
+    def _session(
+        self,
+        source: Destination | TopicSubscription,
+        marker: Callable[[BrokerSession], CommitMarker | None],
+        queue: Destination | TopicSubscription,
+        selector: str,
+    ) -> LendingSession:
+        """Returns a session that receives messages of an input from a queue or a subscription."""
+        return LendingSession(
+            self.broker,
+            SessionSource(queue, selector, source),
+            self._limits,
+            marker,
+            parks=self.state is not None,
+            later=self.later,
+            news=self._news,
+        )
+
+    def _moves(self, in_progress: Destination | None) -> tuple[Move | None, Callable[[], None] | None]:
+        """Returns what moves claims to an in-progress destination, and what checks that it takes them."""
+        progress = self.in_progress
+        if in_progress is None or progress is None:
+            return None, None
+        return (
+            lambda session, claims: progress.move(session, claims, in_progress),
+            lambda: progress.check_moves(in_progress),
+        )
 
     def picker(self, queue: Destination, wanted: Callable[[Message], bool]) -> RemotePicker:
         self.check()
