@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import math
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 
 from connector.brokers.engine.access import RemoteAccess, post_prepared
@@ -45,27 +45,16 @@ from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.brokers.engine.waiter import RemoteWaiter
-from connector.errors import (
-    CapabilityError,
-    ProviderError,
-    SettlementError,
-    UnknownDestination,
-)
+from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.history import about
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
 from connector.messaging.provider import TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.roles import Leftover
 from connector.messaging.selector import selector_text
-from connector.messaging.settlement import (
-    GroupSettlement,
-    Prepared,
-    Settlement,
-    one_by_one,
-)
+from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 
 Move = Callable[[LendingSession, Sequence[LentClaim]], Sequence[LentClaim]]
@@ -343,19 +332,10 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         if self._commit_queue is not None:
             remove_markers(self.broker, self._commit_queue, client_id)
 
-    def browse(
-        self,
-        destination: Destination,
-        unreadable: Callable[[Message, str], object] | None = None,
-        *,
-        delayed: bool = False,
-        ids: Collection[str] | None = None,
-    ) -> Iterator[Message]:
-        if delayed and self.later is not None:
-            self.check()
-            found = self.later.browse(input_name(destination))
-            return found if ids is None else about(found, ids)
-        return super().browse(destination, unreadable, delayed=delayed, ids=ids)
+    def _delayed(self, destination: Destination) -> Iterator[Message]:
+        if self.later is None:
+            return super()._delayed(destination)
+        return self.later.browse(input_name(destination))
 
     def names(self) -> list[Destination]:
         self.check()
