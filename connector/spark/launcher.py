@@ -78,7 +78,6 @@ class Launcher:
     """Starts the adapter's own Spark.
 
     Args:
-        settings: the ``spark:`` section.
         application: name shown on a cluster.
         output: called with each line that workers of ``local`` print.
         jvm_options: further options of the driver's Java. None = use a class-data archive if there is one.

@@ -13,14 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from connector.brokers.engine.broker import BrokerConnection
-from connector.brokers.engine.claims import (
-    BEGUN,
-    DIGEST,
-    HELD_FOR,
-    ORIGIN,
-    LentClaim,
-    input_name,
-)
+from connector.brokers.engine.claims import BEGUN, DIGEST, HELD_FOR, ORIGIN, LentClaim, input_name
 from connector.brokers.engine.commits import quote
 from connector.brokers.engine.copies import moved_copy
 from connector.brokers.engine.probe import Probe
@@ -156,12 +149,6 @@ class HeldMessages:
 
 
 class HeldInput:
-    """The held messages of one input.
-
-    Args:
-        make: makes a session that receives from a queue by a selector.
-    """
-
     def __init__(
         self,
         held: HeldMessages,

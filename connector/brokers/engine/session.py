@@ -185,7 +185,6 @@ class LendingSession:
         """Receives up to ``len(numbers)`` messages into the open transaction.
 
         Args:
-            cycle: the cycle of the claims.
             is_patient: whether the first message may take its time.
 
         Raises:
@@ -362,10 +361,6 @@ class LendingSession:
     def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Settles all claims of the transaction, and sends the messages of the settlements with them.
 
-        Args:
-            settlements: of all claims.
-            sends: further messages.
-
         Raises:
             SettlementError: a destination refuses a message. The transaction is rolled back.
             TransactionRolledBack: the broker has rolled the transaction back.
@@ -375,9 +370,6 @@ class LendingSession:
 
     def move(self, queue: Destination, copies: Sequence[tuple[LentClaim, Message]]) -> None:
         """Moves all claims of the transaction to a queue.
-
-        Args:
-            copies: each claim with its copy.
 
         Raises:
             SettlementError, CommitUnknown: as :meth:`settle`.

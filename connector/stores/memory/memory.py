@@ -275,7 +275,6 @@ class Memory:
     # -- clients -----------------------------------------------------------------------------------
 
     def is_alive(self, client_id: str) -> bool:
-        """Whether a client lives."""
         client = self.clients.get(client_id)
         return client is not None and client.alive
 
