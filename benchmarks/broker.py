@@ -5,7 +5,8 @@ with ``transacted=true`` and two consumers. All three use one ActiveMQ Artemis o
 messages. Also the start of ``connector run`` to the first event, the time from a send to the call, memory,
 and the processor time with 1 and with 200 idle inputs. Needs a JDK (``javac``) and Maven Central.
 The adapter keeps the order of the queue, or no order.
-``python -m benchmarks.broker [--messages N] [--runs N] [--quantity N ...] [--order WORD ...] [--disk DIR]``
+``python -m benchmarks.broker [--messages N] [--runs N] [--quantity N ...] [--order WORD ...]
+[--rates] [--disk DIR]``
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ import argparse
 import itertools
 import os
 import shutil
-import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import orjson
 
-from benchmarks.common import deployment, json_body, machine, scratch, spread
+from benchmarks.common import cpu_of_trees, deployment, json_body, machine, scratch, spread
 from benchmarks.memory import report
 from connector.brokers.jars.locked import LOCK
 from connector.service.adapter import Adapter
@@ -46,6 +47,8 @@ def take(customer, event):
     with open({calls}, "a") as file:
         file.write(f"{{time.time()}}\\n")
 """
+_LONGEST = 120
+"""Seconds after which a program of Java is ended, because it stands still."""
 _SETTLING = 15
 """Seconds after which a service that has started is idle."""
 _JAVA = Path(__file__).with_name("java")
@@ -64,6 +67,10 @@ class JavaProgram:
             text=True,
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def run(self, command: str) -> float:
         """Returns the seconds of a command."""
         return float(self.answer(command))
@@ -74,7 +81,10 @@ class JavaProgram:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
+        timer = threading.Timer(_LONGEST, self._process.kill)
+        timer.start()
         answer = self._process.stdout.readline()
+        timer.cancel()
         assert answer, "the Java program has ended"
         return answer
 
@@ -89,32 +99,50 @@ def url_with_user(url: str) -> str:
 
 
 def measure(
-    bare: JavaProgram, camel: JavaProgram, adapter: Adapter, count: int, runs: int, batch: int
+    bare: JavaProgram, camel: JavaProgram, adapter: Adapter, broker: Broker, count: int, runs: int, batch: int
 ) -> None:
-    """Prints the rates of the three, each run in turn on fresh messages."""
-    body = json_body(1).decode()
-    rates: dict[str, list[float]] = {"bare Java": [], "Camel": [], "adapter": []}
-    for run in range(runs + 1):  # the first warms up
-        bare.run(f"fill bare {count} {body}")
-        bare.run(f"fill camel {count} {body}")
-        found = {
-            "bare Java": bare.run(f"loop bare bare.out {count} {batch}"),
-            "Camel": camel.run(f"loop camel camel.out {count} {_CONSUMERS}"),
-        }
-        bare.run(f"fill in {count} {body}")
+    """Prints rates and processor time of the three, which begin in turn, on fresh messages.
+
+    Each ratio is the median of the runs, because the machine is quicker in one run than in the next.
+    """
+
+    def drain() -> float:
         before = adapter.summary.total.published
         begun = time.perf_counter()
         adapter.drain()
-        found["adapter"] = time.perf_counter() - begun
+        seconds = time.perf_counter() - begun
         assert adapter.summary.total.published - before == count, adapter.summary.total.as_dict()
-        for name, seconds in found.items():
-            if run:
-                rates[name].append(count / seconds)
-    for name, values in rates.items():
-        print(f"  {name:9} {spread(values)} messages/s")
-    middle = {name: statistics.median(values) for name, values in rates.items()}
-    print(f"  adapter / bare Java {middle['adapter'] / middle['bare Java']:.2f}, ", end="")
-    print(f"adapter / Camel {middle['adapter'] / middle['Camel']:.2f}")
+        return seconds
+
+    programs: dict[str, Callable[[], float]] = {
+        "bare": lambda: bare.run(f"loop bare bare.out {count} {batch}"),
+        "camel": lambda: camel.run(f"loop camel camel.out {count} {_CONSUMERS}"),
+        "in": drain,
+    }
+    pids = {"bare": bare.pid, "camel": camel.pid}
+
+    def used(queue: str) -> float:
+        """Seconds of processor time of a program and of the broker."""
+        if queue in pids:
+            return cpu_of_trees([pids[queue], broker.pid])
+        return cpu_of_trees([os.getpid()]) - cpu_of_trees(list(pids.values()))
+
+    queues = list(programs)
+    rates: dict[str, list[float]] = {queue: [] for queue in queues}
+    costs: dict[str, list[float]] = {queue: [] for queue in queues}
+    for run in range(runs + 1):  # the first warms up
+        for queue in queues[run % 3 :] + queues[: run % 3]:
+            bare.run(f"fill {queue} {count} {json_body(1).decode()}")
+            before = used(queue)
+            rates[queue].append(count / programs[queue]())
+            costs[queue].append((used(queue) - before) / count * 1e6)
+    for queue, name in zip(queues, ("bare Java", "Camel", "adapter"), strict=True):
+        print(
+            f"  {name:9} {spread(rates[queue][1:])} messages/s, {spread(costs[queue][1:])} µs of a processor"
+        )
+    for queue, name in (("bare", "bare Java"), ("camel", "Camel")):
+        ratios = [own / other for own, other in zip(rates["in"], rates[queue], strict=True)][1:]
+        print(f"  adapter / {name} {spread(ratios, 2)}")
 
 
 def measure_service(bare: JavaProgram, file: Path, samples: int) -> None:
@@ -206,9 +234,10 @@ def configure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--quantity", type=int, nargs="*", default=[100, 250])
     parser.add_argument("--order", nargs="*", default=["destination", "none"])
+    parser.add_argument("--rates", action="store_true", help="measure nothing but the rates")
     parser.add_argument("--disk", help="a directory on a disk for the broker's journal, instead of tmpfs")
     arguments = parser.parse_args()
     if shutil.which("javac") is None:
@@ -227,7 +256,9 @@ def main() -> None:
                 print(f"{arguments.messages} messages, PollQuantity {quantity}, order: {order}:")
                 file = configure(directory / f"adapter-{quantity}-{order}", url, quantity, order)
                 with Adapter.from_file(file) as adapter:
-                    measure(bare, camel, adapter, arguments.messages, arguments.runs, quantity)
+                    measure(bare, camel, adapter, broker, arguments.messages, arguments.runs, quantity)
+            if arguments.rates:
+                return
             measure_service(bare, configure(directory / "idle", url, 100, notes=True), 50)
             for count in (1, 200):
                 queues = [f"idle{count}.{number}" for number in range(count)]

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from benchmarks.common import deployment, fill, json_body, machine, scratch, spread
+from benchmarks.common import cpu_of_trees, deployment, fill, json_body, machine, scratch, spread
 from connector.config.loading import load
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
@@ -140,23 +140,6 @@ def cpu(process: subprocess.Popen[bytes]) -> float:
     """Seconds of processor time of a process."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def cpu_of_trees(roots: list[int]) -> float:
-    """Seconds of processor time of processes and all their descendants, also those that have ended."""
-    parents, times = {}, {}
-    for directory in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            fields = (directory / "stat").read_text().rpartition(")")[2].split()
-            parents[int(directory.name)] = int(fields[1])
-            times[int(directory.name)] = sum(map(int, fields[11:15]))
-    total = 0
-    for pid, ticks in times.items():
-        ancestor = pid
-        while ancestor not in roots and ancestor in parents:
-            ancestor = parents[ancestor]
-        total += ticks * (ancestor in roots)
-    return total / os.sysconf("SC_CLK_TCK")
 
 
 def show_pages(url: str, pages: dict[str, str], process: subprocess.Popen[bytes], times: int) -> None:

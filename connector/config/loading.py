@@ -249,10 +249,11 @@ def place_of(file: Path, location: Location) -> str:
 
 
 def _paths(directory: Path, state: State | None, connector: Connector) -> DeploymentPaths:
+    quantities = [one.poll_quantity or connector.poll_quantity for one in connector.inputs]
     return DeploymentPaths(
         directory,
         state.directory if state is not None else None,
-        poll_quantity=connector.poll_quantity,
+        poll_quantity=max(quantities, default=connector.poll_quantity),
         max_body=connector.max_body,
     )
 

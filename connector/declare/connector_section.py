@@ -105,13 +105,20 @@ class InputEntry(Section):
         description="Most messages that each instance claims, on the average: `50/s`, `50/m` or `50/h`. At "
         "once it claims the messages of a second at most. Left out: no limit.",
     )
+    poll_quantity: Annotated[int | None, integer(1, "messages")] = Field(
+        default=None,
+        alias="PollQuantity",
+        description="Largest number of messages that a poll takes of this input. Left out: that of the "
+        "connector.",
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
         if isinstance(value, dict) and "destination" not in value:
+            known = {field.alias or name for name, field in cls.model_fields.items()}
             for key, selector in value.items():
-                if key not in cls.model_fields:
+                if key not in known:
                     raise refuse(f"{shown(key)} as a key", _right_form(key, selector))
         return {"destination": value} if isinstance(value, Leaf) else value
 
@@ -131,11 +138,11 @@ class InputEntry(Section):
         Args:
             all_inputs: says what the entry leaves out.
         """
-        return {"quantity": all_inputs.poll_quantity, "rate": self.rate}
+        return {"quantity": self.poll_quantity or all_inputs.poll_quantity, "rate": self.rate}
 
     def short_form(self) -> str | dict[str, Any]:
         """Returns the input in the shortest form for the file."""
-        options = self.model_dump(exclude={"destination"}, exclude_defaults=True)
+        options = self.model_dump(exclude={"destination"}, exclude_defaults=True, by_alias=True)
         return {"destination": str(self.destination), **options} if options else str(self.destination)
 
 
@@ -179,7 +186,7 @@ class Connector(Section):
     poll_quantity: Annotated[int, integer(1, "messages")] = Field(
         default=1,
         alias="PollQuantity",
-        description="Largest number of messages that a poll takes of each destination.",
+        description="Largest number of messages that a poll takes of each input. An input may have its own.",
     )
     poll_start_time: TimeOfDay | None = Field(
         default=None,

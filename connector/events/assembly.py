@@ -61,7 +61,7 @@ def make_inbound(
     journals = state.journals(client_id, settings.instance)
     if transactions:
         cast(TransactionalConnection, connection).announce(in_progress)
-    found = NoTransactions(journals)
+    found = NoTransactions(journals, working.inputs)
     if transactions and in_progress is None:
         instance, own = settings.instance, task_settings.own
         found = Transactions(connection, state, instance, working.inputs, connector.order, own)

@@ -124,7 +124,7 @@ class DeploymentPaths:
     Args:
         directory: of ``adapter.yaml``, absolute. A provider may keep records in ``.connector`` below it.
         state: ``state.directory``, absolute. May not exist yet. None = not given.
-        poll_quantity: most messages that a poll takes of a destination.
+        poll_quantity: most messages that a poll takes of an input.
         max_body: bytes. A larger body is not read. None = no limit.
     """
 

@@ -51,7 +51,7 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
 
 def with_poll_quantity(configuration: Configuration, messages: int) -> Configuration:
     """Returns a configuration for a client that takes at most ``messages``, and fetches no more ahead."""
-    connector = configuration.connector.model_copy(update={"poll_quantity": messages})
+    connector = configuration.connector.model_copy(update={"poll_quantity": messages, "inputs": ()})
     return dataclasses.replace(configuration, connector=connector)
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from connector.declare.connector_section import Connector
+from connector.declare.connector_section import Connector, InputEntry
+from connector.events.claim.polled_input import InputSettings
 from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
 from connector.requests.settings import ConversionSettings, RequestSettings
-from tests.tables import rows
+from tests.tables import Table, rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -207,3 +208,26 @@ def test_only_the_spark_package_knows_spark() -> None:
 @rows("name", sorted(MODULES))
 def test_every_module_says_what_it_is_about(name: str) -> None:
     assert (ast.get_docstring(tree_of(name)) or "").strip()
+
+
+def test_an_option_of_an_input_is_in_its_model_its_reader_and_one_user() -> None:
+    """As the section "An option of an input" of the architecture page says."""
+    model, reader = "connector.declare.connector_section", "connector.events.claim.polled_input"
+    assert {model, reader} <= MODULES.keys()
+    options = InputEntry.model_construct().options(Connector.model_construct())
+    assert options.keys() == {one.name for one in dataclasses.fields(InputSettings)} - {
+        "input",
+        "subscription",
+    }
+    with Table() as table:
+        for option in options:
+            users = {
+                module
+                for module in MODULES.keys() - {reader}
+                for node in ast.walk(tree_of(module))
+                if isinstance(node, ast.Attribute) and ast.unparse(node).endswith(f".settings.{option}")
+            }
+            with table.row(option):
+                assert len(users) <= 1
+            with table.row(f"{option} is used"):
+                assert users or f"settings.{option}" in MODULES[reader].read_text(encoding="utf-8")

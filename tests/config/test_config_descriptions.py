@@ -29,7 +29,7 @@ connector:
   ApplicationName: demo
   InputDestination:
     - queue://orders
-    - {destination: queue://customers, rate: 50/s}
+    - {destination: queue://customers, rate: 50/s, PollQuantity: 5}
     - {destination: queue://notes, selector: "urgent = TRUE"}
     - {destination: topic://prices, subscription: prices, shared: true}
     - {destination: topic://prices, subscription: others, no_local: true}

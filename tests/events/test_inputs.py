@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from connector.config.resolved import as_document
 from connector.errors import ClientIdError, SubscriptionError
 from connector.messaging.destination import Destination
 from connector.messaging.input import Input
@@ -69,6 +70,22 @@ def test_inputs_of_one_queue_share_it_by_their_selectors_and_leave_the_rest(
     destinations = adapter.summary.as_dict()["destinations"]
     counts = {name: number for name, number in destinations["queue://orders"].items() if number}
     assert counts == {"claimed": 4, "published": 4}
+
+
+def test_an_input_gives_a_poll_as_many_messages_as_its_entry_says(deploy: Deploy) -> None:
+    few, many = "queue://few", {"destination": "queue://many", "PollQuantity": 5}
+    deployment = deploy(few, many, PollQuantity=2)
+    assert deployment.configuration.paths.poll_quantity == 5, "what a provider may fetch ahead"
+    for _ in range(7):
+        deployment.send("few", ORDER)
+        deployment.send("many", ORDER)
+    with deployment.running() as adapter:
+        adapter.poll()
+        taken = adapter.summary.as_dict()["destinations"]
+        assert {name: one["claimed"] for name, one in taken.items()} == {"queue://few": 2, "queue://many": 5}
+        adapter.drain()
+    shown = as_document(deployment.configuration)["connector"]
+    assert (shown["PollQuantity"], shown["InputDestination"]) == (2, [few, many])
 
 
 def test_a_claim_that_no_poll_of_this_instance_has_taken_names_its_input(deploy: Deploy) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from connector.brokers.engine.broker import Received
@@ -168,6 +168,10 @@ class LentClaim(BrokerClaim):
 
     def headers(self) -> Message:
         return self.reference.message.copy()
+
+    def refuse(self, reason: str) -> None:
+        """Lets the event fail for a reason."""
+        self.reference = replace(self.reference, unreadable=reason)
 
 
 def duplicate_key(destination: Destination, message_id: str) -> str:

@@ -117,7 +117,8 @@ class InProgress:
         """Moves the claimed messages of a transaction, and commits.
 
         Raises:
-            SettlementOpen: the messages are in the input again, because they cannot be moved now.
+            SettlementOpen: the messages are in the input again, because they cannot be moved now. If one of
+                them cannot be moved at all, ``refused`` has them.
             ProviderError: the messages are in the input or in progress.
         """
         moved: list[Settlement] = []
@@ -143,7 +144,9 @@ class InProgress:
             session.settle(moved, ())
         except TransactionRefused as error:
             self._probe.suspect(queue)
-            raise SettlementOpen(str(error)) from error
+            is_one_to_blame = error.blames and self._probe.takes(queue)
+            refused = [(claim, str(error)) for claim in claims] if is_one_to_blame else ()
+            raise SettlementOpen(str(error), refused=refused) from error
         faults.point("claim")
         return found
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from connector.brokers.engine.claims import LentClaim, duplicate_key, input_name
 from connector.brokers.engine.held import HeldInput
 from connector.brokers.engine.later_input import LaterInput
+from connector.brokers.engine.refused_moves import RefusedMoves
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.silence import BrokerSilent
@@ -63,6 +64,7 @@ class RemotePoller(Poller):
         self._shortage = shortage
         self._move = move
         self._check_moves = check_moves
+        self._refused = RefusedMoves()
         self._obstacle = ""
         self._later = later
         self._held = held
@@ -149,10 +151,22 @@ class RemotePoller(Poller):
     ) -> Sequence[LentClaim]:
         if self._check_moves is not None:
             self._check_moves()  # before a message is received, because a rollback counts as a delivery
+        if any(session.cycle == cycle for session in self.sessions):
+            return []  # its message is not moved, and nothing else belongs into its transaction
+        numbers = self._refused.limit(numbers)
         session, taken = self._take(cycle, numbers)
         if taken and self._held is not None and self._held.must_move(taken) and self._held.move(session):
             session, taken = self._claim(cycle, numbers)
-        return move(session, taken) if taken else taken
+        if not taken or self._refused.stays(taken):
+            return taken
+        try:
+            found = move(session, taken)
+        except SettlementOpen as error:
+            if error.refused:
+                self._refused.note(taken, str(error))
+            raise
+        self._refused.note_moved()
+        return found
 
     def _take(self, cycle: int, numbers: range) -> tuple[LendingSession, Sequence[LentClaim]]:
         session, taken = self._claim(cycle, numbers)

@@ -29,9 +29,15 @@ _USUAL_SHARE: Final = 25.0
 """Percent of the memory of a machine, or of a container, that the heap may take."""
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
 _lock: Final = threading.Lock()
-_OPTIONS: Final = ("-Xrs", "-XX:+UseSerialGC", "-Dslf4j.internal.verbosity=ERROR")
+_OPTIONS: Final = (
+    "-Xrs",
+    "-XX:+UseSerialGC",
+    "-Dslf4j.internal.verbosity=ERROR",
+    "-Djava.util.logging.config.file=/dev/null",
+)
 """``-Xrs`` leaves SIGINT, SIGTERM and SIGHUP to Python: otherwise Java ends the process at once. SLF4J
-need not say that nothing shows its log."""
+need not say that nothing shows its log. Netty then writes to the log of Java itself, which has no place among
+our lines either: a lost connection would be a trace of 30 lines there."""
 
 
 def check_installed() -> None:

@@ -55,6 +55,7 @@ class PolledInput:
         self.settings = settings
         self.input = settings.input
         self.destination = settings.input.destination
+        self.quantity = settings.quantity
         self.rate = RateLimit(settings.rate) if settings.rate else None
         """None = no limit."""
         self.pause = InputPause(frequency)
@@ -70,7 +71,7 @@ class PolledInput:
         """Whether the last poll took all that it may take, so that more may wait."""
         self.is_skipped = False
         """Whether the last poll left the input out."""
-        self.most = self.settings.quantity
+        self.most = self.quantity
         """Messages that the next poll may take."""
         self.expired = 0
         """Expired messages of the poller that are counted."""

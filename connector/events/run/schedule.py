@@ -189,7 +189,7 @@ class Schedule:
         if not unsettled or self._waiting[named] < self._most_events_in_batch(named):
             return True
         is_worth_it = self._order == NONE or (one.is_full and named in self._seconds)
-        return unsettled <= one.settings.quantity and is_worth_it
+        return unsettled <= one.quantity and is_worth_it
 
     def _most_events_in_batch(self, named: Input) -> int:
         """Returns the number of events that a batch may collect from several polls of an input."""

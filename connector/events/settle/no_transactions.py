@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from connector.events.claim.polled_input import PolledInput
+from connector.events.claim.polled_input import PolledInput, PolledInputs
 from connector.events.outcome import Outcome
 from connector.events.run.schedule import EndedClaims
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import ClientJournals
 
@@ -18,17 +19,21 @@ class NoTransactions:
 
     Args:
         journals: of this client.
+        inputs: all of them.
     """
 
     polls_alone = False
     """Whether the claims of one poll of one input are a transaction, so that each input is polled alone."""
 
-    def __init__(self, journals: ClientJournals) -> None:
+    def __init__(self, journals: ClientJournals, inputs: PolledInputs) -> None:
         self._journals = journals
+        self._inputs = inputs
+        self._paused: set[Input | None] = set()
+        """Inputs with a message that nobody takes."""
 
     def quantity(self, one: PolledInput) -> int:
         """Returns how many messages a poll of an input may take."""
-        return one.settings.quantity
+        return one.quantity
 
     def may_overlap(self, one: PolledInput) -> bool:
         """Whether another transaction of an input may begin while the events of one run."""
@@ -71,6 +76,9 @@ class NoTransactions:
 
     def note_settled(self, ended: EndedClaims) -> Sequence[Claim]:
         """Notes that claims were settled. Returns the published ones that the window may not have yet."""
+        if (one := ended.claims[0].input) in self._paused:
+            self._paused.discard(one)
+            self._inputs[one].pause.end()
         return ()
 
     def note_refusal(self, ended: EndedClaims, error: TransactionRefused) -> bool:
@@ -84,9 +92,12 @@ class NoTransactions:
             whether the transaction may be repeated at once.
 
         Raises:
-            ProviderError: there is no transaction, or the record cannot be written.
+            ProviderError: the record cannot be written.
         """
-        raise error
+        one = ended.claims[0].input
+        self._paused.add(one)
+        self._inputs[one].pause.begin()
+        return False
 
     def obstacle(self, one: PolledInput, *, looks: bool = False) -> str:
         """Returns why an input rests: a destination of its events takes nothing now. Empty = it does not.

@@ -95,7 +95,7 @@ class Transactions(NoTransactions):
         awaited.
         """
         is_careful = one.input in self._gave_back or self.redeliveries.has(one.destination)
-        return 1 if is_careful else one.settings.quantity
+        return 1 if is_careful else one.quantity
 
     def awaits(self, destination: Destination) -> bool:
         return self.redeliveries.has(destination)

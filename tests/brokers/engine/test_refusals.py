@@ -230,6 +230,52 @@ def test_recovery_fails_the_event_of_a_dead_instance_whose_message_is_refused(
     check_left(provider)
 
 
+@pytest.mark.parametrize("order", ["none", "group", "destination"])
+@pytest.mark.parametrize("position", [0, 7, 11])
+def test_a_message_that_the_destination_in_progress_refuses_fails_and_no_other(
+    tmp_path: Path, provider: LentProvider, position: int, order: str
+) -> None:
+    provider.broker.limit = 10
+    deployment = deploy_so(tmp_path, True, order=order)
+    wishes = [""] * 12
+    wishes[position] = "odd"
+    sent = send(provider, *wishes)
+    others = [one for one in sent if one != sent[position]]
+    refuse(provider, "progress")
+    with running(deployment, provider) as adapter:
+        wait_for(lambda: adapter.drain().code is ReturnCode.SUCCEED)
+        assert adapter.summary.as_dict()["failed"] == 1
+        assert adapter.summary.as_dict()["published"] == 11
+        sent += send(provider, "", "")
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    assert ids(provider, "error") == sent[position : position + 1]
+    archived, expected = [str(one) for one in ids(provider, "archive")], [*others, *sent[12:]]
+    assert archived == expected if order == "destination" else sorted(archived) == sorted(expected)
+    (error,) = seen(provider, "error")
+    assert "the InProgressDestination refuses the message: progress: no right" in reason_of(error)
+    assert len(stored(deployment)) == 13
+    check_left(provider)
+
+
+def test_a_message_that_nobody_takes_stays_until_somebody_does(
+    tmp_path: Path, provider: LentProvider
+) -> None:
+    provider.broker.limit = 10
+    deployment = deploy_so(tmp_path, True)
+    sent = send(provider, "", "odd", "")
+    provider.broker.refuses = lambda name, message: name in ("progress", "error") and b"odd" in message.body
+    with running(deployment, provider) as adapter:
+        for _ in range(20):
+            assert adapter.drain().code is ReturnCode.APPRESPONSETIMEOUT
+        assert ids(provider, "error") == []
+        refuse(provider, "progress")
+        wait_for(lambda: adapter.drain().code is ReturnCode.SUCCEED)
+    assert ids(provider, "error") == [sent[1]]
+    assert sorted(map(str, ids(provider, "archive"))) == [sent[0], sent[2]]
+    assert stored(deployment) == ["0 1", "2 1"]
+    check_left(provider)
+
+
 # -- below the events ----------------------------------------------------------------------------------------
 
 

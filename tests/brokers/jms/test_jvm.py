@@ -113,6 +113,16 @@ def test_java_forgets_a_thread_of_python_that_has_ended() -> None:
     assert run(ENDED_THREADS) == (0, "5\n0\n", "")
 
 
+LOGS = """
+jpype.java.util.logging.Logger.getLogger("io.netty").warning("a lost connection")
+print("logged")
+"""
+
+
+def test_java_writes_no_log_among_the_lines_of_the_adapter() -> None:
+    assert run(LOGS) == (0, "logged\n", "")
+
+
 FORKS = """
 child = os.fork()
 if child == 0:
