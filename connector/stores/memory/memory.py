@@ -71,9 +71,7 @@ class Memory:
 
     Every method needs the lock.
 
-    Args:
-        max_bytes: of all messages. Senders wait for room.
-        send_timeout: seconds that a sender waits.
+    The arguments are those of :class:`connector.stores.memory.provider.MemoryProvider`.
 
     Entering raises:
         CapabilityError: in a process that was forked off.
