@@ -15,10 +15,6 @@ class CopyDestinations:
     """Where copies of the messages of all inputs go. None = the message is acknowledged without a copy.
 
     Whoever needs such a destination asks here, by outcome and input if both are known.
-
-    Args:
-        archive, error, unsubscribed: of settled messages.
-        in_progress: of messages in progress.
     """
 
     archive: Destination | None = None

@@ -63,7 +63,6 @@ class Poller(Protocol):
         next call raises the failure and claims nothing.
 
         Args:
-            cycle: the cycle of the claims.
             numbers: the first claim gets the first number as its sequence, the second claim the second
                 number, and so on. The numbers rise. A connection uses a pair of cycle and number once.
 
