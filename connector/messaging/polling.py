@@ -92,7 +92,7 @@ class Poller(Protocol):
         """
         yield from ()
 
-    def keeps(self, others: Sequence[str] = ()) -> bool:
+    def has_bound_messages(self, others: Sequence[str] = ()) -> bool:
         """Whether messages wait for this adapter alone, also in queues of the adapter, and for this poller.
 
         Args:

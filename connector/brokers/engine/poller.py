@@ -182,10 +182,10 @@ class RemotePoller(Poller):
         for message in self._later.browse() if self._later is not None else ():
             yield message, duplicate_key(self.destination, message.message_id or "")
 
-    def keeps(self, others: Sequence[str] = ()) -> bool:
+    def has_bound_messages(self, others: Sequence[str] = ()) -> bool:
         if others:  # the inputs of a queue share its messages that are held or come again later
             return False
-        return (self._held is not None and self._held.look()) or super().keeps()
+        return (self._held is not None and self._held.look()) or super().has_bound_messages()
 
     def _claim(self, cycle: int, numbers: range) -> tuple[LendingSession, Sequence[LentClaim]]:
         """Claims in the transaction of a cycle, or else in a new one. Held messages come first."""
