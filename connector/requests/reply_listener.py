@@ -32,6 +32,8 @@ _WAIT_SECONDS: Final = 0.25
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 """Seconds between two attempts to connect."""
+_MOST_SHOWN: Final = 1000
+"""Characters of a selector or of properties in a reason, at most."""
 
 STOPPED: Final = "the adapter was stopped before a reply came"
 _FAILED: Final = "the provider failed while the reply was awaited"
@@ -229,7 +231,7 @@ class ReplyListener:
         if taken < MAX_BATCH and self._calls.next_deadline() <= began:
             # Every reply that had come before has been taken. But without a provider no reply comes either.
             receiver.check()
-            self._complete_due(began, self._no_reply)
+            self._complete_due(began, lambda call: self._no_reply(call, receiver))
         if taken < MAX_BATCH:
             receiver.maintain()
             self._wait(receiver)
@@ -256,8 +258,16 @@ class ReplyListener:
                 call.slot.cancel()
 
     @staticmethod
-    def _no_reply(call: Call) -> Failure:
+    def _no_reply(call: Call, receiver: ReplyReceiver | None = None) -> Failure:
         properties = call.properties
+        if call.selector and receiver is not None and (unmatched := receiver.unmatched(call)) is not None:
+            found = ", ".join(f"{name}={value!r}" for name, value in unmatched.properties.items())
+            return Failure(
+                ReturnCode.APPRESPONSETIMEOUT if properties.timeout_fatal else ReturnCode.FAIL,
+                f"the reply {unmatched.message_id} to {call.message.message_id} came to {call.reply_to}, "
+                f"and does not match the response selector {call.selector[:_MOST_SHOWN]}; its properties: "
+                f"{found[:_MOST_SHOWN] or 'none'}",
+            )
         return Failure(
             ReturnCode.APPRESPONSETIMEOUT if properties.timeout_fatal else ReturnCode.FAIL,
             f"no reply to {call.message.message_id} came to {call.reply_to} within "

@@ -79,6 +79,13 @@ class ReplyReceiver(Protocol):
     def awaiting(self) -> list[Call]:
         """Returns the waiting calls that have a consumer of their own."""
 
+    def unmatched(self, call: Call) -> Message | None:
+        """Returns a message that answers a call by its key, and that the selector of the call has left.
+
+        None = there is none, or that cannot be seen.
+        """
+        return None
+
     @abstractmethod
     def take(self) -> int:
         """Takes up to :data:`MAX_BATCH` messages, completes their calls, and returns the number of messages.

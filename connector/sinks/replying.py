@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from connector.businessobjects.definition import Definitions
@@ -17,7 +18,7 @@ from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.rules import set_format
 from connector.errors import DestinationError, MalformedData
 from connector.messaging.destination import Destination, known_destination, parse_destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, PropertyValue
 from connector.operate.trace_context import TRACEPARENT, valid_traceparent
 from connector.sinks.contract import write_body
 
@@ -61,14 +62,22 @@ class Reply:
             UNABLE_TO_LOGIN, VALDUPES or APPRESPONSETIMEOUT.
         value: with the first three statuses a business object, or a mapping with attributes of the request's
             type. With the others an error text. None = an empty body.
+        verb: of the object in the reply. None = that of the object. A mapping has that of the request.
+        properties: user properties of the message. The adapter sets its own properties after these.
+        correlation_id: JMSCorrelationID of the message. None = as ``reply_matching`` says. A requester that
+            awaits the id of its request does not find a reply with another one.
 
     Raises:
-        ValueError: there is no such status.
-        TypeError: the value does not fit the status.
+        ValueError: there is no such status, or a property or the correlation id is not valid.
+        TypeError: the value does not fit the status, or there is a verb without an object.
     """
 
-    status: str
+    status: str = VALCHANGE
     value: BusinessObject | Mapping[str, Any] | str | None = field(default=None, repr=False)
+    _: KW_ONLY
+    verb: str | None = field(default=None, repr=False)
+    properties: Mapping[str, PropertyValue] = field(default_factory=dict, repr=False)
+    correlation_id: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.status in OBJECT_STATUSES:
@@ -81,6 +90,21 @@ class Reply:
         if not fits and self.value is not None:
             found = type(self.value).__name__
             raise TypeError(f"a reply with the status {self.status} carries {expected}, not a {found}")
+        if self.verb is not None and not isinstance(self.value, BusinessObject | Mapping):
+            raise TypeError(f"the verb {self.verb!r} needs a reply with an object")
+        self.set_headers(Message())
+
+    def set_headers(self, message: Message) -> None:
+        """Sets the user properties and the correlation id of a message.
+
+        Raises:
+            ValueError: one of them is not valid.
+        """
+        for name, value in self.properties.items():
+            message.set_property(name, value)
+        if self.correlation_id is not None:
+            message.correlation_id = self.correlation_id
+        message.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +221,19 @@ class Replies:
             )
         value = answered.value
         if isinstance(value, Mapping):
-            value = BusinessObject(self._definitions, bo.type, bo.verb, value)
+            value = BusinessObject(self._definitions, bo.type, answered.verb or bo.verb, value)
             finish(value, use_defaults=self._connector.use_defaults)
+        elif isinstance(value, BusinessObject) and answered.verb is not None:
+            value = copy(value)  # subscriptions after the process see the object, too
+            value.verb = answered.verb
+            finish(value)
         if isinstance(value, BusinessObject):
             message_class, body = write_body(to_body, value)
             about = value
         else:
             message_class, body = "T", (value or "").encode("utf-8", "backslashreplace")
             about = bo
-        message = self._fill(reply_headers, answered.status, message_class, body)
+        message = self._fill(reply_headers, answered.status, message_class, body, answered.set_headers)
         self._set_format(message, format_of(about.type, about.verb or ""))
         return message
 
@@ -224,14 +252,24 @@ class Replies:
         if message_format is not None and connector.message_format_property not in taken:
             set_format(message, message_format, connector.message_format_property)
 
-    def _fill(self, reply_headers: ReplyHeaders, status: str, message_class: str, body: bytes) -> Message:
+    def _fill(
+        self,
+        reply_headers: ReplyHeaders,
+        status: str,
+        message_class: str,
+        body: bytes,
+        set_headers: Callable[[Message], None] = lambda _: None,
+    ) -> Message:
         begun = reply_headers.message
         message = replace(
             begun,
             body=body,
             message_class=message_class,
-            properties=dict(begun.properties),
-            property_types=dict(begun.property_types),
+            properties={},
+            property_types={},
         )
+        set_headers(message)
+        for name, value in begun.properties.items():
+            message.set_property(name, value, begun.property_types[name])
         message.set_property(self._connector.message_response_result_property, status, "string")
         return message

@@ -10,7 +10,18 @@ from connector.businessobjects.definition import Verb
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.status import ReturnCode
-from tests.requests.world import IN_MEMORY, REPLIES, Replying, World, all_greeted, ask, body_of, done, greet
+from tests.requests.world import (
+    IN_MEMORY,
+    PATIENCE,
+    REPLIES,
+    Replying,
+    World,
+    all_greeted,
+    ask,
+    body_of,
+    done,
+    greet,
+)
 
 LIVES = {"Meta": {"TimeToLive": "60000"}}
 """A broker drops a message that has expired."""
@@ -45,6 +56,18 @@ def echo(request: ReceivedMessage, replying: Replying) -> None:
     name = body_of(request)["Name"]
     data = {"CustomerId": "found", "Name": name}
     replying.reply(request, data, correlation_id="", properties={"Who": name})
+
+
+def test_a_reply_that_came_and_does_not_match_is_named_with_its_properties(stored: World) -> None:
+    def other(request: ReceivedMessage, replying: Replying) -> None:
+        replying.reply(request, {}, correlation_id=request.message_id, properties={"Who": "another"})
+
+    stored.application(other)
+    client = stored.client(EQUAL)
+    result = client.request_async("Customer.Find", asked("Ann"), timeout=500).result(PATIENCE)
+    assert "and does not match the response selector" in (result.message or "")
+    assert "Who='another'" in (result.message or "")
+    assert "Who = 'Ann'" in (result.message or "")
 
 
 @pytest.mark.parametrize("verb", [EQUAL, ALIKE], ids=["=", "LIKE"])

@@ -26,7 +26,11 @@ from connector.sinks.replying import ERROR_STATUSES, LATE, OBJECT_STATUSES, Repl
 from connector.status import ReturnCode
 from tests.tables import rows
 
-ORDER = Definition("Order", attributes={"Id": Attribute("Id", "String")}, verbs={"Create": Verb("Create")})
+ORDER = Definition(
+    "Order",
+    attributes={"Id": Attribute("Id", "String")},
+    verbs={"Create": Verb("Create"), "Update": Verb("Update")},
+)
 DEFINITIONS = Definitions({"Order": ORDER})
 
 
@@ -70,6 +74,39 @@ def test_another_status_is_refused_with_those_that_there_are(status: str) -> Non
 
 def test_a_reply_does_not_show_what_it_carries() -> None:
     assert repr(connector.Reply("VALCHANGE", {"Id": "secret"})) == "Reply(status='VALCHANGE')"
+
+
+def test_a_reply_has_a_verb_properties_and_a_correlation_id_of_its_own() -> None:
+    several = replies("JMSMessageID", "JMSCorrelationID")
+    headers = several.reply_headers(Message(message_id="ID:1", reply_to="queue://replies"))
+    assert isinstance(headers, ReplyHeaders)
+    order = BusinessObject(DEFINITIONS, "Order", "Create", {"Id": "1"})
+    said: dict[str, PropertyValue] = {"Region": "EU", "Count": 7, "result": "mine"}
+    for value in (order, {"Id": "1"}):
+        reply = connector.Reply(value=value, verb="Update", properties=said, correlation_id="c-9")
+        made = several.answer(headers, order, reply, lambda bo: str(bo.verb), lambda *_: None)
+        assert (made.body, made.correlation_id) == (b"Update", "c-9")
+        assert made.properties == {"Region": "EU", "Count": 7, "result": "VALCHANGE"}
+        assert made.property_types["Count"] == "int"
+    assert order.verb == "Create", "the object of the other subscriptions stays as it was"
+    plain = several.answer(headers, order, connector.Reply(value=order), lambda _: "", lambda *_: None)
+    assert (plain.correlation_id, plain.properties) == ("ID:1", {"result": "VALCHANGE"})
+
+
+@rows(
+    "wrong, kind",
+    [
+        ({"properties": {"": 1}}, ValueError),
+        ({"properties": {"Value": [1]}}, ValueError),
+        ({"correlation_id": "a\0b"}, ValueError),
+        ({"verb": "Update"}, TypeError),
+    ],
+)
+def test_headers_that_no_message_has_are_refused_at_once(
+    wrong: dict[str, Any], kind: type[Exception]
+) -> None:
+    with pytest.raises(kind):
+        connector.Reply("SUCCESS", **wrong)
 
 
 @given(typed=TYPED)
