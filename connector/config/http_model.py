@@ -118,7 +118,20 @@ OPERATE: Final = "operate"
 REQUEST: Final = "request"
 ROLES: Final = (READ, OPERATE, REQUEST)
 """What a token may allow: to see, to steer, and to make requests."""
-_Role = Annotated[str, choice(*ROLES)]
+_OBJECTS: Final = re.compile(REQUEST + r":[^\s.:*]+\.(?:\*|[^\s.:*]+)\Z")
+_ROLE: Final = choice(*ROLES)
+
+
+def _read_role(value: object) -> str:
+    if isinstance(value, Leaf) and _OBJECTS.match(value):
+        return str(value)
+    return str(_ROLE.read(value))
+
+
+_ROLES: Final = {
+    "anyOf": [*_ROLE.schema["anyOf"], {"type": "string", "pattern": f"^{_OBJECTS.pattern[:-2]}$"}]
+}
+_Role = Annotated[str, ValueType(_read_role, str, _ROLES, f"{_ROLE.label} | {REQUEST}:OBJECT.VERB")]
 _HostName = Annotated[str, ValueType(_read_host, str, {"type": "string"}, "name")]
 
 
@@ -132,7 +145,8 @@ class TokenEntry(Section):
     roles: Annotated[tuple[_Role, ...], BeforeValidator(one_or_list)] = Field(
         default=ROLES,
         description="What the caller may do. `read`: see the status and the metrics. `operate`: pause, "
-        "replay, and all else that changes something. `request`: make requests. Left out: all of these.",
+        "replay, and all else that changes something. `request`: make requests. `request:Customer.*` "
+        "and `request:Customer.Create`: make those alone. Left out: `read`, `operate` and `request`.",
     )
 
     @model_validator(mode="before")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import logging
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
+from hashlib import sha256
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -17,18 +19,22 @@ from starlette.responses import Response
 
 from connector.businessobjects.definition import Definitions
 from connector.config.http_model import REQUEST, Http
-from connector.errors import MalformedData
+from connector.errors import MalformedData, ProviderError
 from connector.http.answers import SECONDS_TO_RETRY, answer
 from connector.http.bodies import check_media_type, parse, read_body, too_large
-from connector.http.idempotency import HEADER, KeptAnswers, key_of
+from connector.http.idempotency import HEADER, KeptAnswers, kept_answer, key_of
 from connector.http.problems import HttpProblem
 from connector.http.throttled_log import ThrottledLog
 from connector.http.timeout_limits import check_dynamic, milliseconds, requested_timeout
 from connector.http.tokens import Caller, Tokens
+from connector.messaging.state_store import CallRecord, KeptCall
 from connector.operate.trace_context import TRACEPARENT, sending_under, valid_traceparent
 from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
+from connector.service.observer import Observer
 from connector.text.names import did_you_mean, shown
+
+_log = logging.getLogger("connector.http")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +62,22 @@ class _Call(NamedTuple):
         name: object and verb, ``Customer.Retrieve``.
         timeout: ResponseTimeout in ms. None = as the meta-objects say.
         key: that the caller has chosen. None = the call may be made twice.
+        stored_key: the name of the key in the state of the application.
     """
 
     caller: int
     name: str
     timeout: int | None
     key: str | None
+    stored_key: str
 
 
 class RequestCalls:
-    """Makes requests from calls. For one thread, that of the server."""
+    """Makes requests from calls. For one thread, that of the server.
+
+    Args:
+        observer: of the adapter, whose state keeps the calls with a key. None = memory alone keeps them.
+    """
 
     def __init__(
         self,
@@ -74,6 +86,7 @@ class RequestCalls:
         requests: Requests,
         definitions: Definitions,
         limits: ServerLimits,
+        observer: Observer | None = None,
     ) -> None:
         self._tokens = tokens
         self._requests = requests
@@ -85,6 +98,9 @@ class RequestCalls:
         self._max_timeout = milliseconds(settings.max_timeout)
         self._refused = ThrottledLog("calls are refused", {"max_requests": settings.max_requests})
         self._answers = KeptAnswers(settings.idempotency_time, settings.idempotency_keys)
+        self._observer = observer
+        self._record: CallRecord | None = None
+        self._opening = threading.Lock()
         self._threads = ThreadPoolExecutor(limits.threads, "connector-http")
         self.under_way = 0
         """The number of calls that are being answered."""
@@ -102,6 +118,8 @@ class RequestCalls:
     def close(self) -> None:
         """Ends the threads. Does not wait for a thread that is stuck in a provider."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._record is not None:
+            self._record.close()
 
     async def post(self, request: Request) -> Response:
         """Answers one call. Reports the first mistake in the order of the checks.
@@ -109,9 +127,12 @@ class RequestCalls:
         Raises:
             HttpProblem: the call made no request.
         """
+        caller = self._tokens.check(request, REQUEST)
+        business_object, verb = request.path_params["object"], request.path_params["verb"]
+        self._tokens.demand(caller, f"{REQUEST}:{business_object}.{verb}")  # before it is told what there is
         call = self._call(
-            self._tokens.check(request, REQUEST),
-            self.name_of(request.path_params["object"], request.path_params["verb"]),
+            caller,
+            self.name_of(business_object, verb),
             request.query_params.multi_items(),
             request.headers.getlist(HEADER),
         )
@@ -140,6 +161,7 @@ class RequestCalls:
             HttpProblem: the call made no request.
         """
         self._tokens.demand(caller, REQUEST)
+        self._tokens.demand(caller, f"{REQUEST}:{name}")
         call = self._call(caller, name, [("timeout", timeout)] if timeout else [], [key] if key else [])
         with self._place():
             if len(body) > self.max_body:
@@ -149,26 +171,96 @@ class RequestCalls:
     def _call(
         self, caller: Caller, name: str, parameters: Sequence[tuple[str, str]], keys: Sequence[str]
     ) -> _Call:
-        return _Call(caller.number, name, requested_timeout(parameters, self._max_timeout), key_of(keys))
+        timeout, key = requested_timeout(parameters, self._max_timeout), key_of(keys)
+        named = self._tokens.key_space(caller) + b" " + (key or "").encode()
+        return _Call(caller.number, name, timeout, key, sha256(named).hexdigest())
 
     async def _make(self, call: _Call, body: bytes) -> Response:
         """Makes the request, unless an earlier call with the same key has an answer."""
         if call.key is None:
             return answer(await self._request(call.name, body, call.timeout))
-        fingerprint = hashlib.sha256(call.name.encode() + b" " + body).digest()
+        fingerprint = sha256(call.name.encode() + b" " + body).digest()
         which = (call.caller, call.key)
         known = self._answers.begin(which, fingerprint)
         if known is not None:
             return known
         kept = None
         try:
-            result = await self._request(call.name, body, call.timeout)
-            response = answer(result)
-            if not (result.not_sent or result.refused):
-                kept = response
+            stored = await self._stored(call.stored_key, fingerprint.hex())
+            if stored is not None:
+                return stored
+            kept, response = await self._make_once(call, body, fingerprint.hex())
         finally:
             self._answers.finish(which, kept)
         return response
+
+    async def _make_once(
+        self, call: _Call, body: bytes, fingerprint: str
+    ) -> tuple[Response | None, Response]:
+        """Returns the answer to keep, and the answer to a request whose key is new."""
+        may_be_sent = True
+        kept = None
+        try:
+            result = await self._request(call.name, body, call.timeout)
+            response = answer(result)
+            may_be_sent = not (result.not_sent or result.refused)
+            if may_be_sent:
+                kept = response
+        except HttpProblem as problem:
+            is_unknown = problem.status is HTTPStatus.SERVICE_UNAVAILABLE
+            may_be_sent = is_unknown and "Retry-After" not in problem.headers
+            raise
+        finally:
+            ended = self._end(call.stored_key, fingerprint, kept, may_be_sent=may_be_sent)
+            if ended is not None:
+                await asyncio.shield(ended)
+        return kept, response
+
+    async def _stored(self, key: str, fingerprint: str) -> Response | None:
+        """Returns the answer that the application keeps for a key. None = the key is new, and is now noted.
+
+        Raises:
+            HttpProblem: 503, the key cannot be noted. Others as :func:`.kept_answer`.
+        """
+        if self._observer is None:
+            return None
+        try:
+            found = await asyncio.wrap_future(self._threads.submit(self._begin_key, key, fingerprint))
+        except (ProviderError, RuntimeError) as error:
+            detail = f"the key cannot be kept: {error}; nothing was sent"
+            again = {"Retry-After": SECONDS_TO_RETRY}
+            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, detail, again) from error
+        return None if found is None else kept_answer(found, fingerprint)
+
+    def _begin_key(self, key: str, fingerprint: str) -> KeptCall | None:
+        assert self._observer is not None
+        with self._opening:
+            if self._record is None:
+                self._record = self._observer.calls(self._answers.limits)
+        return self._record.begin(key, fingerprint)
+
+    def _end(
+        self, key: str, fingerprint: str, kept: Response | None, *, may_be_sent: bool
+    ) -> asyncio.Future[None] | None:
+        """Keeps an answer, or that nobody knows one, or forgets a key whose request was not sent."""
+        record = self._record
+        if record is None:
+            return None
+
+        def end() -> None:
+            try:
+                if may_be_sent:
+                    status, body = (0, b"") if kept is None else (kept.status_code, bytes(kept.body))
+                    record.finish(key, fingerprint, status, body)
+                else:
+                    record.forget(key)
+            except ProviderError as error:
+                _log.error("the answer to a call with a key is not kept", extra={"reason": str(error)})
+
+        try:
+            return asyncio.wrap_future(self._threads.submit(end))
+        except RuntimeError:  # the server has ended; the key stays, and says that nobody knows the answer
+            return None
 
     async def _request(self, name: str, body: bytes, timeout: int | None) -> RequestResult:
         """Returns the answer to a request. After :meth:`cut`, returns the answer only if it is there already.

@@ -1,8 +1,8 @@
 """The same call twice has one effect: the header ``Idempotency-Key``.
 
 A client that did not receive an answer repeats the call with the same key, and gets the missed answer
-(draft-ietf-httpapi-idempotency-key-header). Answers are kept in memory, so they end with this process. They
-are limited in time, number and size.
+(draft-ietf-httpapi-idempotency-key-header). Answers are kept in memory, and in the state of the application
+for its other instances and the next start. They are limited in time, number and size.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from connector.http.answers import SECONDS_TO_RETRY
 from connector.http.problems import HttpProblem
+from connector.messaging.state_store import CallLimits, KeptCall
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotent-Replayed"
@@ -83,6 +84,11 @@ class KeptAnswers:
         self._kept: OrderedDict[CallKey, _Kept] = OrderedDict()
         self._bytes = 0
 
+    @property
+    def limits(self) -> CallLimits:
+        """The same limits, for the state of the application."""
+        return CallLimits(self._seconds, self._most, self._most_bytes)
+
     def begin(self, call: CallKey, fingerprint: bytes) -> Response | None:
         """Returns the earlier answer to this call. None = the call is new, and is noted as begun.
 
@@ -93,13 +99,11 @@ class KeptAnswers:
         kept = self._kept.get(call)
         known = kept.fingerprint if kept is not None else self._begun.get(call)
         if known is not None and known != fingerprint:
-            detail = f"this {HEADER} belongs to a call with another path or body: give each call its own"
-            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+            raise _another_call()
         if kept is not None:
             return Response(kept.body, kept.status, {REPLAYED: "true"}, "application/json")
         if known is not None:
-            detail = f"the first call with this {HEADER} is still in progress: repeat it in a moment"
-            raise HttpProblem(HTTPStatus.CONFLICT, detail, {"Retry-After": SECONDS_TO_RETRY})
+            raise _in_progress()
         self._begun[call] = fingerprint
         return None
 
@@ -127,3 +131,32 @@ class KeptAnswers:
     def _remove_oldest(self) -> None:
         _, kept = self._kept.popitem(last=False)
         self._bytes -= len(kept.body) + _OVERHEAD
+
+
+def kept_answer(kept: KeptCall, fingerprint: str) -> Response:
+    """Returns the answer of a call that another record of the application keeps.
+
+    Raises:
+        HttpProblem: as :meth:`KeptAnswers.begin`. 503, the call has no answer and may have had its effect.
+    """
+    if kept.fingerprint != fingerprint:
+        raise _another_call()
+    if kept.is_at_work:
+        raise _in_progress()
+    if not kept.status:
+        detail = (
+            f"the adapter stopped during the first call with this {HEADER}, so its answer is not known: the "
+            "request may have been sent, and is not sent again; a call with another key would send it"
+        )
+        raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
+    return Response(kept.body, kept.status, {REPLAYED: "true"}, "application/json")
+
+
+def _another_call() -> HttpProblem:
+    detail = f"this {HEADER} belongs to a call with another path or body: give each call its own"
+    return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+
+
+def _in_progress() -> HttpProblem:
+    detail = f"the first call with this {HEADER} is still in progress: repeat it in a moment"
+    return HttpProblem(HTTPStatus.CONFLICT, detail, {"Retry-After": SECONDS_TO_RETRY})

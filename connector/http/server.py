@@ -150,7 +150,9 @@ class Server:
     async def _serve(self, listening: socket.socket) -> None:
         settings = self._settings
         tokens = Tokens(settings.tokens)
-        calls = RequestCalls(settings, tokens, self._requests, self._definitions, self._limits)
+        calls = RequestCalls(
+            settings, tokens, self._requests, self._definitions, self._limits, self._observer
+        )
         description = describe_requests(
             self._definitions, tokens.needed, milliseconds(settings.max_timeout), self._use_defaults
         )

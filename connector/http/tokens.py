@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from starlette.requests import HTTPConnection
 
-from connector.config.http_model import READ, TokenEntry
+from connector.config.http_model import READ, REQUEST, TokenEntry
 from connector.http.addresses import client_of
 from connector.http.problems import HttpProblem
 from connector.http.throttled_log import ThrottledLog
@@ -149,9 +149,25 @@ class Tokens:
         """Returns the caller with the token at a position."""
         return Caller(number, self._names[number])
 
+    def key_space(self, caller: Caller) -> bytes:
+        """Returns what tells the keys of a caller from those of others, in every process."""
+        return b"" if caller.number < 0 else self._digests[caller.number]
+
     def may(self, caller: Caller, role: str) -> bool:
-        """Whether a caller has a role. Without tokens everybody may read, and nothing else."""
-        return role == READ if caller.number < 0 else role in self._roles[caller.number]
+        """Whether a caller has a role. Without tokens everybody may read, and nothing else.
+
+        Args:
+            role: :data:`REQUEST` = any request at all. ``request:OBJECT.VERB`` = that request.
+        """
+        if caller.number < 0:
+            return role == READ
+        kind, _, name = role.partition(":")
+        roles = self._roles[caller.number]
+        if kind != REQUEST or REQUEST in roles:
+            return kind in roles
+        if not name:
+            return any(one.startswith(f"{REQUEST}:") for one in roles)
+        return role in roles or f"{REQUEST}:{name.partition('.')[0]}.*" in roles
 
     def demand(self, caller: Caller, role: str) -> None:
         """Checks that a caller has a role.

@@ -350,11 +350,75 @@ class ControlRecord(Protocol):
         """
 
 
+class CallLimits(NamedTuple):
+    """How many calls are kept.
+
+    Args:
+        seconds: after the last change of a call.
+        number: of calls.
+        size: of all calls, in bytes. The limits of number and size may be passed by some calls for a while.
+    """
+
+    seconds: float
+    number: int
+    size: int
+
+
+class KeptCall(NamedTuple):
+    """A call that was begun before.
+
+    Args:
+        fingerprint: of the call that has the key.
+        is_at_work: whether the call has not ended, and the record that has begun it is open in any process.
+        status: of the answer. 0 = there is no answer, and there will be none.
+        body: of the answer.
+    """
+
+    fingerprint: str
+    is_at_work: bool
+    status: int
+    body: bytes
+
+
+class CallRecord(Protocol):
+    """The calls over HTTP that had a key, for all instances of an application. Thread-safe.
+
+    Every method but :meth:`close` raises ProviderError if the store cannot be used.
+    """
+
+    def begin(self, key: str, fingerprint: str) -> KeptCall | None:
+        """Returns the call that has the key. None = the call is new, and is now kept as begun.
+
+        A new call survives the end of this process, and a power cut where the store keeps messages over one.
+
+        Args:
+            key: letters and digits.
+            fingerprint: equal for equal calls.
+        """
+
+    def finish(self, key: str, fingerprint: str, status: int, body: bytes) -> None:
+        """Keeps the answer of a call that was begun.
+
+        Args:
+            status: 0 = there will be no answer, and nobody knows whether the call had an effect.
+            body: text in UTF-8.
+        """
+
+    def forget(self, key: str) -> None:
+        """Removes a call that had no effect."""
+
+    def close(self) -> None:
+        """Ends the calls that are at work. Repeatable, never raises."""
+
+
 class StateStore(Protocol):
     """The state of the instances of one ApplicationName. For one thread."""
 
     def control(self) -> ControlRecord:
         """Returns the record of what operators have told the application. Makes nothing."""
+
+    def calls(self, limits: CallLimits) -> CallRecord:
+        """Returns the record of the calls that had a key. Makes nothing."""
 
     def instance(self, wanted: str | None) -> HeldInstance:
         """Returns the name of this instance, held until closed.

@@ -11,6 +11,7 @@ from typing import Any, Final
 from connector.config.loading import Configuration
 from connector.events.claim.free_disk import is_read_only, least_free
 from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.state_store import CallLimits, CallRecord
 from connector.operate.activity import Activity
 from connector.operate.gauges import Gauges
 from connector.operate.well import Reason, plain
@@ -55,6 +56,10 @@ class Observer:
     @property
     def configuration(self) -> Configuration:
         return self._adapter.configuration
+
+    def calls(self, limits: CallLimits) -> CallRecord:
+        """Returns the record of the calls over HTTP that had a key. Raises ProviderError."""
+        return self._provider.state(self.configuration.connector.application_name).calls(limits)
 
     @property
     def activity(self) -> Activity:

@@ -9,6 +9,7 @@
     <directory>/id                                      of the directory
     <directory>/redeliveries                            messages that a broker delivers again
     <directory>/control.json                            what operators have told the application
+    <directory>/calls.d/                                calls over HTTP that had a key, and their answers
     <directory>/history/                                what happened to events and requests
 """
 
@@ -19,7 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from connector.messaging.state_store import InstanceNote, PublishedIds, StateStore
+from connector.messaging.state_store import CallLimits, InstanceNote, PublishedIds, StateStore
+from connector.state.call_files import CallFiles
 from connector.state.control_file import ControlFile
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow, read_keys
 from connector.state.history_files import HISTORY, HistoryFiles
@@ -77,6 +79,9 @@ class StateDirectory(StateStore):
 
     def control(self) -> ControlFile:
         return ControlFile(self.path)
+
+    def calls(self, limits: CallLimits) -> CallFiles:
+        return CallFiles(self.path, limits, durable=self._durable)
 
     def history(self, instance: str = "") -> HistoryFiles:
         return HistoryFiles(self.path, instance, durable=self._durable)

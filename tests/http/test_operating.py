@@ -33,6 +33,7 @@ from tests.http.shop import (
     READER,
     TOKENS,
     deploy,
+    named,
     on_database,
     send,
     service,
@@ -249,6 +250,24 @@ def test_health_needs_no_token_and_all_else_a_token_with_the_role(tmp_path: Path
                 if answer.status_code == 403:
                     assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
                     assert token not in answer.text
+
+
+def test_a_role_may_name_the_objects_that_a_caller_may_request(tmp_path: Path) -> None:
+    roles = {"all": "request:Order.*", "one": "request:Order.Create", "no": "request:Line.*"}
+    tokens = tuple(named(f"{name}-0123456789abcdef", name, role) for name, role in roles.items())
+    with service(tmp_path, tokens=tokens) as (_, _, server), client(server, None) as http:
+        for name, path, status in (
+            ("all", "Order/Create", 200),
+            ("one", "Order/Create", 200),
+            ("one", "Order/Update", 403),
+            ("no", "Order/Create", 403),
+            ("no", "Unknown/Create", 403),
+            ("all", "Order/Unknown", 404),
+        ):
+            headers = {"Authorization": f"Bearer {name}-0123456789abcdef"}
+            answer = http.post(f"/requests/{path}", json={"Id": "7"}, headers=headers)
+            assert answer.status_code == status, (name, path, answer.text)
+        assert http.get("/control/status", headers=headers).status_code == 403
 
 
 def test_the_status_is_the_document_of_the_command(

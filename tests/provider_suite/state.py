@@ -32,7 +32,15 @@ import pytest
 
 from connector.errors import ProviderError
 from connector.messaging.history import HistoryRow
-from connector.messaging.state_store import Control, CycleJournal, JournalHandle, PauseNote, StateStore
+from connector.messaging.state_store import (
+    CallLimits,
+    Control,
+    CycleJournal,
+    JournalHandle,
+    KeptCall,
+    PauseNote,
+    StateStore,
+)
 
 OpenStore = Callable[[], StateStore]
 Record = Callable[[str, Sequence[str]], None]
@@ -468,3 +476,36 @@ class StateStoreSuite:
         with ThreadPoolExecutor(3) as threads:
             list(threads.map(pause, "abc"))
         assert len(open_store().control().read().paused) == 30
+
+    # -- calls with a key --------------------------------------------------------------------------
+
+    def test_a_call_is_begun_once_and_keeps_its_answer(self, open_store: OpenStore) -> None:
+        limits = CallLimits(3600.0, 100, 1 << 20)
+        one, other = open_store().calls(limits), open_store().calls(limits)
+        assert one.begin("a1", "f") is None
+        assert other.begin("a1", "g") == KeptCall("f", True, 0, b"")
+        one.finish("a1", "f", 200, '{"Name":"Zoë"}'.encode())
+        assert other.begin("a1", "f") == KeptCall("f", False, 200, '{"Name":"Zoë"}'.encode())
+        assert other.begin("b2", "f") is None
+        other.forget("b2")
+        assert one.begin("b2", "f") is None
+        one.close()
+        one.close()
+        assert other.begin("b2", "f") == KeptCall("f", False, 0, b""), "nobody knows its answer"
+        other.close()
+
+    def test_kept_calls_have_limits_and_calls_at_work_have_none(self, open_store: OpenStore) -> None:
+        old = open_store().calls(CallLimits(0.0, 10, 1 << 20))
+        assert old.begin("a1", "f") is None
+        assert old.begin("a1", "f") is not None
+        old.finish("a1", "f", 200, b"{}")
+        assert old.begin("a1", "f") is None
+        few = open_store().calls(CallLimits(3600.0, 10, 1 << 20))
+        for number in range(201):
+            assert few.begin(f"b{number}", "f") is None
+            few.finish(f"b{number}", "f", 200, b"{}")
+        assert few.begin("a1", "f") == KeptCall("f", True, 0, b"")
+        assert few.begin("b200", "f") == KeptCall("f", False, 200, b"{}")
+        assert few.begin("b0", "f") is None
+        few.close()
+        old.close()

@@ -9,17 +9,32 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Text,
+    cast,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql
 
 from connector.errors import ProviderError, ProviderMisconfigured
 from connector.messaging.state_store import (
+    CallLimits,
+    CallRecord,
     Control,
     ControlRecord,
     HeldInstance,
     InstanceNote,
+    KeptCall,
     PublishedIds,
     StateStore,
 )
@@ -33,6 +48,8 @@ from connector.stores.sql.schema import CLOCK, counter, in_flight, instance, pro
 
 _log: Final = logging.getLogger("connector.state")
 _RETRY: Final = 0.2
+_CALLS_BETWEEN: Final = 100
+"""New calls between two removals of old calls."""
 _OLD: Final[ColumnElement[Any]] = literal_column("interval '1 day'")
 """The age of a last beat after which the row of a process is removed."""
 _PRUNED: Final = 10_000
@@ -86,6 +103,9 @@ class PostgresState(StateStore):
     def control(self) -> PostgresControl:
         return PostgresControl(self._database, self._application)
 
+    def calls(self, limits: CallLimits) -> PostgresCalls:
+        return PostgresCalls(self._settings, self._database, self._application, limits)
+
     def history(self, instance: str = "") -> PostgresHistory:
         return PostgresHistory(self._settings, self._database, self._application)
 
@@ -119,6 +139,85 @@ class PostgresControl(ControlRecord):
             after = control.to_json()
             if after != before:
                 connection.execute(update(record).where(self._own).values(data=after))
+
+
+class PostgresCalls(CallRecord):
+    """Rows of the table ``record``. Their owner is the process that has begun the call."""
+
+    _open: ClassVar[set[str]] = set()
+    """The records of this process that are not closed."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Callable[[], MessageDatabase],
+        application: str,
+        limits: CallLimits,
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._all = (record.c.kind == "call") & (record.c.of == application)
+        self._new = {"kind": "call", "of": application}
+        self._limits = limits
+        self._life = secrets.token_hex(8)
+        self._begun = 0
+
+    def begin(self, key: str, fingerprint: str) -> KeptCall | None:
+        own = self._all & (record.c.key == key)
+        process_connection = StateConnection.of_process(self._settings)
+        now = time.time()
+        with DatabaseClient(self._database()).transaction() as connection:
+            if self._life not in self._open:
+                self._open.add(self._life)
+                process_connection.hold(self)
+                process_connection.beat(connection)
+            data = {"fingerprint": fingerprint, "at": now, "life": self._life}
+            values = {**self._new, "key": key, "owner": process_connection.id, "data": data}
+            new = postgresql.insert(record).values(values).on_conflict_do_nothing()
+            if connection.execute(new.returning(record.c.number)).first() is not None:
+                self._begun += 1
+                if self._begun % _CALLS_BETWEEN == 1:
+                    self._remove_old(connection)
+                return None
+            holder = record.outerjoin(process, process.c.id == record.c.owner)
+            found = select(record.c.data, *HOLDER).select_from(holder).where(own)
+            row = connection.execute(found.with_for_update(of=record)).one()
+            kept = row.data
+            is_at_work = "life" in kept and process_connection.is_alive(row)
+            if row.holder == process_connection.id:  # perhaps of a record that this process has closed
+                is_at_work = kept.get("life") in self._open
+            if not is_at_work and kept["at"] <= now - self._limits.seconds:
+                connection.execute(update(record).where(own).values(values))
+                return None
+        return KeptCall(kept["fingerprint"], is_at_work, kept.get("status", 0), kept.get("body", "").encode())
+
+    def finish(self, key: str, fingerprint: str, status: int, body: bytes) -> None:
+        data = {"fingerprint": fingerprint, "at": time.time(), "status": status, "body": body.decode()}
+        with DatabaseClient(self._database()).transaction() as connection:
+            own = self._all & (record.c.key == key)
+            connection.execute(update(record).where(own).values(data=data, owner=None))
+
+    def forget(self, key: str) -> None:
+        with DatabaseClient(self._database()).transaction() as connection:
+            connection.execute(delete(record).where(self._all & (record.c.key == key)))
+
+    def close(self) -> None:
+        self._open.discard(self._life)
+        StateConnection.of_process(self._settings).release(self)
+
+    def _remove_old(self, connection: Connection) -> None:
+        ended = self._all & record.c.owner.is_(None)
+        newest = record.c.number.desc()
+        size = func.sum(func.length(cast(record.c.data, Text))).over(order_by=newest)
+        position = func.row_number().over(order_by=newest)
+        counted = select(record.c.number, position.label("position"), size.label("size"))
+        old = counted.where(ended).subquery()
+        beyond = select(old.c.number).where(
+            (old.c.position > self._limits.number) | (old.c.size > self._limits.size)
+        )
+        over = record.c.data["at"].as_float() <= time.time() - self._limits.seconds
+        left = ended | record.c.owner.not_in(select(process.c.id))
+        connection.execute(delete(record).where(self._all, (left & over) | record.c.number.in_(beyond)))
 
 
 class PostgresInstance(HeldInstance):
