@@ -31,6 +31,7 @@ from connector.events.run.publication import MatchedObject, Publication, TaskEve
 from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
+from connector.log import AT_WORK
 from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -156,6 +157,15 @@ class Publisher:
                     verb=one.bo.verb,
                     subscription=name,
                 )
+            AT_WORK.set(
+                {
+                    "message_id": one.event.id,
+                    "destination": one.event.input_destination,
+                    "object": one.bo.type,
+                    "verb": one.bo.verb,
+                    "subscription": name,
+                }
+            )
             called = self._sinks.called.get(name)
             delay = None if self.gate.is_open else self.gate.delay(name, is_called=called is not None)
             if delay is not None:
