@@ -222,13 +222,10 @@ class _JsonFormatter(logging.Formatter):
 def _of_user_code(record: logging.LogRecord, extra: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Returns the text and the fields of a record of user code."""
     at_work: Mapping[str, object] = getattr(record, "connector_event", None) or AT_WORK.get()
-    fields = {(f"extra_{name}" if name in _NAMES else name): value for name, value in extra.items()}
-    if record.stack_info:
-        fields["stack"] = record.stack_info
-    if isinstance(record.msg, dict) and not record.args:  # of structlog
-        said = {f"extra_{key}" if key in _NAMES else str(key): value for key, value in record.msg.items()}
-        text = str(said.pop("extra_event", ""))
-        fields = {**said, **{name: value for name, value in fields.items() if name not in _STRUCTLOG}}
+    if isinstance(record.msg, dict) and not record.args:  # of structlog, for a formatter of its own
+        said = {str(key): value for key, value in record.msg.items() if key != "exc_info"}
+        text = str(said.pop("event", ""))
+        extra = {**said, **{name: value for name, value in extra.items() if name not in _STRUCTLOG}}
     else:
         try:
             text = record.getMessage()
@@ -236,6 +233,11 @@ def _of_user_code(record: logging.LogRecord, extra: Mapping[str, Any]) -> tuple[
             text = f"{_plain(record.msg)} {_plain(record.args)}"
     if record.name == "py.warnings":
         text = text.partition("\n")[0]  # below is the line of source
+    if extra.get("level") == record.levelname.lower():  # structlog repeats it
+        extra = {name: value for name, value in extra.items() if name != "level"}
+    fields = {(f"extra_{name}" if name in _NAMES else name): value for name, value in extra.items()}
+    if record.stack_info:
+        fields["stack"] = record.stack_info
     return text, {**fields, **at_work}
 
 
