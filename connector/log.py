@@ -66,8 +66,6 @@ def set_up_logging(settings: LogSettings) -> None:
     root.handlers[:] = [handler]
     root.propagate = False
     root.setLevel(settings.level.upper())
-    for name, level in settings.loggers.items():
-        logging.getLogger(name).setLevel(level.upper())
 
 
 def show_user_code(settings: LogSettings) -> None:
