@@ -341,9 +341,6 @@ class CoreSession(Session):
         with self.lock:
             pass
 
-    def __enter__(self) -> CoreSession:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

@@ -10,6 +10,7 @@ from connector.events.claim.event_waits import EventWaits
 from connector.events.claim.intake import Intake
 from connector.events.claim.waiting_messages import WaitingMessages
 from connector.events.connection_state import ConnectionState
+from connector.events.hooks.event_hook import EventHooks
 from connector.events.hooks.event_hooks import event_hooks
 from connector.events.inbound import Inbound
 from connector.events.run.job import EventJobs
@@ -27,7 +28,8 @@ from connector.events.settle.settling import SettlementRules
 from connector.events.settle.transactions import Transactions
 from connector.events.working_state import WorkingState
 from connector.messaging.provider import Connection, TransactionalConnection
-from connector.messaging.state_store import StateStore
+from connector.messaging.state_store import ClientJournals, StateStore
+from connector.operate.own_history import OwnHistory
 
 
 def make_inbound(
@@ -56,42 +58,78 @@ def make_inbound(
         CapabilityError: the provider cannot poll an input, or another instance uses another state.
         SubscriptionError: a subscription of an input is in use otherwise.
     """
-    client_id, in_progress = connection.client_id, settings.copies.in_progress
-    connector = settings.connector
-    journals = state.journals(client_id, settings.instance)
+    journals = state.journals(connection.client_id, settings.instance)
+    found = None
     if transactions:
-        cast(TransactionalConnection, connection).announce(in_progress)
-    found = NoTransactions(journals, working.inputs)
-    if transactions and in_progress is None:
-        instance, own = settings.instance, task_settings.own
-        found = Transactions(connection, state, instance, working.inputs, connector.order, own)
+        found = _transactions(connection, state, journals, task_settings, settings, working)
     control = state.control()
     working.control.look(control, at_once=True)
-    size = settings.duplicate_window
-    window = state.window(client_id, size) if size else None
     rules = _rules(connection, task_settings, settings)
-    schedule = Schedule(connector.order, pipeline)
-    waiting = None if in_progress is None else WaitingMessages(connection, in_progress, working.inputs)
-    whole = ConnectionState(
+    hooks = event_hooks(
+        connection.client_id, state, task_settings, settings, working, rules, transactions=transactions
+    )
+    whole = _connection_state(connection, state, pipeline, settings, working, rules.own, hooks)
+    jobs = EventJobs(pipeline, task_settings, journals, settings.connector.stop_timeout + 5.0, working)
+    if found is None:
+        intake, closing = Intake(whole), Closing(whole, rules, journals)
+    else:
+        stays = OpenSettlements(working.lines, settings.connector.order)
+        intake, closing = (
+            BrokerIntake(whole, found, stays),
+            BrokerClosing(whole, rules, journals, found, stays),
+        )
+    inbound = Inbound(whole, jobs, intake, closing, Recovery(whole, state, rules), control)
+    journals.make()  # last: a client that fails before leaves nothing behind
+    return inbound
+
+
+def _connection_state(
+    connection: Connection,
+    state: StateStore,
+    pipeline: Pipeline,
+    settings: EventSettings,
+    working: WorkingState,
+    own: OwnHistory,
+    hooks: EventHooks,
+) -> ConnectionState:
+    order, in_progress, size = (
+        settings.connector.order,
+        settings.copies.in_progress,
+        settings.duplicate_window,
+    )
+    window = state.window(connection.client_id, size) if size else None
+    schedule = Schedule(order, pipeline)
+    return ConnectionState(
         connection,
         settings,
         working,
         schedule,
         None if window is None else Duplicates(window, schedule),
-        EventWaits(connector.order, rules.own, has_ids=window is not None),
-        waiting,
-        event_hooks(client_id, state, task_settings, settings, working, rules, transactions=transactions),
+        EventWaits(order, own, has_ids=window is not None),
+        None if in_progress is None else WaitingMessages(connection, in_progress, working.inputs),
+        hooks,
     )
-    jobs = EventJobs(pipeline, task_settings, journals, connector.stop_timeout + 5.0, working)
-    if transactions:
-        open_settlements = OpenSettlements(working.lines, connector.order)
-        intake: Intake = BrokerIntake(whole, found, open_settlements)
-        closing: Closing = BrokerClosing(whole, rules, journals, found, open_settlements)
-    else:
-        intake, closing = Intake(whole), Closing(whole, rules, journals)
-    inbound = Inbound(whole, jobs, intake, closing, Recovery(whole, state, rules), control)
-    journals.make()  # last: a client that fails before leaves nothing behind
-    return inbound
+
+
+def _transactions(
+    connection: Connection,
+    state: StateStore,
+    journals: ClientJournals,
+    task_settings: TaskSettings,
+    settings: EventSettings,
+    working: WorkingState,
+) -> NoTransactions:
+    """Returns the transactions of a broker, or none if its messages are in progress while events run.
+
+    Raises:
+        CapabilityError: another instance uses another state.
+        ProviderError: the state or the broker cannot be used.
+    """
+    cast(TransactionalConnection, connection).announce(settings.copies.in_progress)
+    if settings.copies.in_progress is not None:
+        return NoTransactions(journals, working.inputs)
+    instance, order = settings.instance, settings.connector.order
+    return Transactions(connection, state, instance, working.inputs, order, task_settings.own)
 
 
 def _rules(connection: Connection, task_settings: TaskSettings, settings: EventSettings) -> SettlementRules:

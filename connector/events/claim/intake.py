@@ -176,7 +176,7 @@ class Intake:
     def _reason(self, one: PolledInput) -> str:
         return one.poller.obstacle
 
-    def keeps(self, wanted: Input, others: Sequence[str]) -> bool:
+    def has_bound_messages(self, wanted: Input, others: Sequence[str]) -> bool:
         """Whether messages of an input wait for this adapter alone, and no other input takes them.
 
         Args:
@@ -188,14 +188,14 @@ class Intake:
         """
         one = self._inputs[wanted]
         if one.is_open:
-            return one.poller.keeps(others)
+            return one.poller.has_bound_messages(others)
         self._open_poller(one)
         try:
-            return one.poller.keeps(others)
+            return one.poller.has_bound_messages(others)
         finally:
             one.close()
 
-    def read_waits(self) -> None:
+    def find_waiting_events(self) -> None:
         """Finds the events that wait in the inputs.
 
         Raises:
@@ -213,11 +213,6 @@ class Intake:
         Raises:
             ProviderError: they cannot be given back.
         """
-
-    def close(self) -> None:
-        """Closes the pollers."""
-        for one in self._open:
-            one.close()
 
 
 def claim_round_robin(inputs: Sequence[PolledInput], claims: list[Claim], cycle: int, first: int) -> None:

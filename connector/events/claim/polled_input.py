@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from connector.errors import SelectorError
+from connector.events.claim.input_back_off import InputBackOff
 from connector.events.claim.order_groups import GROUP
-from connector.events.claim.pauses import InputPause
 from connector.events.claim.rates import RateLimit
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -58,7 +58,7 @@ class PolledInput:
         self.quantity = settings.quantity
         self.rate = RateLimit(settings.rate) if settings.rate else None
         """None = no limit."""
-        self.pause = InputPause(frequency)
+        self.back_off = InputBackOff(frequency)
         self.poller: Poller
         """Of the present connection, while the input is open."""
         self.forget()

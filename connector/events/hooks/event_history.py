@@ -117,7 +117,7 @@ class HistoryWriter(EventHook):
         self, told: Told, now: float, client_id: str, notes: Mapping[int, Note], *, by: str = ""
     ) -> HistoryRow:
         outcome, claims, ids = told
-        copy_to = self._copies.of(outcome.kind, claims[0].input)
+        copy_to = self._copies.of(outcome.kind)
         sequences = [claim.sequence for claim in claims]
         of_events = list(map(notes.get, sequences)) if notes else []
         return HistoryRow(

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector import faults
 from connector.agent_trace import CONVERSION, DETAILS, HANDOVER
@@ -46,6 +46,22 @@ from connector.tracebacks import error_text, log_failure
 
 _log: Final = logging.getLogger("connector.events")
 NO_RETRIES: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class _Delivery(NamedTuple):
+    """One object for one subscriber.
+
+    Args:
+        label: by which ``connector_delivered`` names the subscription.
+        called: the sink, if it is called. None = its message is prepared.
+        retries: how often the delivery has come again.
+    """
+
+    matched: MatchedObject
+    subscription: Subscription
+    label: str
+    called: CalledSink | None
+    retries: int
 
 
 class Publisher:
@@ -134,29 +150,9 @@ class Publisher:
         Raises:
             OSError: the journal cannot be written.
         """
-        result, objects, hooks = Publication(), event.objects, self._hooks
-        calls = [(one, subscription) for one in objects for subscription in one.subscribers]
-        if len(objects) > 1:  # otherwise subscribers are in this order
-            calls.sort(key=lambda call: self._sinks.order_of_delivery(call[1]))
-            result.unwanted = tuple([one.unwanted for one in objects if not one.subscribers])
-        if confirmed:
-            labels = {one.label(subscription.name) for one, subscription in calls}
-            result.delivered = tuple([label for label in confirmed if label in labels])
-        already = frozenset(result.delivered)
-        for one, subscription in calls:
-            name = subscription.name
-            label = one.label(name)
-            if label in already:
-                continue
-            if self.trace.level >= HANDOVER:
-                self.trace(
-                    HANDOVER,
-                    "business object passed to a sink",
-                    message_id=one.event.id,
-                    object=one.bo.type,
-                    verb=one.bo.verb,
-                    subscription=name,
-                )
+        result, hooks = Publication(), self._hooks
+        for delivery in self._deliveries(event.objects, confirmed, retries, result):
+            name, called, one = delivery.subscription.name, delivery.called, delivery.matched
             AT_WORK.set(
                 {
                     "message_id": one.event.id,
@@ -166,40 +162,91 @@ class Publisher:
                     "subscription": name,
                 }
             )
-            called = self._sinks.called.get(name)
-            delay = None if self.gate.is_open else self.gate.delay(name, is_called=called is not None)
-            if delay is not None:
-                result.later += ("",)  # nothing is logged
-                result.retries[label] = retries.get(label, 0)
-                result.wait = max(result.wait, delay)
+            if self.trace.level >= HANDOVER:
+                self._trace_handover(delivery)
+            if not self.gate.is_open and self._comes_later(delivery, result):
                 continue
-            if called is None:
-                for observe in hooks.delivering:
-                    observe(event, name, result)
-                self._prepare(one, f"{reference}|{label}", name, result)
-                for observe in hooks.delivered:
-                    observe(event, name, result)
-                if result.provider_failed:
-                    break
-                continue
-            if not (result.begun or result.transacted) and result.prepared and not self._write(name, result):
+            if called is not None and not self._begin(called, delivery, event, journal, reference, result):
                 break
-            if called.transactions is not None:
-                called.transactions.begin(self._key(one, event.sequence, reference), journal.check)
-                result.transacted = True
-            elif not result.begun:
-                journal.begin(event.sequence)
-                result.begun = True
-                faults.point("begin")
             for observe in hooks.delivering:
                 observe(event, name, result)
-            self._deliver(called, subscription, one, label, reference, result, retries.get(label, 0))
+            if called is None:
+                self._prepare(delivery.matched, f"{reference}|{delivery.label}", name, result)
+            else:
+                self._deliver(called, delivery, reference, result)
             for observe in hooks.delivered:
                 observe(event, name, result)
             if result.inactive is not None:
                 break
-            faults.point("deliver")
+            if called is not None:
+                faults.point("deliver")
         return result
+
+    def _deliveries(
+        self,
+        objects: Sequence[MatchedObject],
+        confirmed: Sequence[str],
+        retries: Mapping[str, int],
+        result: Publication,
+    ) -> Sequence[_Delivery]:
+        """Returns what is delivered, in order. Notes what was confirmed before, and what nobody wants."""
+        found = [
+            _Delivery(
+                one,
+                subscription,
+                label := one.label(subscription.name),
+                self._sinks.called.get(subscription.name),
+                retries.get(label, 0),
+            )
+            for one in objects
+            for subscription in one.subscribers
+        ]
+        if len(objects) > 1:  # otherwise subscribers are in this order
+            found.sort(key=lambda one: self._sinks.order_of_delivery(one.subscription))
+            result.unwanted = tuple([one.unwanted for one in objects if not one.subscribers])
+        if confirmed:
+            labels = {one.label for one in found}
+            result.delivered = tuple([label for label in confirmed if label in labels])
+            found = [one for one in found if one.label not in result.delivered]
+        return found
+
+    def _comes_later(self, delivery: _Delivery, result: Publication) -> bool:
+        """Whether the gate keeps a delivery for later, as that of a subscription that is paused or rests."""
+        name, label = delivery.subscription.name, delivery.label
+        delay = self.gate.delay(name, is_called=delivery.called is not None)
+        if delay is None:
+            return False
+        result.later += ("",)  # nothing is logged
+        result.retries[label] = delivery.retries
+        result.wait = max(result.wait, delay)
+        return True
+
+    def _begin(
+        self,
+        called: CalledSink,
+        delivery: _Delivery,
+        event: TaskEvent,
+        journal: TaskJournal,
+        reference: object,
+        result: Publication,
+    ) -> bool:
+        """Notes that a sink is called. Returns False if the prepared messages cannot be written before."""
+        if not (result.begun or result.transacted) and result.prepared:
+            try:
+                self._access.write()  # the journal of a begun event relies on them
+            except ProviderError as error:
+                result.inactive = f"{delivery.subscription.name}: {error}"
+                result.provider_failed = True
+                return False
+        if called.transactions is not None:
+            key = self._key(delivery.matched, event.sequence, reference)
+            called.transactions.begin(key, journal.check)
+            result.transacted = True
+        elif not result.begun:
+            journal.begin(event.sequence)
+            result.begun = True
+            faults.point("begin")
+        return True
 
     def _key(self, matched: MatchedObject, sequence: int, reference: object) -> EventKey:
         """Returns the key of the rows of an event.
@@ -221,89 +268,120 @@ class Publisher:
         return EventKey(digest(identity), event.id, self._task_settings.client_id, self._batch)
 
     def _deliver(
-        self,
-        called: CalledSink,
-        subscription: Subscription,
-        matched: MatchedObject,
-        label: str,
-        reference: object,
-        result: Publication,
-        retries: int,
+        self, called: CalledSink, delivery: _Delivery, reference: object, result: Publication
     ) -> None:
         """Calls a sink.
 
         If somebody awaits an answer, prepares the reply before the sink counts as confirmed.
         """
-        name, bo, event = subscription.name, matched.bo, matched.event
-        place = matched.place
-        context: ReplyContext | Unanswered | None = None
-        if subscription.reply:
-            self._limit.begin()
-            try:
-                with self._limit, stages.Stage("reply", name):
-                    context = self._answering.context(subscription, event, f"{reference}|{label}")
-            except BaseException as error:
-                if stages.is_interrupt(error):
-                    raise
-                result.fail(f"{place}{_reason(name, error)}", ReasonKind.SEND_FAILED, name)
-                return
+        subscription, name, matched = delivery.subscription, delivery.subscription.name, delivery.matched
+        context, error = self._context(delivery, reference) if subscription.reply else (None, None)
+        if error is not None:
+            result.fail(f"{matched.place}{_reason(name, error)}", ReasonKind.SEND_FAILED, name)
+            return
         began = time.perf_counter()
-        returned, raised = self._call(called.deliver, bo, _event_for(name, event, retries))
+        event = _event_for(name, matched.event, delivery.retries)
+        returned, raised = self._call(called.deliver, matched.bo, event)
         for observe in self._hooks.called:
             observe(name, time.perf_counter() - began)
         if called.transactions is not None and called.transactions.taken_over is not None:
             raise called.transactions.taken_over
         failure = raised
-        if isinstance(context, Unanswered):
-            result.unanswered += (f"{place}{name}: {context.reason}",)
-        elif context is not None and not isinstance(failure, Unsubscribed | NotActive):
-            try:
-                with self._limit, stages.Stage("reply", name):
-                    reply = self._answering.convert(context, bo, returned, failure)
-                answer = self._answering.prepare(context, reply)
-            except ProviderError as error:
-                result.inactive, result.provider_failed = f"{place}{name}: its reply: {error}", True
-                result.must_repeat = True
+        if context is not None:
+            failure = self._answer(context, delivery, returned, raised, result)
+            if result.must_repeat:
                 return
-            failure = answer.failure
-            if isinstance(answer.prepared, Unanswered):
-                result.unanswered += (f"{place}{name}: {answer.prepared.reason}",)
-            else:
-                if failure is None:
-                    result.replies += (answer.prepared,)
-                else:
-                    result.refusals += (answer.prepared,)
-                if self.trace.level >= CONVERSION:
-                    self.trace(
-                        CONVERSION,
-                        "reply prepared",
-                        message_id=event.id,
-                        destination=str(answer.prepared.destination),
-                        subscription=name,
-                    )
         rules = subscription.retry_later
         if rules is not None and not isinstance(failure, NotActive):
             is_named = failure is not None and rules.names(failure)
             self.gate.note(name, error_text(failure) if is_named and failure is not None else None)
         if failure is None:
-            result.delivered += (label,)
-        elif isinstance(failure, Unsubscribed):
-            result.unsubscribed += (f"{place}{_reason(name, failure)}",)
+            result.delivered += (delivery.label,)
+        else:
+            is_of_sink = raised is not None and not isinstance(raised, HandlerFailed)
+            self._add_failure(delivery, failure, called.sink if is_of_sink else None, result)
+
+    def _context(
+        self, delivery: _Delivery, reference: object
+    ) -> tuple[ReplyContext | Unanswered | None, BaseException | None]:
+        """Returns what is known of a reply before the call, if one is awaited, and why that is not known."""
+        name, event = delivery.subscription.name, delivery.matched.event
+        self._limit.begin()
+        try:
+            with self._limit, stages.Stage("reply", name):
+                key = f"{reference}|{delivery.label}"
+                return self._answering.context(delivery.subscription, event, key), None
+        except BaseException as error:
+            if stages.is_interrupt(error):
+                raise
+            return None, error
+
+    def _answer(
+        self,
+        context: ReplyContext | Unanswered,
+        delivery: _Delivery,
+        returned: object,
+        failure: BaseException | None,
+        result: Publication,
+    ) -> BaseException | None:
+        """Prepares the reply of a sink. Returns why the delivery has failed, or None."""
+        matched, name = delivery.matched, delivery.subscription.name
+        if isinstance(context, Unanswered):
+            result.unanswered += (f"{matched.place}{name}: {context.reason}",)
+            return failure
+        if isinstance(failure, Unsubscribed | NotActive):
+            return failure
+        try:
+            with self._limit, stages.Stage("reply", name):
+                reply = self._answering.convert(context, matched.bo, returned, failure)
+            answer = self._answering.prepare(context, reply)
+        except ProviderError as error:
+            result.inactive, result.provider_failed = f"{matched.place}{name}: its reply: {error}", True
+            result.must_repeat = True
+            return failure
+        if isinstance(answer.prepared, Unanswered):
+            result.unanswered += (f"{matched.place}{name}: {answer.prepared.reason}",)
+            return answer.failure
+        if answer.failure is None:
+            result.replies += (answer.prepared,)
+        else:
+            result.refusals += (answer.prepared,)
+        if self.trace.level >= CONVERSION:
+            self.trace(
+                CONVERSION,
+                "reply prepared",
+                message_id=matched.event.id,
+                destination=str(answer.prepared.destination),
+                subscription=name,
+            )
+        return answer.failure
+
+    def _add_failure(
+        self, delivery: _Delivery, failure: BaseException, sink: AnySink | None, result: Publication
+    ) -> None:
+        """Adds why a sink has not confirmed.
+
+        Args:
+            sink: that has raised ``failure``. None = something else has.
+        """
+        subscription, matched, retries = delivery.subscription, delivery.matched, delivery.retries
+        name, rules = subscription.name, subscription.retry_later
+        reason = f"{matched.place}{_reason(name, failure)}"
+        if isinstance(failure, Unsubscribed):
+            result.unsubscribed += (reason,)
         elif isinstance(failure, NotActive):
-            result.inactive = f"{place}{_reason(name, failure)}"
+            result.inactive = reason
         elif rules is not None and rules.allows(failure, retries):
-            result.postpone(f"{place}{_reason(name, failure)}", _kind_of(failure), name)
-            result.retries[label] = retries + 1
+            result.postpone(reason, _kind_of(failure), name)
+            result.retries[delivery.label] = retries + 1
             after = failure.after if isinstance(failure, TemporaryFailure) else 0.0
             result.wait = max(result.wait, rules.seconds(retries), after)
         else:
             times = subscription.retries + 1
             tried = f" (tried {times} times)" * (isinstance(failure, TemporaryFailure) and times > 1)
             tried += f" (came again {retries} times)" * (retries > 0)
-            sink = None if raised is None or isinstance(raised, HandlerFailed) else called.sink
-            where = self._log_failure(failure, sink, name, bo, event)
-            reason = f"{place}{_reason(name, failure)}{tried}{where}"
-            result.fail(reason, _kind_of(failure), name, where)
+            where = self._log_failure(failure, sink, name, matched.bo, matched.event)
+            result.fail(f"{reason}{tried}{where}", _kind_of(failure), name, where)
 
     def _log_failure(
         self,
@@ -394,13 +472,16 @@ class Publisher:
         except Exception as error:  # a header that no message can carry, or no message at all
             result.fail(f"{matched.place}{_reason(name, error)}", ReasonKind.SEND_FAILED, name)
 
-    def _write(self, name: str, result: Publication) -> bool:
-        """Whether the prepared messages are written, which the journal of a begun event relies on."""
-        try:
-            self._access.write()
-        except ProviderError as error:
-            result.inactive, result.provider_failed = f"{name}: {error}", True
-        return not result.provider_failed
+    def _trace_handover(self, delivery: _Delivery) -> None:
+        matched = delivery.matched
+        self.trace(
+            HANDOVER,
+            "business object passed to a sink",
+            message_id=matched.event.id,
+            object=matched.bo.type,
+            verb=matched.bo.verb,
+            subscription=delivery.subscription.name,
+        )
 
     def _trace_message(self, destination: Destination, message: Message, name: str, event: Event) -> None:
         fields = {"message_id": event.id, "destination": str(destination), "subscription": name}

@@ -59,18 +59,7 @@ def follow_commands(
         answers: pipe for the answers.
         parent: the watching process. The runner ends soon after this process.
     """
-
-    def finish_and_stop(signum: int, frame: object) -> None:
-        control.stopping = True
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, max(0.01, task_settings.connector.stop_timeout))
-
-    signal.set_wakeup_fd(-1)  # the parent's descriptor is closed here, and its number may be used again
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, finish_and_stop)
-    signal.signal(signal.SIGHUP, finish_and_stop)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    _take_signals(control, task_settings.connector.stop_timeout)
     _close_inherited({commands, answers})
     _renew_streams()
     # A child of a business process must neither keep the pipes open nor write answers.
@@ -100,6 +89,22 @@ def follow_commands(
                 return
     finally:
         worker.close()
+
+
+def _take_signals(control: RunnerControl, stop_timeout: float) -> None:
+    """Replaces the handlers of the parent. A signal to stop lets the event at work end within a time."""
+
+    def finish_and_stop(signum: int, frame: object) -> None:
+        control.stopping = True
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, max(0.01, stop_timeout))
+
+    signal.set_wakeup_fd(-1)  # the parent's descriptor is closed here, and its number may be used again
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, finish_and_stop)
+    signal.signal(signal.SIGHUP, finish_and_stop)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 class _RunnerTask:

@@ -26,7 +26,7 @@ from connector.events.outcome import Outcome, history, pack_prepared, retries_of
 from connector.events.run.circuits import CallCounts, CircuitState
 from connector.events.run.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.run.convert import Converter
-from connector.events.run.publication import MatchedObject, TaskEvent, not_read, unsubscribed
+from connector.events.run.publication import MatchedObject, Publication, TaskEvent, not_read, unsubscribed
 from connector.events.run.publish import Publisher
 from connector.events.run.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
@@ -220,29 +220,14 @@ class Task:
             try:
                 message = self._access.load(reference, self._connector.max_body)
             except LookupError as error:
-                reason = f"the message vanished between claim and read: {error}; "
-                reason += "nobody else may move claimed files"
-                return not_read(reason, attempts, ReasonKind.UNREADABLE), False
+                return not_read(_vanished(error), attempts, ReasonKind.UNREADABLE), False
             event.message = message
             earlier, confirmed = history(message, self._own, destination)
             attempts += earlier
             message.delivery_count = attempts + 1  # the file does not count workers that died since
             message.destination = destination  # also if the file lies in an in-progress destination
             AT_WORK.set({"message_id": message.message_id, "destination": destination})
-            if self._trace.level >= DETAILS:
-                self._trace(
-                    DETAILS,
-                    "message taken",
-                    message_id=message.message_id,
-                    destination=destination,
-                    bytes=len(message.body),
-                )
-            for observe in self._hooks.taken:
-                observe(event)
-            there = message.properties.get(TRACEPARENT)
-            if there is not None and not event.traceparent and (traceparent := valid_traceparent(there)):
-                event.traceparent = traceparent
-                event.requests = JoiningRequests(self._requests, traceparent)
+            self._note_taken(event, message)
             event.objects = matched = self._convert(event, message)
             seconds = self._limit.used
             for observe_converted in self._hooks.converted:
@@ -269,22 +254,36 @@ class Task:
             self._give_up_memory()
             return not_read(error_text(error), attempts, ReasonKind.TOO_LARGE), False
         except ProviderError as error:
-            reason = shorten(str(error))
-            return Outcome(
-                OutcomeKind.GIVEN_BACK,
-                reason=reason,
-                attempts=attempts,
-                provider_failed=True,
-                not_read=event.message is None,
-            ), False
+            return _given_back(error, attempts, not_read=event.message is None), False
+        outcome = self._outcome(publication, first, attempts)
+        if outcome.kind == OutcomeKind.UNSUBSCRIBED:
+            outcome = self._with_refusal(outcome, message, reference)
+        return outcome, publication.begun or publication.transacted
+
+    def _note_taken(self, event: TaskEvent, message: Message) -> None:
+        """Tells of a message that was read, and joins the trace of its sender."""
+        if self._trace.level >= DETAILS:
+            self._trace(
+                DETAILS,
+                "message taken",
+                message_id=message.message_id,
+                destination=event.destination,
+                bytes=len(message.body),
+            )
+        for observe in self._hooks.taken:
+            observe(event)
+        there = message.properties.get(TRACEPARENT)
+        if there is not None and not event.traceparent and (traceparent := valid_traceparent(there)):
+            event.traceparent = traceparent
+            event.requests = JoiningRequests(self._requests, traceparent)
+
+    def _outcome(self, publication: Publication, first: BusinessObject, attempts: int) -> Outcome:
         # a managed event counts when it is rolled back
         begun = publication.begun or (publication.transacted and not self._connector.container_managed_events)
         outcome = publication.outcome(first.type, first.verb, attempts, begun=begun)
         if outcome.kind == OutcomeKind.LATER:
             outcome = outcome._replace(due=self._now() + int(publication.wait * 1000))
-        if outcome.kind == OutcomeKind.UNSUBSCRIBED:
-            outcome = self._with_refusal(outcome, message, reference)
-        return outcome, publication.begun or publication.transacted
+        return outcome
 
     def _malformed(
         self,
@@ -417,3 +416,14 @@ def kind_of_mistake(error: MalformedData) -> ReasonKind:
         return ReasonKind.TOO_LARGE
     is_mistake_of_code = isinstance(error, HandlerFailed | _ConversionRaised)
     return ReasonKind.HANDLER_FAILED if is_mistake_of_code else ReasonKind.MALFORMED
+
+
+def _vanished(error: LookupError) -> str:
+    return f"the message vanished between claim and read: {error}; nobody else may move claimed files"
+
+
+def _given_back(error: ProviderError, attempts: int, *, not_read: bool) -> Outcome:
+    reason = shorten(str(error))
+    return Outcome(
+        OutcomeKind.GIVEN_BACK, reason=reason, attempts=attempts, provider_failed=True, not_read=not_read
+    )

@@ -78,7 +78,7 @@ class NoTransactions:
         """Notes that claims were settled. Returns the published ones that the window may not have yet."""
         if (one := ended.claims[0].input) in self._paused:
             self._paused.discard(one)
-            self._inputs[one].pause.end()
+            self._inputs[one].back_off.end()
         return ()
 
     def note_refusal(self, ended: EndedClaims, error: TransactionRefused) -> bool:
@@ -96,7 +96,7 @@ class NoTransactions:
         """
         one = ended.claims[0].input
         self._paused.add(one)
-        self._inputs[one].pause.begin()
+        self._inputs[one].back_off.begin()
         return False
 
     def obstacle(self, one: PolledInput, *, looks: bool = False) -> str:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from connector.errors import ClaimLost, ConnectorError
 from connector.events.connection_state import ConnectionState
+from connector.events.hooks.event_hook import Single
 from connector.events.outcome import Outcome
 from connector.events.settle.settling import SettlementRules, begun_settlement, blame, untouched_settlement
 from connector.messaging.claim import Claim
+from connector.messaging.history import Note
 from connector.messaging.input import Input
 from connector.messaging.roles import Leftover
 from connector.messaging.settlement import Settlement, SettlementOpen
@@ -151,67 +153,80 @@ class Recovery:
             return
         cycles = journals.read() if leftover.application else {}
         decisions, doubtful = self._decide(leftover, cycles)
-        outcomes = {id(settlement.claim): outcome for settlement, outcome in decisions}
-        identities = {id(settlement.claim): settlement.claim.message_id for settlement, _ in decisions}
+        planned = {id(one.claim): (one.claim.message_id, outcome) for one, outcome in decisions}
         if self._hooks.recovering and leftover.client_id not in self._told:
-            told = [
-                (one.claim, outcome or _UNTOUCHED, identities[id(one.claim)]) for one, outcome in decisions
-            ]
+            told = [(one.claim, outcome or _UNTOUCHED, one.claim.message_id) for one, outcome in decisions]
             told += [(claim, _IN_DOUBT, claim.message_id) for claim in doubtful]
-            notes = {cycle: journal.notes for cycle, journal in cycles.items()}
-            for observe in self._hooks.recovering:
-                observe(leftover.client_id, told, notes)
+            self._tell(leftover, told, {cycle: journal.notes for cycle, journal in cycles.items()})
         decisions, gone, is_open = self._settle(decisions)
-        for claim in gone:
-            if claim.in_progress:
-                doubtful.append(claim)
-            else:
-                begun = max(1, cycles.get(claim.cycle, _NOBODY).begun.get(claim.sequence, 0))
-                decisions += self._settle([(begun_settlement(claim, begun), None)])[0]
+        doubtful += [claim for claim in gone if claim.in_progress]
+        decisions += self._give_back([claim for claim in gone if not claim.in_progress], cycles)
         told = [(one, _IN_DOUBT if one.in_progress else _UNTOUCHED, one.message_id) for one in gone]
         for settlement, outcome in decisions:
-            if outcome is not None and outcome is not outcomes.get(id(settlement.claim)):
-                told.append((settlement.claim, outcome, identities[id(settlement.claim)]))
-        if told:  # what was observed above is a commit that was refused
-            for observe in self._hooks.recovering:
-                observe(leftover.client_id, told, {})
+            identity, before = planned[id(settlement.claim)]
+            if outcome is not None and outcome is not before:
+                told.append((settlement.claim, outcome, identity))
+        if told:  # what was told above is a commit that was refused
+            self._tell(leftover, told, {})
         for claim in doubtful:
             if not self._decide_in_doubt(claim, result, leaves=True):
                 is_open = True
-        ended: list[tuple[Claim, Outcome, str, bool]] = []
-        for settlement, outcome in decisions:
-            if outcome is None or outcome.comes_again:
-                result.returned += 1
-                continue
-            claim, is_discarded = settlement.claim, settlement.copy_to is None
-            ended.append((claim, outcome, identities[id(claim)], is_discarded))
-        settled = len(ended)
-        for observe_settled in self._hooks.recovered:
-            observe_settled(ended)
-        result.settled += settled
-        if self._window is not None:
-            self._window.add(one.published for one, _ in decisions if one.published is not None)
+        ended = [
+            (one.claim, outcome, planned[id(one.claim)][0], one.copy_to is None)
+            for one, outcome in decisions
+            if outcome is not None and not outcome.comes_again
+        ]
+        self._note_settled(decisions, ended, result)
         if is_open:  # the journal knows what was delivered, so it stays
             self._told.add(leftover.client_id)
             result.busy = True
             return
-        self._told.discard(leftover.client_id)
-        if self._window is not None:
-            self._window.release(leftover.client_id)
-        journals.forget()
-        leftover.forget()
-        for observe_end in self._hooks.taken_over:
-            observe_end(leftover.client_id)
+        self._forget(leftover, journals)
         if leftover.claims:
             _log.warning(
                 "took over from a dead client",
                 extra={
                     "client": leftover.client_id,
-                    "settled": settled,
+                    "settled": len(ended),
                     "in_doubt": len(doubtful),
-                    "given_back": len(decisions) - settled,
+                    "given_back": len(decisions) - len(ended),
                 },
             )
+
+    def _give_back(self, claims: Iterable[Claim], cycles: Mapping[int, CycleJournal]) -> Iterator[_Decision]:
+        """Gives claims back that cannot be settled because a message is missing. Yields what is settled."""
+        for claim in claims:
+            begun = max(1, cycles.get(claim.cycle, _NOBODY).begun.get(claim.sequence, 0))
+            yield from self._settle([(begun_settlement(claim, begun), None)])[0]
+
+    def _tell(
+        self, leftover: Leftover, told: Sequence[Single], notes: Mapping[int, Mapping[int, Note]]
+    ) -> None:
+        for observe in self._hooks.recovering:
+            observe(leftover.client_id, told, notes)
+
+    def _note_settled(
+        self,
+        decisions: Sequence[_Decision],
+        ended: Sequence[tuple[Claim, Outcome, str, bool]],
+        result: Recovered,
+    ) -> None:
+        for observe in self._hooks.recovered:
+            observe(ended)
+        result.settled += len(ended)
+        result.returned += len(decisions) - len(ended)
+        if self._window is not None:
+            self._window.add(one.published for one, _ in decisions if one.published is not None)
+
+    def _forget(self, leftover: Leftover, journals: ClientJournals) -> None:
+        """Removes what a dead client has left, last its record."""
+        self._told.discard(leftover.client_id)
+        if self._window is not None:
+            self._window.release(leftover.client_id)
+        journals.forget()
+        leftover.forget()
+        for observe in self._hooks.taken_over:
+            observe(leftover.client_id)
 
     def _decide(
         self, leftover: Leftover, cycles: Mapping[int, CycleJournal]
