@@ -45,10 +45,6 @@ class Inbound:
 
     Args:
         state: of the connection, which this object closes.
-        jobs: run the batches.
-        intake: polls the inputs.
-        closing: settles what has ended.
-        recovery: takes over from dead clients.
         control: the record of what operators have told the application.
     """
 
@@ -170,7 +166,6 @@ class Inbound:
         """Whether messages are of no use without an input: in progress, delayed or held.
 
         Args:
-            one: the input.
             others: selectors of further inputs of the same queue.
 
         Raises:
@@ -364,7 +359,6 @@ class Inbound:
         """Waits until a batch has ended, :meth:`wake` is called, or a message has come.
 
         Args:
-            seconds: longest wait.
             listens: whether a new message ends the wait.
 
         Returns:

@@ -22,13 +22,7 @@ from connector.messaging.settlement import SettlementOpen
 
 
 class BrokerIntake(Intake):
-    """The pollers of one connection to a broker.
-
-    Args:
-        state: of the connection.
-        transactions: of the broker, or none.
-        open_settlements: of earlier claims.
-    """
+    """The pollers of one connection to a broker."""
 
     def __init__(
         self, state: ConnectionState, transactions: NoTransactions, open_settlements: OpenSettlements

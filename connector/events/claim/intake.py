@@ -26,9 +26,6 @@ from connector.messaging.settlement import SettlementOpen
 class Intake:
     """Polls over one connection.
 
-    Args:
-        state: of the connection.
-
     Raises:
         CapabilityError: the provider cannot poll an input.
         SubscriptionError: a subscription of an input is in use otherwise.
@@ -180,7 +177,6 @@ class Intake:
         """Whether messages of an input wait for this adapter alone, and no other input takes them.
 
         Args:
-            wanted: the input.
             others: selectors of further inputs of the same queue.
 
         Raises:
@@ -221,7 +217,6 @@ def claim_round_robin(inputs: Sequence[PolledInput], claims: list[Claim], cycle:
     Args:
         inputs: in the order of the configuration.
         claims: gets the claims, also those before an error.
-        cycle: the cycle of all claims.
         first: the lowest number of a claim.
 
     Raises:

@@ -47,7 +47,6 @@ class PolledInput:
     Rate and pause last from one connection to the next. The rest ends with the poller.
 
     Args:
-        settings: of the input.
         frequency: seconds of PollFrequency.
     """
 
@@ -82,8 +81,6 @@ class PolledInput:
         """Makes a poller.
 
         Args:
-            connection: of the adapter.
-            in_progress: InProgressDestination.
             order: ``destination``, ``group`` or ``none``.
 
         Raises:

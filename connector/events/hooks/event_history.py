@@ -36,9 +36,7 @@ class HistoryWriter(EventHook):
     A history that cannot be written holds up no event.
 
     Args:
-        history: of the application.
         instance, client_id: of this adapter.
-        copies: the destinations of copies.
         keep: seconds after which rows are removed.
         synced: whether a power cut after the next commit must not lose the rows.
     """

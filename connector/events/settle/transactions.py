@@ -45,10 +45,6 @@ class Transactions(NoTransactions):
     """The open transactions of one connection, by cycle.
 
     Args:
-        connection: to the broker.
-        state: of the application.
-        instance: name of this adapter.
-        inputs: of this instance.
         order: ``destination``, ``group`` or ``none``.
         own: says whose history of a message counts.
 
