@@ -4,16 +4,23 @@ A call has a short constant text, and its fields in ``extra``: ``message_id``, `
 ``verb``, ``outcome``, ``reason``, ``attempts``, ``cycle`` if they apply. A field that is None is left out.
 ``exc_info`` shows a traceback. With the field ``user_code`` (:class:`connector.tracebacks.UserCode`) that
 traceback has the frames of user code only.
+
+User code logs by any logger of Python. Its lines also have the fields of :data:`AT_WORK`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
 import threading
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import warnings
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from connector.printable import printable
@@ -21,6 +28,9 @@ from connector.tracebacks import format_traceback
 
 _log = logging.getLogger("connector")
 _json = False
+
+AT_WORK: Final[ContextVar[Mapping[str, object]]] = ContextVar("connector_at_work", default={})  # noqa: B039
+"""The fields of the event, request or load at which user code works. Nobody changes the mapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +41,13 @@ class LogSettings:
         level: ``debug``, ``info``, ``warning`` or ``error``.
         format: ``console``, or ``json`` with one object a line.
         debug: whether tracebacks have all frames, also of the connector and of libraries.
+        loggers: levels of single loggers, by name.
     """
 
     level: str = "info"
     format: str = "console"
     debug: bool = False
+    loggers: Mapping[str, str] = field(default_factory=dict)
 
 
 def set_up_logging(settings: LogSettings) -> None:
@@ -56,14 +68,84 @@ def set_up_logging(settings: LogSettings) -> None:
     root.setLevel(settings.level.upper())
 
 
-def divert_to_log() -> None:
-    """Sends everything else that would reach stderr to the log.
+def show_user_code(settings: LogSettings) -> None:
+    """Also sends what user code logs to the log. Call :func:`set_up_logging` first.
 
-    These are warnings, logs of libraries, and uncaught exceptions. For a process that may write only JSON to
-    stderr. Call :func:`set_up_logging` first.
+    Libraries of the connector log warnings only, unless ``loggers`` names them.
     """
+    root = logging.getLogger()
+    root.handlers[:] = _root().handlers
+    root.setLevel(settings.level.upper())
+    _set_levels(settings)
+
+
+def _set_levels(settings: LogSettings) -> None:
+    for name in _LIBRARIES:
+        if (logger := logging.getLogger(name)).level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)
+    for name, level in settings.loggers.items():
+        logging.getLogger(name).setLevel(level.upper())
+
+
+def shows_user_code() -> bool:
+    """Whether :func:`show_user_code` has an effect."""
+    return bool(_root().handlers) and logging.getLogger().handlers == _root().handlers
+
+
+def let_user_code_configure() -> None:
+    """Lets ``basicConfig`` with arguments and ``dictConfig`` work, as if nobody had configured logging."""
+    configure = logging.basicConfig
+
+    def basic_config(**options: Any) -> None:
+        if options and shows_user_code():
+            logging.getLogger().handlers.clear()
+        configure(**options)
+
+    logging.basicConfig = basic_config
+    for name in list(logging.root.manager.loggerDict):
+        if is_own(name):
+            logging.getLogger(name).__class__ = _OwnLogger
+
+
+class _OwnLogger(logging.Logger):
+    """A logger of the connector, which ``logging.config.dictConfig`` of user code does not disable."""
+
+    @property
+    def disabled(self) -> bool:
+        return False
+
+    @disabled.setter
+    def disabled(self, value: bool) -> None: ...
+
+
+def is_own(name: str) -> bool:
+    """Whether a logger belongs to the connector."""
+    return name.partition(".")[0] == "connector"
+
+
+def renew_stream() -> None:
+    """Sends the log to the present ``sys.stderr``, in a fork that has renewed its streams."""
+    for handler in _root().handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.stream = sys.stderr
+
+
+def renew_logging(before: LogSettings, settings: LogSettings) -> None:
+    """Sets up the log again, with other settings than before."""
+    shows = shows_user_code()
+    for name in before.loggers:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    set_up_logging(settings)
+    if shows:
+        show_user_code(settings)
+
+
+_LIBRARIES: Final = ("apscheduler", "asyncio", "py4j", "pyspark", "sqlalchemy", "urllib3", "uvicorn")
+
+
+def divert_to_log() -> None:
+    """Sends warnings and uncaught exceptions to the log. Call :func:`set_up_logging` first."""
     logging.captureWarnings(True)
-    logging.getLogger().handlers[:] = _root().handlers
     sys.excepthook = lambda kind, error, trace: _uncaught(error)
     threading.excepthook = lambda args: _uncaught(args.exc_value)
     sys.unraisablehook = lambda args: _uncaught(args.exc_value)
@@ -86,7 +168,7 @@ def is_json_line(line: str) -> bool:
         found = json.loads(line)
     except ValueError:
         return False
-    return found.keys() >= _FIELDS and str(found["logger"]).startswith("connector")
+    return bool(found.keys() >= _FIELDS)
 
 
 JSON_BEGIN = '{"event": '
@@ -103,14 +185,23 @@ class _JsonFormatter(logging.Formatter):
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self._fields(record), default=repr)
+        fields = self._fields(record)
+        try:
+            return json.dumps(fields, default=_readable)
+        except Exception:  # a field of user code: a key that is no text, a cycle, a __repr__ that raises
+            return json.dumps({name: _plain(value) for name, value in fields.items()})
 
     def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
         """Returns the fields of a record in the order in which they are written."""
         extra = {key: value for key, value in vars(record).items() if key not in _ATTRIBUTES}
-        user_code = extra.pop("user_code", None)
+        user_code = None
+        if is_own(record.name):
+            user_code = extra.pop("user_code", None)
+            text = record.getMessage()
+        else:
+            text, extra = _of_user_code(record, extra)
         fields = {
-            "event": record.getMessage(),
+            "event": text,
             "level": record.levelname.lower(),
             "logger": record.name,
             **{key: value for key, value in extra.items() if value is not None},
@@ -120,6 +211,102 @@ class _JsonFormatter(logging.Formatter):
         if error is not None:
             fields["exception"] = format_traceback(error, None if self._debug else user_code)
         return fields
+
+
+def _of_user_code(record: logging.LogRecord, extra: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Returns the text and the fields of a record of user code."""
+    at_work: Mapping[str, object] = getattr(record, "connector_event", None) or AT_WORK.get()
+    if isinstance(record.msg, dict) and not record.args:  # of structlog, for a formatter of its own
+        said = {str(key): value for key, value in record.msg.items() if key != "exc_info"}
+        text = str(said.pop("event", ""))
+        extra = {**said, **{name: value for name, value in extra.items() if name not in _STRUCTLOG}}
+    else:
+        try:
+            text = record.getMessage()
+        except Exception:  # the arguments do not fit the text
+            text = f"{_plain(record.msg)} {_plain(record.args)}"
+    if record.name == "py.warnings":
+        text = text.partition("\n")[0]  # below is the line of source
+    if extra.get("level") == record.levelname.lower():  # structlog repeats it
+        extra = {name: value for name, value in extra.items() if name != "level"}
+    fields = {(f"extra_{name}" if name in _NAMES else name): value for name, value in extra.items()}
+    if record.stack_info:
+        fields["stack"] = record.stack_info
+    return text, {**fields, **at_work}
+
+
+def _readable(value: object) -> str:
+    return str(value) if isinstance(value, Decimal | date) else repr(value)
+
+
+def _plain(value: object) -> object:
+    """Returns a value that JSON has, or the representation of another value."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+class EventRecord(logging.LogRecord):
+    """A record that knows the event of its thread: ``record.message_id``, for tests of users."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.connector_event = AT_WORK.get()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["connector_event"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@contextlib.contextmanager
+def records_with_events(settings: LogSettings) -> Iterator[None]:
+    """Makes records with the fields of their events, for a test with handlers of its own.
+
+    Lines of the levels of the settings reach these handlers. Afterwards all is as before.
+    """
+    factory, root = logging.getLogRecordFactory(), logging.getLogger()
+    with _as_before(settings):
+        logging.setLogRecordFactory(EventRecord)
+        root.setLevel(min(root.level, logging.getLevelNamesMapping()[settings.level.upper()]))
+        _set_levels(settings)
+        try:
+            yield
+        finally:
+            logging.setLogRecordFactory(factory)
+
+
+@contextlib.contextmanager
+def user_code_in_log(settings: LogSettings) -> Iterator[None]:
+    """Sends what user code logs, warns and prints in forks to the log. Afterwards all is as before."""
+    with _as_before(settings), warnings.catch_warnings():
+        set_up_logging(settings)
+        show_user_code(settings)
+        logging.captureWarnings(True)
+        try:
+            yield
+        finally:
+            logging.captureWarnings(False)
+
+
+@contextlib.contextmanager
+def _as_before(settings: LogSettings) -> Iterator[None]:
+    """Restores handlers and levels of all loggers that the settings change."""
+    global _json
+    names = ("", "connector", *_LIBRARIES, *settings.loggers)
+    found = [(logger, logger.handlers[:], logger.level) for logger in map(logging.getLogger, names)]
+    before = _json, _root().propagate
+    try:
+        yield
+    finally:
+        for logger, handlers, level in found:
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
+        _json, _root().propagate = before
 
 
 class _ConsoleFormatter(_JsonFormatter):
@@ -153,8 +340,19 @@ class _ConsoleFormatter(_JsonFormatter):
         return f"{color}{text}\x1b[0m" if self._colors else text
 
 
-_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({})))
+_ATTRIBUTES: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "connector_event"})
 """The attributes of each record. Any other attribute is a field."""
+
+_NAMES: Final = frozenset(
+    (
+        *("event", "level", "timestamp", "logger", "message_id", "destination", "object", "verb", "outcome"),
+        *("reason", "kind", "subscription", "attempts", "cycle", "place", "exception", "number"),
+    )
+)
+"""The names of fields that mean the same in each line."""
+
+_STRUCTLOG: Final = frozenset({"_logger", "_name", "_record", "_from_structlog"})
+"""What structlog gives to its own formatter."""
 
 _INDENT: Final = "  "
 """Before each line of a traceback, so that a text within it never looks like a line of the log."""

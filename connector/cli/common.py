@@ -17,7 +17,7 @@ import typer
 
 from connector.errors import DestinationError, SelectorError
 from connector.java import JAVA_LINE
-from connector.log import JSON_BEGIN, is_json, is_json_line
+from connector.log import JSON_BEGIN, LogSettings, is_json, is_json_line, user_code_in_log
 from connector.messaging.destination import Destination
 from connector.messaging.numbers import read_whole
 from connector.messaging.selector import Selector, compile_selector, selector_text
@@ -174,10 +174,10 @@ def answer(text: str) -> None:
 
 
 def _print(text: str, stream: TextIO) -> None:
-    """Writes a line. Control characters are escaped as in JSON, which may be the text."""
+    """Writes a line, in one call. Control characters are escaped as in JSON, which may be the text."""
     escaped = _CONTROL.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
     encoding = stream.encoding or "utf-8"
-    print(escaped.encode(encoding, "backslashreplace").decode(encoding), file=stream)
+    stream.write(f"{escaped.encode(encoding, 'backslashreplace').decode(encoding)}\n")
 
 
 def answer_json(value: Any) -> None:
@@ -212,14 +212,18 @@ def _stdout() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def user_code(directory: Path) -> Iterator[None]:
+def user_code(directory: Path, logging: LogSettings | None = None) -> Iterator[None]:
     """Runs code of the deployment in this process: data handlers, name handlers, sinks.
 
     The code finds its modules, as in a worker. Its prints go to stderr, because they are no answer.
+
+    Args:
+        logging: which lines of the code are shown. None = as Python shows them.
     """
     if str(directory) not in sys.path:
         sys.path.append(str(directory))  # at the end: a user's json.py hides nothing
-    with contextlib.redirect_stdout(sys.stderr):
+    shown = contextlib.nullcontext() if logging is None else user_code_in_log(logging)
+    with shown, contextlib.redirect_stdout(sys.stderr):
         yield
 
 

@@ -24,7 +24,8 @@ from connector.cli.summary import print_next, print_summary, write_summary
 from connector.config.loading import Configuration, load
 from connector.errors import ConnectorError, PipelineError, ProviderError
 from connector.events.cycle_report import CycleReport
-from connector.log import LogSettings, divert_to_log, is_json, set_up_logging
+from connector.log import divert_to_log, is_json, set_up_logging, show_user_code
+from connector.printed import take_prints_of_user_code
 from connector.service.adapter import Adapter
 from connector.status import ReturnCode
 from connector.tracebacks import places_of_threads
@@ -120,9 +121,11 @@ def _work(
 
 
 def _set_up_log(configuration: Configuration, *, debug: bool) -> None:
-    set_up_logging(LogSettings(configuration.logging.level, configuration.logging.format, debug))
-    if is_json():
-        divert_to_log()
+    settings = configuration.logging.settings(debug=debug)
+    set_up_logging(settings)
+    show_user_code(settings)
+    divert_to_log()
+    take_prints_of_user_code()
 
 
 def _stop(adapter: Adapter) -> None:

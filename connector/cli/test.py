@@ -74,7 +74,7 @@ def test(
     if not cases:
         raise BadArgument(f"there is no case: no *{SUFFIX} in {' '.join(str(path) for path in places)}")
     failed = 0
-    with user_code(configuration.directory):
+    with user_code(configuration.directory, configuration.logging.settings(debug=False)):
         explainer = make_explainer(configuration)
         results = [(case, _run(case, explainer, configuration)) for case in cases]
     for case, mismatches in results:

@@ -24,18 +24,29 @@ from connector.declare.value_types import (
     one_or_list,
 )
 from connector.limits.free_space import MinFree
+from connector.log import LogSettings
 from connector.operate.health_section import Health
+
+_Level = Annotated[Literal["debug", "info", "warning", "error"], choice("debug", "info", "warning", "error")]
 
 
 class Logging(Section):
     """Logs, on the standard error stream."""
 
-    level: Annotated[
-        Literal["debug", "info", "warning", "error"], choice("debug", "info", "warning", "error")
-    ] = Field(default="info", description="The lowest level that is written.")
+    level: _Level = Field(default="info", description="The lowest level that is written.")
     format: Annotated[Literal["console", "json"], choice("console", "json")] = Field(
         default="console", description="For people or for programs."
     )
+    loggers: dict[str, _Level] = Field(
+        default_factory=dict,
+        description="Levels of single loggers, by name, instead of `level`: of your processes, of libraries "
+        "and of the connector.",
+        examples=[{"shop": "debug"}],
+    )
+
+    def settings(self, *, debug: bool) -> LogSettings:
+        """Returns the settings of the log, for the adapter and its workers."""
+        return LogSettings(self.level, self.format, debug, dict(self.loggers))
 
 
 class State(Section):

@@ -27,6 +27,7 @@ from connector.lake.lot_tables import (
 )
 from connector.lake.sink import read_object
 from connector.lake.tables import SparkTable
+from connector.log import AT_WORK
 from connector.messaging.claim import Claim
 from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination
@@ -139,6 +140,7 @@ class LotLoad:
             with describing(session, self._tags, f"{description}, attempt {attempt}"):
                 self._check_number(session, told)
                 if rows:
+                    AT_WORK.set({"subscription": load.subscription, "lot": lot.number})
                     load.writer.write(make_frame(session, self._table.schema, rows), told)
         except LoadStopped:
             raise
@@ -148,6 +150,8 @@ class LotLoad:
             if not self._spark.alive:
                 raise SparkLost(f"Spark has ended: {load_reason(error)}") from error
             return self._after_failure(session, lot, told, bad, error, is_half=is_half)
+        finally:
+            AT_WORK.set({})
         faults.point("load.written")
         number = len(lot.claims)
         self._settle(lot, _others(lot, bad), bad)

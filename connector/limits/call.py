@@ -25,6 +25,8 @@ from connector.errors import ConnectorError
 from connector.limits.memory import WorkerMemory, data_memory
 from connector.limits.process_end import how_it_ended
 from connector.limits.runner_control import RunnerControl
+from connector.log import renew_stream, shows_user_code
+from connector.printed import take_prints
 
 _PR_SET_PDEATHSIG: Final = 1
 _CHUNK: Final = 1 << 20
@@ -168,6 +170,8 @@ def _run(
             os._exit(status)
         own = os.getpid()
         _renew_streams()
+        renew_stream()
+        printed = take_prints() if shows_user_code() else []
         os.register_at_fork(after_in_child=lambda: os.close(writer))
         control.memory = WorkerMemory(None if memory is None else memory + data_memory())
         control.limit(timeout)
@@ -182,6 +186,8 @@ def _run(
         control.disarm()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        for lines in printed:
+            lines.end_lines()
         with suppress(BrokenPipeError):
             view = memoryview(_LENGTH.pack(len(data)) + data)
             while view:

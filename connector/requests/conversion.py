@@ -19,6 +19,7 @@ from connector.businessobjects.types import describe
 from connector.errors import ConfigurationError, MalformedData, RequestRefused, SelectorError
 from connector.formats.handlers import Handlers
 from connector.limits.call import ConversionEnded, call_limited
+from connector.log import AT_WORK
 from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
 from connector.requests.building import build
@@ -69,7 +70,7 @@ class RequestConverter:
         try:
             properties = self._properties(bo, timeout)
             selector = self._response_selector(bo) if properties.synchronous else ""
-            with self._borrowed_handlers() as handlers:
+            with self._borrowed_handlers(bo, properties) as handlers:
                 message = build(bo, properties, self._settings, handlers)
             self._log_conversion("object converted", bo, message, properties)
         except (RequestRefused, SelectorError, ConfigurationError) as error:
@@ -83,7 +84,7 @@ class RequestConverter:
         if isinstance(answer, Failure):
             return RequestResult(answer.status, call.bo, answer.text, answer.not_sent, answer.refused)
         try:
-            with self._borrowed_handlers() as handlers:
+            with self._borrowed_handlers(call.bo, call.properties, call.message) as handlers:
                 convert = partial(interpret, answer, call.bo, call.properties, self._settings, handlers)
                 if refills(answer, self._settings) and not handlers.is_contained(*call.properties.handler):
                     result = self._convert_with_limits(convert, call)
@@ -188,8 +189,25 @@ class RequestConverter:
         return text
 
     @contextmanager
-    def _borrowed_handlers(self) -> Iterator[Handlers]:
-        """Lends data handlers that no other thread uses meanwhile, as their contract demands."""
+    def _borrowed_handlers(
+        self, bo: BusinessObject, properties: RequestProperties, message: Message | None = None
+    ) -> Iterator[Handlers]:
+        """Lends data handlers that no other thread uses meanwhile, as their contract demands.
+
+        What they log has the fields of the event whose process makes the request, or else of the request.
+
+        Args:
+            message: of the request, if it is made already.
+        """
+        before = AT_WORK.set(
+            AT_WORK.get()
+            or {
+                "message_id": None if message is None else message.message_id,
+                "destination": str(properties.output_destination),
+                "object": bo.type,
+                "verb": bo.verb,
+            }
+        )
         with self._lock:
             handlers = self._handlers.pop() if self._handlers else None
         if handlers is None:
@@ -197,6 +215,7 @@ class RequestConverter:
         try:
             yield handlers
         finally:
+            AT_WORK.reset(before)
             with self._lock:
                 self._handlers.append(handlers)
 

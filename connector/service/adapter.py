@@ -18,7 +18,7 @@ from connector.events.cycle_report import CycleReport
 from connector.events.drain import drain
 from connector.events.inbound import Inbound
 from connector.events.summary import Summary
-from connector.log import LogSettings, set_up_logging
+from connector.log import renew_logging
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import ReloadNote
 from connector.operate.activity import Activity
@@ -476,7 +476,7 @@ class Adapter:
         self._client.renew(_EARLIER_REQUESTS)
         log = configuration.logging
         if log != before.logging:
-            set_up_logging(LogSettings(log.level, log.format, self._debug))
+            renew_logging(before.logging.settings(debug=self._debug), log.settings(debug=self._debug))
 
     def _make_notes(self) -> InstanceNotes:
         return InstanceNotes(

@@ -19,7 +19,6 @@ from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
 from connector.formats.catalogue import discover, spec_for_class
 from connector.formats.handlers import Handlers, HandlerSpec, normal_mime_type
-from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
 from connector.messaging.provider import Provider
 from connector.messaging.provider_kind import PROVIDERS, AcceptedRoot, AdapterProvider
@@ -99,7 +98,7 @@ def make_task_settings(
         subscriptions=tuple(entry.subscription() for entry in configuration.subscriptions),
         access=access,
         requests=requests,
-        logging=LogSettings(configuration.logging.level, configuration.logging.format, debug),
+        logging=configuration.logging.settings(debug=debug),
         databases=configuration.databases,
         client_id=client_id,
         instance=instance or configuration.connector.instance or "",

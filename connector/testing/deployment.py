@@ -18,12 +18,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 from connector.config.loading import Configuration, load
 from connector.errors import ProviderError, UnknownDestination
+from connector.log import records_with_events
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.provider_kind import AdapterProvider
@@ -75,11 +77,20 @@ class InProcessAdapter(Adapter):
         self._given = provider
         self._isolated = isolated
         self._in_parallel = parallelism
+        self._log = ExitStack()
         super().__init__(configuration)
 
     def __enter__(self) -> Self:
-        self.start()
+        """Starts the adapter. Records of ``caplog`` have the fields of the event, ``record.message_id``."""
+        with ExitStack() as stack:
+            stack.enter_context(records_with_events(self.configuration.logging.settings(debug=False)))
+            self.start()
+            self._log = stack.pop_all()
         return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._log:
+            super().__exit__(*error)
 
     def _make_provider(self, configuration: Configuration) -> AdapterProvider:
         return self._given or super()._make_provider(configuration)

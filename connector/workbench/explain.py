@@ -20,6 +20,7 @@ from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionV
 from connector.formats.handlers import normal_mime_type
 from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
+from connector.log import AT_WORK
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.message import Message
 from connector.operate.own_history import APPLICATION
@@ -194,6 +195,7 @@ class Explainer:
             )
 
     def _explain(self, message: Message, destination: str) -> Explanation:
+        AT_WORK.set({"message_id": message.message_id, "destination": destination})
         settings = self._task_settings
         found_format = message_format(message, settings.connector.message_format_property)
         where = known_destination(destination)

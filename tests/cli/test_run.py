@@ -96,7 +96,8 @@ def test_all_that_a_run_writes_is_json_when_its_log_is(drained: tuple[Run, list[
     assert "no JSON at all" in texts
     assert "no end of line" in texts, "apart from the line of the log that follows"
     assert "x" * 99 in texts
-    assert any("UserWarning: an old thing" in text for text in texts)
+    warned = next(line for line in lines if line["logger"] == "py.warnings")
+    assert "UserWarning: an old thing" in warned["event"]
     assert {line["source"] for line in lines if line["event"] == "output"} == {"worker"}
     summary = json.loads(run.output)
     assert chosen(summary, "event level claimed published failed") == ["summary", "info", 3, 2, 1]

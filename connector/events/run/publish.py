@@ -31,6 +31,7 @@ from connector.events.run.publication import MatchedObject, Publication, TaskEve
 from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
+from connector.log import AT_WORK
 from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -146,7 +147,16 @@ class Publisher:
         """
         result, hooks = Publication(), self._hooks
         for delivery in self._deliveries(event.objects, confirmed, retries, result):
-            name, called = delivery.subscription.name, delivery.called
+            name, called, one = delivery.subscription.name, delivery.called, delivery.matched
+            AT_WORK.set(
+                {
+                    "message_id": one.event.id,
+                    "destination": one.event.input_destination,
+                    "object": one.bo.type,
+                    "verb": one.bo.verb,
+                    "subscription": name,
+                }
+            )
             if self.trace.level >= HANDOVER:
                 self._trace_handover(delivery)
             if not self.gate.is_open and self._comes_later(delivery, result):

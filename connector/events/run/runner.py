@@ -26,7 +26,13 @@ from connector.events.run.task_answer import NO_ANSWER, TaskAnswer, pack_answer
 from connector.events.run.task_settings import Assignment, TaskSettings
 from connector.limits.memory import WorkerMemory, resident_memory
 from connector.limits.runner_control import RunnerControl
-from connector.log import set_up_logging
+from connector.log import (
+    divert_to_log,
+    let_user_code_configure,
+    set_up_logging,
+    show_user_code,
+)
+from connector.printed import take_prints
 
 _log: Final = logging.getLogger("connector.events")
 
@@ -60,15 +66,21 @@ def follow_commands(
     if os.getppid() != parent:
         return
     set_up_logging(task_settings.logging)
+    show_user_code(task_settings.logging)
+    divert_to_log()
+    let_user_code_configure()
+    printed = take_prints()
     logging.raiseExceptions = False  # a log line that cannot be written harms no event
     control.memory = WorkerMemory(task_settings.connector.worker_memory)
     worker = _RunnerTask(task_settings, deployment, control)
     try:
         while (data := receive(commands)) is not None and not control.stopping:
             answer = worker.run(data)
-            with suppress(OSError, ValueError):  # a business process may have closed them
+            with suppress(OSError, ValueError):  # a business process may have replaced or closed them
                 sys.stdout.flush()
                 sys.stderr.flush()
+            for stream in printed:
+                stream.end_lines()
             try:
                 send(answers, answer)
             except BrokenPipeError:

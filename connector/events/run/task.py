@@ -31,6 +31,7 @@ from connector.events.run.publish import Publisher
 from connector.events.run.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
+from connector.log import AT_WORK
 from connector.messaging.message import Message
 from connector.messaging.state_store import JournalHandle, TaskJournal
 from connector.operate.reasons import ReasonKind
@@ -128,6 +129,7 @@ class Task:
                 self._run(order_groups, journal, outcomes)
             finally:
                 try:
+                    AT_WORK.set(NOTHING)
                     self._access.sync()  # also after an error: the events done before are settled
                 finally:
                     journal.close()
@@ -176,6 +178,7 @@ class Task:
             for observe in self._hooks.begun:
                 observe(event)
             outcome, begun = self._event(event, item, journal)
+            AT_WORK.set(NOTHING)
             for observe in self._hooks.ended:
                 observe(event)
             if self._connector.container_managed_events and outcome.kind == OutcomeKind.FAILED:
@@ -221,6 +224,7 @@ class Task:
             attempts += earlier
             message.delivery_count = attempts + 1  # the file does not count workers that died since
             message.destination = destination  # also if the file lies in an in-progress destination
+            AT_WORK.set({"message_id": message.message_id, "destination": destination})
             self._note_taken(event, message)
             event.objects = matched = self._convert(event, message)
             seconds = self._limit.used

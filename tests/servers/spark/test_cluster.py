@@ -207,3 +207,22 @@ def test_tasks_of_two_workers_read_a_lot_and_one_that_dies_loses_nothing(
     assert said["1 rows"] == names(0, 400)
     assert said["2 partitions"] == 4, "each slice of 100 is a partition"
     assert [count(place, one) for one in ("in", "archive")] == [0, 400]
+
+
+def test_what_a_process_logs_is_in_the_log_of_its_executor_with_the_fields_of_its_event(
+    cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    with deployments(tmp_path) as deploy:
+        deployment = deploy(spark=on(cluster))
+        with (deployment.directory / "processes.py").open("a") as file:
+            file.write("import logging\nlogging.getLogger('shop').setLevel('DEBUG')\n")
+            file.write("def tell(customer, event):\n    logging.getLogger('shop').debug('told')\n")
+            file.write("    print('printed')\n")
+        deployment.store = {"process": "processes:tell"}
+        deployment.configure()
+        (sent_id,) = deployment.fill("in", [""])
+        deployment.drain(timeout=180)
+    logs = "".join(path.read_text() for path in cluster.directory.glob("work*/*/*/stderr"))
+    where = f"message_id={sent_id} destination=queue://in object=Customer verb=Create subscription=store\n"
+    assert f" [debug] told [shop] {where}" in logs
+    assert f" text=printed stream=stdout {where}" in logs
