@@ -48,6 +48,7 @@ class Attribute:
             the attribute's type. None = no default.
         cardinality: ``"1"`` or ``"n"``. ``n`` is a list of children, or a list of values of a simple type.
         app_specific_info: free text, usually ``name=value;name=value``.
+        may_be_blank: whether the attribute may be blank although it is required or a key.
         is_required_server_bound, contained_object_version, relationship: as in WBI Adapter for JMS. They
             are kept, and have no effect.
     """
@@ -66,6 +67,7 @@ class Attribute:
     relationship: str = ""
     digits: int = 0
     scale: int | None = None
+    may_be_blank: bool = False
 
     @property
     def is_child(self) -> bool:
@@ -139,6 +141,7 @@ class Field:
         "from_typed",
         "in_body",
         "many",
+        "may_be_blank",
         "name",
         "value_from_text",
         "value_from_typed",
@@ -149,6 +152,7 @@ class Field:
         self.name = attribute.name
         self.in_body = in_body
         self.many = attribute.is_many
+        self.may_be_blank = attribute.may_be_blank or attribute.default == ""
         self.child: Schema | None = None
         """The schema of a child. None for a simple type."""
         self.value_from_typed: Converter | None = None
@@ -186,6 +190,7 @@ class Schema:
         "lists",
         "name",
         "names",
+        "optional_keys",
         "required",
     )
 
@@ -218,6 +223,15 @@ class Schema:
             and not (field.attribute.is_child or field.attribute.is_list or field.attribute.type == SECRET)
         )
         """The names of the simple key attributes, without Ciphertext."""
+        self.optional_keys: tuple[Field, ...] = tuple(
+            field
+            for field in self.fields.values()
+            if field.attribute.is_key
+            and field.in_body
+            and not (field.may_be_blank or field.attribute.is_required)
+            and field.name != OBJECT_EVENT_ID
+        )
+        """The keys that may be left out, but not be blank."""
         self.names: tuple[str, ...] = tuple(self.fields)
         self.body_names: tuple[str, ...] = tuple(name for name, f in self.fields.items() if f.in_body)
 

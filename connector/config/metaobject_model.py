@@ -146,6 +146,10 @@ class AttributeEntry(Section):
     )
     foreign_key: Boolean = Field(default=False, description="The key of another object.")
     required: Boolean = Field(default=False, description="Bodies and requests need the attribute.")
+    blank: Boolean = Field(
+        default=False,
+        description="A required attribute or a key may be blank. Without it, a blank one is an error.",
+    )
     max_length: Annotated[int, integer(0, "characters")] = Field(
         default=0,
         description="Of a String, LongText or Ciphertext. In fixed-width text: the width of any field. "

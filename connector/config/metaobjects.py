@@ -294,6 +294,7 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
             relationship=entry.relationship or "",
             digits=entry.digits,
             scale=entry.scale,
+            may_be_blank=entry.blank,
         )
         if isinstance(entry.default, Leaf) and entry.default != _IGNORE:
             collected.defaults[document.name, name] = entry.default

@@ -78,6 +78,7 @@ class DraftAttribute:
     Attributes:
         member: the part of a body.
         comment: what a person should know of the attribute.
+        allows_blank: whether a schema allows an empty text.
     """
 
     name: str
@@ -91,6 +92,7 @@ class DraftAttribute:
     member: BodyPart = NO_MEMBER
     digits: int = 0
     scale: int | None = None
+    allows_blank: bool = False
 
     def add_tag(self, tag: str) -> None:
         """Adds a tag to the application-specific information."""
@@ -102,6 +104,8 @@ class DraftAttribute:
             found["key"] = "true"
         if self.required:
             found["required"] = "true"
+        if self.allows_blank and (self.required or (self.is_key and not _ID.fullmatch(self.name))):
+            found["blank"] = "true"
         if self.max_length:
             found["max_length"] = str(self.max_length)
         if self.digits:

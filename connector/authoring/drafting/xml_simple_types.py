@@ -119,6 +119,7 @@ class SimpleType:
     def describe(self, attribute: DraftAttribute) -> None:
         """Gives an attribute the facets of the type."""
         attribute.max_length, attribute.digits, attribute.scale = self.max_length, self.digits, self.scale
+        attribute.allows_blank = self.type == "String" and not self.has_pattern
 
 
 def simple_type_of(files: XmlSchemaFiles, node: etree._Element) -> SimpleType:
