@@ -254,7 +254,7 @@ class BusinessObject:
 
 
 def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults: bool = False) -> None:
-    """Completes an object that a data handler made from a body, and checks verb and required attributes.
+    """Completes an object that a data handler made from a body. Checks verb, required attributes and facets.
 
     The connector calls this after every handler, so that a handler only has to read the format.
 
@@ -266,6 +266,7 @@ def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults:
     Raises:
         MalformedData: there is no verb, or the object has no such verb, or a required attribute is missing.
             An empty list is missing. A required attribute or a key is blank, without ``blank: true``.
+            A value does not fit its facets.
     """
     if not bo.verb:
         bo.verb = default_verb or None
@@ -431,6 +432,21 @@ def _no_such_attribute(schema: Schema, name: object) -> str:
     return f"no such attribute in {schema.name}{did_you_mean(str(name), schema.fields)}"
 
 
+def _check_facets(field: Field, value: Any) -> None:
+    assert field.check is not None
+    if not field.many:
+        try:
+            field.check(value)
+        except ValueError as error:
+            raise _Misfit(str(error), field.name) from None
+        return
+    for index, one in enumerate(value):
+        try:
+            field.check(one)
+        except ValueError as error:
+            raise _Misfit(str(error), f"{field.name}[{index}]") from None
+
+
 def _require(schema: Schema, values: dict[str, Any], use_defaults: bool | None) -> None:
     """Checks an object and its children. ``use_defaults`` None lets required attributes be missing."""
     for field in schema.required:
@@ -448,6 +464,10 @@ def _require(schema: Schema, values: dict[str, Any], use_defaults: bool | None) 
     for field in schema.optional_keys:
         if values.get(field.name) == "":
             raise _Misfit("a key, but blank", field.name)
+    for field in schema.checked:
+        value = values.get(field.name)
+        if value is not None:
+            _check_facets(field, value)
     for field in schema.children:
         value = values.get(field.name)
         if value is None:

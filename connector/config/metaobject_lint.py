@@ -18,6 +18,7 @@ from connector.businessobjects.definition import (
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.types import DECIMAL, text_converter
+from connector.config.facet_lint import read_facets
 from connector.config.handler_lint import check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects
 from connector.config.static_metaobject import make_static
@@ -136,6 +137,9 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
         found = f"{attribute.scale} places of {attribute.digits} digits"
         document.add((*where, "scale"), found, "at most as many places as digits")
         attribute = replace(attribute, scale=None)
+    facets = collected.facets.get((document.name, attribute.name))
+    if facets is not None:
+        attribute = replace(attribute, facets=read_facets(attribute, facets, document))
     text = collected.defaults.get((document.name, attribute.name))
     if text is None:
         return attribute
@@ -149,6 +153,8 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
         blank = "" if text == _BLANK else str(text)
         limits = (attribute.max_length, attribute.digits, attribute.scale)
         value = text_converter(attribute.type, *limits)(blank)
+        if value != "" and (check := attribute.facets.check(attribute.type, False)) is not None:
+            check(value)
     except (ValueError, MalformedData) as error:
         found, _, expected = str(error).partition(", expected ")
         document.add((*where, "default"), found, expected or f"a {attribute.type}")
