@@ -78,6 +78,7 @@ class DraftAttribute:
     Attributes:
         member: the part of a body.
         comment: what a person should know of the attribute.
+        facets: further entries: ``values``, ``minimum``, ``maximum``, ``pattern`` and ``min_length``.
         allows_blank: whether a schema allows an empty text.
     """
 
@@ -93,6 +94,7 @@ class DraftAttribute:
     digits: int = 0
     scale: int | None = None
     allows_blank: bool = False
+    facets: dict[str, str] = field(default_factory=dict)
 
     def add_tag(self, tag: str) -> None:
         """Adds a tag to the application-specific information."""
@@ -106,6 +108,7 @@ class DraftAttribute:
             found["required"] = "true"
         if self.allows_blank and (self.required or (self.is_key and not _ID.fullmatch(self.name))):
             found["blank"] = "true"
+        found.update(self.facets)
         if self.max_length:
             found["max_length"] = str(self.max_length)
         if self.digits:
