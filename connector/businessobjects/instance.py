@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from connector.businessobjects.dates import read_date
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definition, Definitions, Field, Schema
 from connector.businessobjects.types import SECRET, TEXTS, Converter, SimpleValue, describe
 from connector.errors import MalformedData
@@ -110,6 +112,23 @@ class BusinessObject:
         if name not in self._schema.fields:
             raise UnknownAttribute(self._schema, name)
         return self._values.get(name)
+
+    def date(self, name: str) -> datetime.date | None:
+        """Returns a Date as a ``datetime.date``, or as a ``datetime.datetime`` where the text has a time.
+
+        None = the attribute is not set or blank. The zone of a date without a time is left out.
+
+        Raises:
+            MalformedData: the attribute is no single Date, or Python has no such time (a leap second).
+        """
+        text = self[name]
+        field = self._schema.fields[name]
+        if field.attribute.type != "Date" or field.many:
+            raise MalformedData(f"{self.type}: {name}: found {_expectation(field)}, expected a Date")
+        try:
+            return None if text is None else read_date(text)
+        except ValueError as error:
+            raise MalformedData(f"{self.type}: {name}: found {describe(text)}, expected {error}") from None
 
     def is_blank(self, name: str) -> bool:
         """Tells whether an attribute is set and explicitly empty.

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import json
 import pickle
 from decimal import Decimal
@@ -234,3 +235,26 @@ def test_a_ciphertext_is_in_bodies_and_in_no_repr_or_error(mime_type: str, tmp_p
     reason = refusal(handler.to_business_object, longer, Hint("Card", "Create"))
     assert "Pin" in reason
     assert "hush" not in reason
+
+
+@rows(
+    "text, expected",
+    [
+        ("2024-05-31", datetime.date(2024, 5, 31)),
+        ("20240531", datetime.date(2024, 5, 31)),
+        ("2024-05-31+02:00", datetime.date(2024, 5, 31)),
+        ("2024-05-31T08:00", datetime.datetime(2024, 5, 31, 8)),
+        ("2024-05-31T24:00:00Z", datetime.datetime(2024, 6, 1, tzinfo=datetime.UTC)),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_date_is_a_date_or_a_time_by_what_its_text_says(text: str | None, expected: Any) -> None:
+    found = customer({"Since": text}).date("Since")
+    assert (type(found), found) == (type(expected), expected)
+
+
+def test_what_is_no_date_of_python_is_malformed() -> None:
+    reason = refusal(customer({"Since": "2016-12-31T23:59:60Z"}).date, "Since")
+    assert reason.startswith("Customer: Since: found the text '2016-12-31T23:59:60Z', expected")
+    assert "Customer: Name: found a String, expected a Date" in refusal(customer().date, "Name")
