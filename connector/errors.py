@@ -143,10 +143,7 @@ class SelectorError(ConnectorError, ValueError):
 
 
 class SubscriptionError(ConnectorError):
-    """A subscription cannot be made, attached to or removed (Qpid JMS).
-
-    The text names the obstacle.
-    """
+    """A subscription cannot be made, attached to or removed (Qpid JMS). The text names the obstacle."""
 
 
 class LotError(ConnectorError):
@@ -204,10 +201,7 @@ class ProviderMisconfigured(ProviderError):
 
 
 class SettlementError(ProviderError):
-    """A message could not be settled because a destination cannot be written.
-
-    The message stays claimed.
-    """
+    """A message could not be settled because a destination cannot be written. It stays claimed."""
 
 
 class ClaimLost(ProviderError):

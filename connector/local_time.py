@@ -34,11 +34,7 @@ class LocalTime(datetime.tzinfo):
         return None if moment is None else _of(moment).tm_zone
 
     def fromutc(self, moment: datetime.datetime) -> datetime.datetime:
-        """Returns a moment in local time.
-
-        Args:
-            moment: in UTC, with this object as the zone.
-        """
+        """Returns a moment in local time."""
         seconds = (moment.replace(tzinfo=None) - _EPOCH) // _SECOND
         local = moment + datetime.timedelta(seconds=time.localtime(seconds).tm_gmtoff)
         is_second = _of(local.replace(fold=0)).tm_gmtoff != time.localtime(seconds).tm_gmtoff

@@ -96,11 +96,7 @@ _FIELDS = {"event", "level", "timestamp", "logger"}
 
 
 class _JsonFormatter(logging.Formatter):
-    """Makes a JSON object of each record.
-
-    Args:
-        debug: whether tracebacks of user code have all frames, too.
-    """
+    """Makes a JSON object of each record."""
 
     def __init__(self, *, debug: bool) -> None:
         super().__init__()
@@ -130,7 +126,6 @@ class _ConsoleFormatter(_JsonFormatter):
     """Makes a line for people of each record: time, level, text, logger, and the other fields.
 
     Args:
-        debug: whether tracebacks of user code have all frames, too.
         colors: whether the line has colors of a terminal.
     """
 

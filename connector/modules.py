@@ -44,12 +44,7 @@ class FoundModule:
 
 
 def find_module(name: str, directory: Path) -> FoundModule | None:
-    """Finds a module without running code. None = there is no such module.
-
-    Args:
-        name: of the module, with the names of its packages.
-        directory: of ``adapter.yaml``.
-    """
+    """Finds a module without running code. None = there is no such module."""
     beside = _below(directory, name.split("."))
     return find_installed(name) if beside is None else FoundModule(beside, is_beside=True)
 

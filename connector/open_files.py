@@ -6,11 +6,7 @@ import resource
 
 
 def raise_open_files(wanted: int) -> int:
-    """Raises the limit of open files to ``wanted`` if the limit is lower.
-
-    Returns:
-        the limit afterwards: at least ``wanted``, or the hard limit.
-    """
+    """Raises the limit of open files to ``wanted`` if it is lower. Returns what the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted if soft == resource.RLIM_INFINITY else soft

@@ -27,10 +27,6 @@ class PlugInError(ConfigurationError):
         self.text = text
 
 
-def _no_mistake(name: str, loaded: Any) -> str:
-    return ""
-
-
 class PlugIns(Generic[PlugIn]):
     """The plug-ins of one kind, by name.
 
@@ -41,7 +37,9 @@ class PlugIns(Generic[PlugIn]):
             the end of a sentence about the object. Empty = the object is a plug-in.
     """
 
-    def __init__(self, group: str, noun: str, mistake: Callable[[str, Any], str] = _no_mistake) -> None:
+    def __init__(
+        self, group: str, noun: str, mistake: Callable[[str, Any], str] = lambda name, loaded: ""
+    ) -> None:
         self._group = group
         self._noun = noun
         self._mistake = mistake

@@ -86,7 +86,8 @@ class UserCode:
     """Tells the frames of user code from all other frames.
 
     Args:
-        target: the called sink or data handler.
+        deployment: the directory of the deployment in this process.
+        target: the called business process, sink or data handler, or None.
     """
 
     deployment: str
@@ -137,12 +138,7 @@ class UserCode:
 
 
 def failure_text(error: BaseException, target: object, deployment: str) -> str:
-    """Returns type and text of an exception of user code, and the place in brackets if known.
-
-    Args:
-        target: the called business process or data handler, or None.
-        deployment: directory of the deployment in this process.
-    """
+    """Returns type and text of an exception of user code, and the place in brackets if known."""
     place = UserCode(deployment, target).place(error)
     return f"{_cut(error_text(error))}{f' ({place})' if place else ''}"
 
@@ -167,8 +163,6 @@ def log_failure(
     """Logs an exception of user code at level error, with the frames of user code.
 
     Args:
-        target: the business process or data handler.
-        deployment: directory of the deployment in this process.
         fields: of the line. Fields with None are left out.
 
     Returns:

@@ -219,9 +219,7 @@ def _parse_exactly(body: bytes) -> Any:
 def utf8(body: bytes | str, charset: str = "") -> bytes:
     """Returns a body in UTF-8, without a byte order mark. A body that is UTF-8 is not checked.
 
-    Args:
-        body: as received.
-        charset: the character set that the configuration names. Empty = by the byte order mark, else UTF-8.
+    Without ``charset`` the byte order mark says what the body is, else it is UTF-8.
 
     Raises:
         MalformedData: the body is not valid in the character set. The text names the offset of the byte.

@@ -102,11 +102,7 @@ class NameValueHandler(RecordHandler):
             self.fail(start, f"{_COUNT} is {expected}, but {plan.name} has {len(seen)} attributes here")
 
     def _in_order(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> set[str]:
-        """Reads the lines that stand in the order of the definition, up to the first other line.
-
-        Returns:
-            The names of the attributes that were read.
-        """
+        """Reads the lines in the order of the definition, up to another line. Returns their names."""
         seen: set[str] = set()
         for part in plan.parts:
             if isinstance(part, AttributeRun):

@@ -88,12 +88,12 @@ class SoapHandler(DataHandler):
         header, content, version = self._parts(parse_xml(body, self._charset))
         elements = [one for one in content if isinstance(one.tag, str)]
         if not elements:
-            raise error_at("the Body of the envelope is empty, expected a business object", content, "")
+            raise error_at("the Body of the envelope is empty, expected a business object", content)
         if elements[0].tag == f"{{{_NAMESPACES[version]}}}Fault":
             return self._read_fault(elements[0], version, hint)
         if len(elements) > 1 and not self._ignore_undefined:
             name = shown(local_name(elements[1].tag))
-            raise error_at(f"found a second element {name} in the Body, expected one", elements[1], "")
+            raise error_at(f"found a second element {name} in the Body, expected one", elements[1])
         name = hint.object if hint is not None else self._plans.object_of(elements[0].tag)
         bo = self._reader.read(self._definitions.schema(name), elements[0])
         if hint is not None and hint.verb:
@@ -106,21 +106,20 @@ class SoapHandler(DataHandler):
         around = (*envelope.itersiblings(preceding=True), *envelope.itersiblings())
         for one in (*around, *envelope.iter(etree.ProcessingInstruction)):
             if isinstance(one, etree._ProcessingInstruction):
-                raise error_at("a SOAP message has no processing instructions", one, "")
+                raise error_at("a SOAP message has no processing instructions", one)
 
     def _parts(self, envelope: etree._Element) -> tuple[etree._Element | None, etree._Element, str]:
         """Returns Header, Body and the version of an envelope."""
         uri, _, name = str(envelope.tag).rpartition("}")
         version = _VERSIONS.get(uri.removeprefix("{"), "")
         if name != "Envelope":
-            raise error_at(f"found the element {shown(name)}, expected a SOAP Envelope", envelope, "")
+            raise error_at(f"found the element {shown(name)}, expected a SOAP Envelope", envelope)
         if not version:
             found = shown(uri.removeprefix("{") or "none")
             expected = " or ".join(_NAMESPACES.values())
             raise error_at(
                 f"VersionMismatch: the namespace of the Envelope is {found}, expected {expected}",
                 envelope,
-                "",
             )
         found_parts: dict[str, etree._Element] = {}
         refuse_text_within(envelope)
@@ -128,12 +127,12 @@ class SoapHandler(DataHandler):
             refuse_text_within(part)
             local = local_name(str(part.tag))
             if part.tag not in (f"{uri}}}Header", f"{uri}}}Body") or local in found_parts:
-                raise error_at(f"found {shown(local)} in the Envelope, expected Header and Body", part, "")
+                raise error_at(f"found {shown(local)} in the Envelope, expected Header and Body", part)
             if local == "Header" and "Body" in found_parts:
-                raise error_at("found the Header after the Body", part, "")
+                raise error_at("found the Header after the Body", part)
             found_parts[local] = part
         if "Body" not in found_parts:
-            raise error_at("the Envelope has no Body", envelope, "")
+            raise error_at("the Envelope has no Body", envelope)
         return found_parts.get("Header"), found_parts["Body"], version
 
     def _read_headers(self, bo: BusinessObject, header: etree._Element | None, version: str) -> None:
@@ -152,13 +151,11 @@ class SoapHandler(DataHandler):
                         f"mustUnderstand of the header block {shown(name)} is {shown(must)}, expected true "
                         "or false",
                         block,
-                        "",
                     )
                 if must in ("1", "true"):
                     raise error_at(
                         f"MustUnderstand: no attribute of {bo.type} takes the header block {shown(name)}",
                         block,
-                        "",
                     )
                 continue
             child = self._reader.read(field.child, block)
@@ -166,7 +163,7 @@ class SoapHandler(DataHandler):
             if field.many:
                 bo[field.name] = [*(bo[field.name] or ()), child]
             elif bo[field.name] is not None:
-                raise error_at(f"found the header block {shown(name)} a second time, expected one", block, "")
+                raise error_at(f"found the header block {shown(name)} a second time, expected one", block)
             else:
                 bo[field.name] = child
 
@@ -199,7 +196,7 @@ class SoapHandler(DataHandler):
             texts["Detail"] = (detail.text or "").strip(_SPACE) + "".join(inner)
         if not self._fault:
             code, reason = (shown((texts[key] or "none").strip(_SPACE)) for key in ("Code", "Reason"))
-            raise error_at(f"the body is a SOAP fault: code {code}, reason {reason}", fault, "")
+            raise error_at(f"the body is a SOAP fault: code {code}, reason {reason}", fault)
         bo = BusinessObject(self._definitions, self._fault, hint.verb if hint is not None else None)
         for name, text in texts.items():
             if text is not None and name in bo.definition.attributes:

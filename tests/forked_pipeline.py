@@ -36,7 +36,7 @@ class ForkedPipeline(InProcessPipeline):
         if self._workers is not None:
             return
         self._workers = ProcessPoolExecutor(
-            self._parallelism, multiprocessing.get_context("fork"), _begin, (self._deployment,)
+            self.parallelism, multiprocessing.get_context("fork"), _begin, (self._deployment,)
         )
         self._workers.submit(os.getpid).result()  # forks all
 
@@ -70,7 +70,7 @@ class ForkedPipeline(InProcessPipeline):
             ]
             return [call.result() for call in calls]
         except BrokenProcessPool as error:
-            self._alive = False
+            self.alive = False
             raise PipelineError("a worker has ended") from error
 
 

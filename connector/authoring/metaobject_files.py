@@ -34,8 +34,6 @@ class Surroundings:
 
     Attributes:
         directory: of ``adapter.yaml``, or the working directory without one.
-        metaobjects: the files and directories that ``metaobjects:`` names.
-        datahandlers: the plug-ins that ``datahandlers:`` names. None = none.
         shown: the directory as the user would type it. Empty = the working directory.
     """
 
@@ -109,21 +107,16 @@ class Neighbours:
     """The definitions beside the files that are written.
 
     Args:
-        target: the directory that is written to.
         replaced: the names of the files in ``target`` that are written, and so do not count.
     """
 
     def __init__(self, surroundings: Surroundings, target: TypedPath, replaced: Sequence[str] = ()) -> None:
         self._surroundings = surroundings
         self._target = target
-        self._catalogue = surroundings.catalogue()
+        self.catalogue = surroundings.catalogue()
+        """The data handlers of the deployment."""
         self._files = list(self._other_files({(target[0] / name).resolve() for name in replaced}))
         self._collected = self._collect(self._files, Problems())
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """The data handlers of the deployment."""
-        return self._catalogue
 
     def names(self) -> dict[str, str]:
         """Returns the names of all documents, each with its file as the user would type it."""
@@ -136,11 +129,7 @@ class Neighbours:
         return self._collected.definitions
 
     def check(self, texts: Mapping[str, str]) -> list[Problem]:
-        """Returns what ``connector check`` would say about files with these texts.
-
-        Args:
-            texts: from the names of the files in the target directory to their texts.
-        """
+        """Returns what ``connector check`` would say about files with these texts."""
         problems = Problems()
         with tempfile.TemporaryDirectory(prefix="connector-") as staging:
             files = list(self._files)
@@ -149,7 +138,7 @@ class Neighbours:
                 path.write_text(text, "utf-8")
                 files.append((path, self.display(name)))
             collected = self._collect(files, problems)
-        check_metaobjects(collected, self._catalogue, self._surroundings.directory)
+        check_metaobjects(collected, self.catalogue, self._surroundings.directory)
         ours = {self.display(name) for name in texts}
         return [problem for problem in problems.sorted() if problem.file in ours]
 
@@ -193,7 +182,6 @@ def write_files(directory: Path, texts: Mapping[str, str], *, force: bool = Fals
     """Writes files into a directory, all or none. Makes the directory.
 
     Args:
-        texts: from the names of the files to their texts.
         force: replace files of these names.
 
     Raises:

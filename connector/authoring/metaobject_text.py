@@ -33,7 +33,6 @@ class DocumentText:
 
     Attributes:
         kind: ``business_object``, ``static_metaobject`` or ``datahandler_metaobject``.
-        name: the name of the object.
         entries: the document without that first key.
         comments: from the path of an entry to a comment behind the entry.
         head: comments in front of the document.

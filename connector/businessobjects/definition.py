@@ -99,7 +99,6 @@ class Definition:
     """The definition of a business object.
 
     Args:
-        name, version, app_specific_info: as written.
         attributes: by name, in the order of the definition.
         verbs: by name. Empty = any verb is refused.
     """
@@ -179,11 +178,7 @@ class Field:
 
 
 class Schema:
-    """A definition with its fields and the schemas of its children. Made once by :meth:`Definitions.schema`.
-
-    Args:
-        definitions: the definitions that contain the definition.
-    """
+    """A definition with its fields and the schemas of its children. Made by :meth:`Definitions.schema`."""
 
     __slots__ = (
         "all_children",

@@ -154,7 +154,6 @@ def fill_dynamic(
 
     Args:
         bo: the top-level object. An existing dynamic meta-object is replaced.
-        message: the message that ``bo`` was made from.
         message_format: the format that rules compare with ``InputFormat``. None = the message has no format.
         input_destination: the destination that the message was taken from, ``queue://orders``.
 
@@ -162,12 +161,7 @@ def fill_dynamic(
         MalformedData: a header or property does not fit the type of its attribute, or cannot be read as the
             JMS type in the tag.
     """
-    holder = bo.definition.dynamic_metaobject
-    if holder is None:
-        return
-    bo[holder] = None
-    child = bo.add(holder)
-    _fill(child, message, message_format, input_destination, f"{bo.type}: {holder}")
+    refill_dynamic(bo, message, message_format=message_format, input_destination=input_destination, kept=None)
 
 
 def refill_dynamic(
@@ -199,7 +193,27 @@ def refill_dynamic(
         for name in kept:
             if name not in HEADERS and name != PROPERTIES:
                 child[name] = kept.value(name)
-    _fill(child, message, message_format, input_destination, f"{bo.type}: {holder}")
+    place = f"{bo.type}: {holder}"
+    for name, attribute in child.definition.attributes.items():
+        if attribute.is_child:
+            if name == PROPERTIES:
+                _fill_properties(child.add(name), message, f"{place}.{name}")
+            continue
+        header = HEADERS.get(name)
+        if header is None:
+            continue
+        if header.read is not None:
+            value = header.read(message)
+        else:
+            value = message_format if name == "InputFormat" else input_destination
+        if value is None:
+            continue
+        if header.types is _TIME:
+            if not value:
+                continue  # 0 means unknown, or never
+            if attribute.type == "Date":
+                value = _utc(int(value), f"{place}.{name}")
+        _set(child, name, value, place)
 
 
 def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, PropertyValue], ...]:
@@ -253,35 +267,6 @@ def property_tags(attribute: Attribute) -> tuple[str, str | None]:
         return name, PROPERTY_TYPES.get(tagged.lower())
     natural = NATURAL_TYPES.get(attribute.type)
     return name, natural and STANDARD_TYPES.get(name, natural)
-
-
-def _fill(
-    child: BusinessObject,
-    message: Message,
-    message_format: str | None,
-    input_destination: str | None,
-    place: str,
-) -> None:
-    for name, attribute in child.definition.attributes.items():
-        if attribute.is_child:
-            if name == PROPERTIES:
-                _fill_properties(child.add(name), message, f"{place}.{name}")
-            continue
-        header = HEADERS.get(name)
-        if header is None:
-            continue
-        if header.read is not None:
-            value = header.read(message)
-        else:
-            value = message_format if name == "InputFormat" else input_destination
-        if value is None:
-            continue
-        if header.types is _TIME:
-            if not value:
-                continue  # 0 means unknown, or never
-            if attribute.type == "Date":
-                value = _utc(int(value), f"{place}.{name}")
-        _set(child, name, value, place)
 
 
 def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterator[str]:

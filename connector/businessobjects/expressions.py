@@ -86,11 +86,7 @@ _OPTIONS: Final = jmespath.Options(custom_functions=_Functions())
 
 
 class Expression:
-    """A JMESPath expression. Made by :func:`compile_expression`.
-
-    Args:
-        parsed: as the library reads it.
-    """
+    """A JMESPath expression. Made by :func:`compile_expression`."""
 
     def __init__(self, parsed: ParsedResult) -> None:
         self._parsed = parsed

@@ -1,8 +1,9 @@
 """Reads and checks the properties of requests.
 
 A value comes from a dynamic meta-object, of any simple type, or from a rule, as text. There is one reader
-for each property (:data:`READERS`), which ``connector check`` uses too. A blank value is undefined and never
-read. ``docs/reference/requests.md`` explains each property.
+for each property (:data:`READERS`), which ``connector check`` uses too. A reader raises ValueError for any
+other value than those it returns. A blank value is undefined and never read. ``docs/reference/requests.md``
+explains each property.
 """
 
 from __future__ import annotations
@@ -43,11 +44,7 @@ def is_blank(value: SimpleValue) -> bool:
 
 
 def read_destination(value: SimpleValue) -> Destination:
-    """Returns the destination that requests are sent to.
-
-    Raises:
-        ValueError: the value is no destination, or nothing can be sent there.
-    """
+    """Returns the destination that requests are sent to, no view of a queue."""
     destination = parse_destination(sendable_text(value))
     if destination.view:
         raise ValueError(f"'{destination}' is a view of a queue: nothing can be sent there")
@@ -55,11 +52,7 @@ def read_destination(value: SimpleValue) -> Destination:
 
 
 def read_reply_queue(value: SimpleValue) -> Destination:
-    """Returns the queue that replies are awaited in.
-
-    Raises:
-        ValueError: the value is no queue.
-    """
+    """Returns the queue that replies are awaited in."""
     destination = read_destination(value)
     if not destination.is_queue:
         raise ValueError(f"'{destination}' is a topic, expected a queue: nobody would be subscribed")
@@ -67,11 +60,7 @@ def read_reply_queue(value: SimpleValue) -> Destination:
 
 
 def read_priority(value: SimpleValue) -> int:
-    """Returns JMSPriority (JMS 2.0, 3.4.10).
-
-    Raises:
-        ValueError: the value is not a whole number from 0 to 9.
-    """
+    """Returns JMSPriority, a whole number from 0 to 9 (JMS 2.0, 3.4.10)."""
     number = _integer(value)
     if number is None or not 0 <= number <= HIGHEST_PRIORITY:
         raise ValueError(f"found {describe(value)}, expected a whole number from 0 to {HIGHEST_PRIORITY}")
@@ -79,11 +68,7 @@ def read_priority(value: SimpleValue) -> int:
 
 
 def read_timeout(value: SimpleValue) -> int:
-    """Returns ResponseTimeout in milliseconds. Below 0 = asynchronous.
-
-    Raises:
-        ValueError: the value is not a whole number, or is greater than :data:`MAX_TIMEOUT`.
-    """
+    """Returns ResponseTimeout in milliseconds, at most :data:`MAX_TIMEOUT`. Below 0 = asynchronous."""
     number = _integer(value)
     if number is None or number > MAX_TIMEOUT:
         raise ValueError(
@@ -101,33 +86,21 @@ def _milliseconds(value: SimpleValue) -> int:
 
 
 def read_time_to_live(value: SimpleValue) -> int:
-    """Returns TimeToLive in milliseconds. 0 = the message never expires.
-
-    Raises:
-        ValueError: the value is not a whole number from 0, or a message that is sent now cannot live so long.
-    """
+    """Returns TimeToLive in milliseconds, for which a message can live. 0 = the message never expires."""
     number = _milliseconds(value)
     expiration_after(number)
     return number
 
 
 def read_delivery_delay(value: SimpleValue) -> int:
-    """Returns DeliveryDelay in milliseconds. 0 = no delay.
-
-    Raises:
-        ValueError: the value is not a whole number from 0, or a message that is sent now cannot wait so long.
-    """
+    """Returns DeliveryDelay in milliseconds, for which a message can wait. 0 = no delay."""
     number = _milliseconds(value)
     delivery_time_after(number)
     return number
 
 
 def read_boolean(value: SimpleValue) -> bool:
-    """Returns TimeoutFatal.
-
-    Raises:
-        ValueError: the value is neither true nor false.
-    """
+    """Returns TimeoutFatal, true or false."""
     if isinstance(value, bool):
         return value
     word = value.strip().lower() if isinstance(value, str) else ""
@@ -137,11 +110,7 @@ def read_boolean(value: SimpleValue) -> bool:
 
 
 def read_delivery_mode(value: SimpleValue) -> int:
-    """Returns JMSDeliveryMode: :data:`PERSISTENT` or :data:`NON_PERSISTENT`.
-
-    Raises:
-        ValueError: the value is neither.
-    """
+    """Returns JMSDeliveryMode: :data:`PERSISTENT` or :data:`NON_PERSISTENT`."""
     number = _integer(value)
     word = re.sub(r"[\s_-]", "", value).upper() if isinstance(value, str) else str(number)
     if word not in _MODES:
@@ -203,11 +172,7 @@ class MetadataProblem(NamedTuple):
 
 
 def metadata_problems(definition: Definition, definitions: Definitions) -> Iterator[MetadataProblem]:
-    """Returns the mistakes of a dynamic meta-object as the meta-data of requests.
-
-    Args:
-        definitions: contain the type of the child JMSProperties.
-    """
+    """Returns the mistakes of a dynamic meta-object as the meta-data of requests."""
     known = [*READERS, *HEADERS, PROPERTIES]
     for name, attribute in definition.attributes.items():
         fitting = _FITTING.get(name)

@@ -34,11 +34,7 @@ class TextPath(NamedTuple):
 
 
 class SeenMessage:
-    """A message that rules look at. The body is parsed at most once.
-
-    Args:
-        message: the message.
-    """
+    """A message that rules look at. The body is parsed at most once."""
 
     def __init__(self, message: Message) -> None:
         self._message = message

@@ -116,7 +116,6 @@ class OutputEntry:
 
     Args:
         id: of the rule that stands at the same place of the file.
-        object, verb: the pair.
         properties: by their names in WBI Adapter for JMS: ``OutputDestination``, ``OutputFormat``,
             ``DataHandlerMimeType``, ``ResponseTimeout`` ..., with those of ``Default``
             (:func:`complete_properties`). The values are text.
@@ -184,7 +183,6 @@ class StaticMetaObject:
     number of rules does not matter.
 
     Args:
-        name: the name of the meta-object.
         rules: in the order of the file.
         defaults: the properties of ``Default``. They also count for objects without an entry.
         entries: at most one for a business object and verb.
@@ -233,7 +231,6 @@ class StaticMetaObject:
         data handler decides. There is no "most specific wins".
 
         Args:
-            message_format, destination: of the message.
             message: for selectors and expressions. None = rules with one of them do not match.
         """
         seen = None if message is None else SeenMessage(message)
@@ -299,8 +296,6 @@ def set_format(message: Message, text: str, property_name: str) -> None:
     An existing header or property of that name is replaced.
 
     Args:
-        message: is changed.
-        text: the format.
         property_name: ``MessageFormatProperty``: JMSType, JMSCorrelationID or the name of a property.
 
     Raises:
@@ -319,12 +314,7 @@ def set_format(message: Message, text: str, property_name: str) -> None:
 
 
 def message_format(message: Message, property_name: str = JMS_TYPE) -> str | None:
-    """Returns the text that is compared with ``InputFormat``: a header or a property. None = missing.
-
-    Args:
-        message: the message.
-        property_name: ``MessageFormatProperty``.
-    """
+    """Returns the text that is compared with ``InputFormat``: a header or a property. None = missing."""
     if property_name == JMS_TYPE:
         value: object = message.type
     else:

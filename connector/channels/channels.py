@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TypeVar
 
 from connector.channels.channel import ChannelOwner
@@ -14,7 +13,7 @@ from connector.channels.transaction import ChannelTransaction, Sent
 from connector.core.session import sole_session
 from connector.core.takeover import take_over
 from connector.errors import DestinationError, SessionStateError
-from connector.messaging.client import AcknowledgeMode
+from connector.messaging.client import AcknowledgeMode, Closeable
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Provider
@@ -22,7 +21,7 @@ from connector.messaging.provider import Provider
 _Channel = TypeVar("_Channel", QueueChannel, TopicChannel)
 
 
-class Channels(ChannelOwner):
+class Channels(ChannelOwner, Closeable):
     """Queues and topics by name. A context manager. Thread-safe.
 
     All channels take and settle with one session, in which each message is acknowledged by itself. A second
@@ -90,11 +89,6 @@ class Channels(ChannelOwner):
             return made
 
     def send(self, destination: Destination, message: Message) -> None:
-        """Sends a message and attempts delivery. Called by a channel.
-
-        Raises:
-            ProviderError: nothing was sent.
-        """
         if not self.session.capabilities.reliable:
             # in a transaction, the claims of this process take up no room while the message waits for room
             with self.transaction() as transaction:
@@ -138,14 +132,6 @@ class Channels(ChannelOwner):
         with self.session.lock:
             self.session.abandon()
             self._sender.abandon()
-
-    def __enter__(self) -> Channels:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open(self, kind: type[_Channel], destination: Destination) -> _Channel:
         with self.session.lock:

@@ -162,7 +162,6 @@ class DeliveredMessages:
         self._ledger.give_back(expired)
 
     def remove(self, delivery: Delivery) -> None:
-        """Removes an ended delivery."""
         key = (delivery.reference.message_id, delivery.receiver_id)
         if self._held.get(key) is delivery:
             del self._held[key]

@@ -117,7 +117,6 @@ class ChannelTransaction(SessionTransaction):
             raise SessionStateError("the transaction has ended; begin another")
 
     def end(self) -> None:
-        """Marks the transaction as ended."""
         super().end()
         for delivery in self.deliveries:
             delivery.in_transactions -= 1

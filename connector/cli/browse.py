@@ -19,10 +19,9 @@ from connector.cli.common import (
     whole_number,
 )
 from connector.cli.deployment import load_for
+from connector.cli.errors import Unreadable
 from connector.cli.messages import show
-from connector.messaging.message import Message
 from connector.messaging.numbers import MAX_INT
-from connector.printable import printable
 from connector.service.assembly import make_provider
 
 
@@ -56,19 +55,12 @@ def browse(
     if delayed and not (provider.capabilities.delays and provider.capabilities.shows_all):
         raise BadArgument("--delayed: a broker does not show the messages that it delays")
     connection = provider.existing()
-    unreadable = 0
-
-    def tell(message: Message, reason: str) -> None:
-        nonlocal unreadable
-        unreadable += 1
-        name = printable(message.message_id or "a message")
-        note(f"connector: {name} in {target} cannot be read: {printable(reason)}")
-
-    found = connection.browse(target, tell, delayed=delayed)
+    unreadable = Unreadable(target)
+    found = connection.browse(target, unreadable, delayed=delayed)
     count = 0
     for message in itertools.islice(found if wanted is None else filter(wanted.matches, found), limit):
         count += 1
         show(message, as_json=json)
     if not json:
         note(f"{count} {'delayed ' * delayed}message{'s' * (count != 1)} in {target}")
-    raise typer.Exit(1 if unreadable else 0)
+    raise typer.Exit(1 if unreadable.count else 0)

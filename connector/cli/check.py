@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
+from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, counted, note
 from connector.config.loading import Configuration, load
 from connector.config.loading import check as find_problems
 from connector.messaging.provider import Capabilities
@@ -72,7 +72,7 @@ def check(
             answer(str(problem))
     errors = sum(not problem.warning for problem in problems)
     warnings = len(problems) - errors
-    note(f"{config}: {_count(errors, 'mistake')}, {_count(warnings, 'warning')}")
+    note(f"{config}: {counted(errors, 'mistake')}, {counted(warnings, 'warning')}")
     if errors:
         raise typer.Exit(2)
     if connect:
@@ -140,7 +140,8 @@ def _findings(provider: AdapterProvider, configuration: Configuration) -> Sequen
     else:
         found = _local(provider)
     tried = {one.name for one in found}
-    return found + [one for one in _of_provider(provider.capabilities) if one.name not in tried]
+    said = [Finding(words, getattr(provider.capabilities, name)) for name, words in _ABILITIES.items()]
+    return found + [one for one in said if one.name not in tried]
 
 
 def _local(provider: AdapterProvider) -> list[Finding]:
@@ -148,11 +149,3 @@ def _local(provider: AdapterProvider) -> list[Finding]:
         return [Finding("connection", True, "the first connection makes the provider")]
     provider.existing().close()
     return [Finding("connection", True)]
-
-
-def _of_provider(capabilities: Capabilities) -> list[Finding]:
-    return [Finding(words, getattr(capabilities, name)) for name, words in _ABILITIES.items()]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

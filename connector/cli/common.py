@@ -1,4 +1,7 @@
-"""Options, arguments and output that the verbs share."""
+"""Options, arguments and output that the verbs share.
+
+A function that reads or checks an argument raises :class:`BadArgument` if the argument cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -95,39 +98,38 @@ class CannotAnswer(typer.TyperException):
 
 
 def read_destination(text: str, configuration: Configuration) -> Destination:
-    """Returns the destination that an argument names at the provider of a deployment.
-
-    Raises:
-        BadArgument: the argument names no destination.
-    """
+    """Returns the destination that an argument names at the provider of a deployment."""
     try:
         return configuration.destination(text)
     except DestinationError as error:
         raise BadArgument(str(error)) from None
 
 
-def read_body(path: Path | None) -> bytes:
-    """Returns the bytes of ``--body``. None = those of stdin.
+def read_input(path: Path | None, source: str, prompt: str = "") -> tuple[str, bytes]:
+    """Returns the source of the input, for errors, and its bytes.
 
-    Raises:
-        BadArgument: the file cannot be read.
+    Args:
+        path: None = stdin.
+        source: how the user has named the file.
+        prompt: for a user at a terminal.
     """
     if path is None:
         if sys.stdin.isatty():
-            note("the body, then Ctrl-D; --body reads a file")
-        return sys.stdin.buffer.read()
+            note(prompt)
+        return "stdin", sys.stdin.buffer.read()
     try:
-        return path.read_bytes()
+        return source, path.read_bytes()
     except OSError as error:
-        raise BadArgument(f"--body {path}: {error.strerror}") from None
+        raise BadArgument(f"{source}: {error.strerror}") from None
+
+
+def read_body(path: Path | None) -> bytes:
+    """Returns the bytes of ``--body``. None = those of stdin."""
+    return read_input(path, f"--body {path}", "the body, then Ctrl-D; --body reads a file")[1]
 
 
 def read_selector(text: str | None) -> Selector | None:
-    """Returns the selector of ``--selector``.
-
-    Raises:
-        BadArgument: the text is no selector.
-    """
+    """Returns the selector of ``--selector``."""
     if text is None:
         return None
     try:
@@ -137,11 +139,7 @@ def read_selector(text: str | None) -> Selector | None:
 
 
 def read_topic(text: str, configuration: Configuration) -> Destination:
-    """Returns the topic that an argument names.
-
-    Raises:
-        BadArgument: the argument names no destination, or a queue.
-    """
+    """Returns the topic that an argument names."""
     destination = read_destination(text, configuration)
     if destination.is_queue:
         raise BadArgument(
@@ -151,21 +149,13 @@ def read_topic(text: str, configuration: Configuration) -> Destination:
 
 
 def check_name(subscription: str) -> None:
-    """Checks the name of a durable subscription.
-
-    Raises:
-        BadArgument: the name is empty.
-    """
+    """Checks the name of a durable subscription."""
     if not subscription:
         raise BadArgument("--subscription: expected a name, found nothing")
 
 
 def check_subscription(subscription: str, client_id: str, *, shared: bool) -> None:
-    """Checks that a subscription has a name, and a client id unless the subscription is shared.
-
-    Raises:
-        BadArgument: the name or the client id is missing.
-    """
+    """Checks that a subscription has a name, and a client id unless the subscription is shared."""
     check_name(subscription)
     if not shared and not client_id:
         raise BadArgument(
@@ -226,9 +216,6 @@ def user_code(directory: Path) -> Iterator[None]:
     """Runs code of the deployment in this process: data handlers, name handlers, sinks.
 
     The code finds its modules, as in a worker. Its prints go to stderr, because they are no answer.
-
-    Args:
-        directory: of ``adapter.yaml``.
     """
     if str(directory) not in sys.path:
         sys.path.append(str(directory))  # at the end: a user's json.py hides nothing
@@ -256,6 +243,11 @@ def show_output(line: str) -> None:
         _log.info("output", extra={"source": source, "text": text})
     if own:
         note(own)
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns ``no mistakes``, ``1 mistake``, ``2 mistakes``."""
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def note(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from connector.cli.common import (
     JsonOption,
     answer,
     answer_bytes,
-    note,
+    read_input,
     user_code,
 )
 from connector.cli.deployment import load_for
@@ -89,7 +88,8 @@ def convert(
     conversion = _Conversion(configuration, from_, to)  # before the command waits for a body
     if object is not None:
         _check(object, verb, configuration.metaobjects.definitions)
-    source, body = _read(file)
+    path = None if file is None or str(file) == "-" else file
+    source, body = read_input(path, str(file), "the body, then Ctrl-D")
     hint = None if object is None else Hint(object, verb)
     result = conversion.run(body, hint, on_one_line=json)
     if isinstance(result, _Refusal):
@@ -154,18 +154,6 @@ def _check(name: str, verb: str | None, definitions: Definitions) -> None:
             definitions.find(f"{name}.{verb}")
     except UnknownBusinessObject as error:
         raise BadArgument(f"--object: {error}") from None
-
-
-def _read(path: Path | None) -> tuple[str, bytes]:
-    """Returns the source of the body, for errors, and the body."""
-    if path is None or str(path) == "-":
-        if sys.stdin.isatty():
-            note("the body, then Ctrl-D")
-        return "stdin", sys.stdin.buffer.read()
-    try:
-        return str(path), path.read_bytes()
-    except OSError as error:
-        raise BadArgument(f"{path}: {error.strerror}") from None
 
 
 def _objects(

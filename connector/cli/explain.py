@@ -19,6 +19,7 @@ from connector.cli.common import (
     answer_json,
     note,
     read_destination,
+    read_input,
     user_code,
 )
 from connector.cli.deployment import load_for
@@ -87,10 +88,7 @@ def explain(
 
 
 def _message(path: Path, format_: str | None, properties: list[str] | tuple[()]) -> Message:
-    try:
-        message = Message(path.read_bytes(), type=format_)
-    except OSError as error:
-        raise BadArgument(f"{path}: {error.strerror}") from None
+    message = Message(read_input(path, str(path))[1], type=format_)
     for text in properties:
         add_property(message, text)
     return message
@@ -126,11 +124,7 @@ def _may_match(selector: str, message: Message) -> bool:
 def _find(
     message_id: str, configuration: Configuration, target: Destination | None
 ) -> tuple[Message, Destination]:
-    """Returns a message of a queue, and the input that it came from.
-
-    Raises:
-        BadArgument: there is no such message.
-    """
+    """Returns a message of a queue, and the input that it came from."""
     connector = configuration.connector
     inputs = [entry.destination for entry in connector.inputs if entry.destination.is_queue]
     queues = [target] if target is not None else [*inputs, *connector.copies.all]

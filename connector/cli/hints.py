@@ -74,11 +74,7 @@ def other_command(word: str) -> str | None:
 
 
 def extra_argument(verb: str, arguments: Sequence[str], message: str) -> str | None:
-    """Returns a hint for a call with more arguments than the verb takes.
-
-    Returns:
-        None when the error is another one, or nothing is known.
-    """
+    """Returns a hint for a call with more arguments than the verb takes. None = no hint is known."""
     found = _EXTRA.search(message)
     if found is None:
         return None
@@ -88,11 +84,7 @@ def extra_argument(verb: str, arguments: Sequence[str], message: str) -> str | N
 
 
 def missing_argument(verb: str, message: str) -> str | None:
-    """Returns a hint for a call without an argument that the verb needs.
-
-    Returns:
-        None when the error is another one, or nothing is known.
-    """
+    """Returns a hint for a call without an argument that the verb needs. None = no hint is known."""
     example = _EXAMPLES.get(verb)
     return f"for example: {command_line(example)}" if example and _MISSING.search(message) else None
 
@@ -103,7 +95,6 @@ def command_line(arguments: str, config: str | None = None) -> str:
     A command that the shell does not find by its name is written with its path.
 
     Args:
-        arguments: the verb, and what follows.
         config: the configuration, where the command must name it.
     """
     program = Path(sys.executable).with_name("connector")

@@ -70,12 +70,7 @@ def _lot_document(lot: LotInfo) -> dict[str, Any]:
 def _table(
     infos: Sequence[DestinationInfo], has: Mapping[Destination, str | None], known: Sequence[str]
 ) -> list[str]:
-    """Returns a line for each destination, and below it a line for each subscription or lot.
-
-    Args:
-        has: the roles of destinations.
-        known: the numbers that the provider knows.
-    """
+    """Returns a line for each destination, and below it a line for each subscription or lot."""
     rows: list[tuple[str, list[str], str]] = []
     for info in infos:
         ours = _counted(info, known)

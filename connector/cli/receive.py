@@ -116,11 +116,7 @@ def receive(
 def _take(
     consumer: Consumer, target: Destination, count: int, wait: float, ack: str, *, as_json: bool
 ) -> tuple[int, int]:
-    """Takes and shows messages, and acknowledges them as ``--ack`` says.
-
-    Returns:
-        the number of messages that were shown, and of those that cannot be read.
-    """
+    """Takes, shows and acknowledges messages. Returns how many were shown, and how many cannot be read."""
     number = unreadable = 0
     last: ReceivedMessage | None = None
     while number + unreadable < count:

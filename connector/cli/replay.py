@@ -115,11 +115,7 @@ def replay(
 def read_choice(
     ids: list[str] | None, group: str, kind: str, reason: str, selector: str | None, limit: int | None
 ) -> MessageChoice:
-    """Returns the choice that the options of the three verbs name.
-
-    Raises:
-        BadArgument: an option names nothing.
-    """
+    """Returns the choice that the options of the three verbs name."""
     try:
         return make_choice(ids or (), group, kind, reason, read_selector(selector), limit)
     except UnknownKind as error:
@@ -158,7 +154,6 @@ def run_order(
     """Runs one of the three verbs, and ends the command.
 
     Args:
-        make: makes the order from the queue and the configuration.
         why: the reason, for the history.
         correction: the id of a message, and its new body. The order is a :class:`.correct.Correction`.
     """

@@ -21,6 +21,7 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
+    read_input,
     whole_number,
 )
 from connector.cli.deployment import load_for
@@ -32,6 +33,7 @@ from connector.printable import printable
 from connector.requests.result import RequestResult
 from connector.service.assembly import make_requests
 
+_PROMPT = "the object as JSON, then Ctrl-D; {} for one without attributes; --data reads a file"
 _QUIET = 1.0
 """Seconds after which a user at a terminal is told that the command waits for a reply."""
 
@@ -63,7 +65,7 @@ def request(
             configuration.metaobjects.definitions.find(name)
         except UnknownBusinessObject as error:  # checked before the command waits for a body
             raise BadArgument(str(error)) from None
-        source, body = _read(data)
+        source, body = read_input(data, f"--data {data}", _PROMPT)
         try:
             attributes = parse_object(body)
         except MalformedData as error:
@@ -80,18 +82,6 @@ def request(
                 client.stop()
         _show(name, result, as_json=json)
     raise typer.Exit(0 if result.good else 1)
-
-
-def _read(path: Path | None) -> tuple[str, bytes]:
-    """Returns the source of the object, for errors, and the bytes of the object."""
-    if path is not None:
-        try:
-            return f"--data {path}", path.read_bytes()
-        except OSError as error:
-            raise BadArgument(f"--data {path}: {error.strerror}") from None
-    if sys.stdin.isatty():
-        note("the object as JSON, then Ctrl-D; {} for one without attributes; --data reads a file")
-    return "stdin", sys.stdin.buffer.read()
 
 
 def _wait(request: Future[RequestResult], name: str) -> RequestResult:

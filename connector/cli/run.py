@@ -95,14 +95,11 @@ def _work(
     manager: ServiceManager,
     began: float,
 ) -> str | None:
-    """Starts the adapter, lets the adapter work to its end or to a signal, and stops it.
+    """Starts the adapter, lets it work to its end or to a signal, and stops it. Returns why it failed.
 
     Args:
         polls: the work. None = the adapter is a service.
         began: the time of the start of the command, of ``time.monotonic``.
-
-    Returns:
-        the reason of a failure. None = there was none.
     """
     is_service, failure = polls is None, None
     try:

@@ -53,13 +53,7 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
 
 
 def print_next(summary: Summary, copies: CopyDestinations, config: str) -> None:
-    """Writes to stderr which command shows what became of the messages, or why there were none.
-
-    Args:
-        summary: of the run.
-        copies: where the messages went.
-        config: the configuration, as the user has named it.
-    """
+    """Writes to stderr which command shows what became of the messages, or why there were none."""
     counts = summary.total.as_dict()
     for number, destination in (
         (counts["failed"], copies.error),
@@ -76,11 +70,7 @@ def print_next(summary: Summary, copies: CopyDestinations, config: str) -> None:
 
 
 def write_summary(summary: Summary, path: Path) -> None:
-    """Writes the JSON document to a file.
-
-    Raises:
-        BadArgument: the file cannot be written.
-    """
+    """Writes the JSON document to a file."""
     try:
         with open(path, "wb", opener=own_files.opener) as file:
             file.write(_document(summary))
@@ -149,11 +139,8 @@ def _reasons(summary: Summary) -> list[str]:
             lines.extend(("", f"{title}:"))
         for name, reasons in found:
             for reason, count in list(reasons.items())[:_MAX_REASONS]:
-                lines.append(f"  {count} x {printable(name)}: {_short_reason(reason)}")
+                text = cut(printable(" ".join(reason.split())), _MAX_LENGTH)
+                lines.append(f"  {count} x {printable(name)}: {text}")
             if len(reasons) > _MAX_REASONS:
                 lines.append(f"  ... and other reasons from {printable(name)}")
     return lines
-
-
-def _short_reason(reason: str) -> str:
-    return cut(printable(" ".join(reason.split())), _MAX_LENGTH)

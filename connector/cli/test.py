@@ -24,6 +24,7 @@ from connector.cli.common import (
     JsonOption,
     answer,
     answer_json,
+    counted,
     note,
     user_code,
 )
@@ -246,7 +247,8 @@ def _sends(case: Case, found: Explanation) -> Iterator[str]:
             if one.name == name and one.sent is not None
         ]
         if len(sent) != len(expected):
-            yield f"sends: {name}: expected {_messages(len(expected))}, found {_messages(len(sent))}"
+            wanted_count, count = counted(len(expected), "message"), counted(len(sent), "message")
+            yield f"sends: {name}: expected {wanted_count}, found {count}"
         for wanted, (body, has_secret) in zip(expected, sent, strict=False):
             before, after = _body(wanted), _body(body)
             if before != after and has_secret:
@@ -281,7 +283,3 @@ def _exact(value: Any) -> Any:
     except ValueError:  # an exponent that no Decimal may have
         return value.text
     return Decimal(digits.rstrip("0").rstrip(".") if "." in digits else digits)
-
-
-def _messages(number: int) -> str:
-    return f"{number or 'no'} message{'' if number == 1 else 's'}"

@@ -48,7 +48,6 @@ class CommandVerb(NamedTuple):
     """A verb of the command.
 
     Args:
-        help: a line for ``connector --help``.
         module: has the function of the verb, which has the name of the module.
     """
 

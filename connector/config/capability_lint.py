@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from connector.businessobjects.metadata import read_delivery_delay
@@ -12,7 +12,6 @@ from connector.config.model import AdapterFile
 from connector.config.subscription_reading import ReadEntry
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, Reading
-from connector.declare.tree import Leaf
 from connector.messaging.provider import Capabilities
 from connector.sinks.subscription_model import CalledEntry
 
@@ -28,11 +27,7 @@ def check_capabilities(
     entries: Sequence[ReadEntry],
     reporter: ProblemReporter,
 ) -> None:
-    """Compares a configuration with the capabilities of its provider.
-
-    Args:
-        entries: of ``subscriptions``.
-    """
+    """Compares a configuration with the capabilities of its provider."""
     for location, found, expected in _of_inputs(name, capabilities, file, reading):
         reporter.add(location, found, expected)
     if file.connector.in_progress_destination is not None and not capabilities.in_progress:
@@ -49,19 +44,10 @@ def check_capabilities(
 def check_delays(
     name: str, capabilities: Capabilities, static: StaticMetaObject | None, collected: Collected
 ) -> None:
-    """Reports rules that delay messages where the provider cannot.
-
-    Args:
-        static: the rules. None = there are none.
-    """
+    """Reports rules that delay messages where the provider cannot."""
     if static is None or capabilities.delays:
         return
-    texts = collected.rules[static.name]
-    said: list[tuple[Location, Mapping[str, str], Mapping[str, Leaf]]] = [
-        (("Default",), static.defaults, texts.defaults)
-    ]
-    said += [(("rules", one.id), one.properties, texts.rules[one.id]) for one in static.entries]
-    for place, properties, own in said:
+    for place, properties, own in collected.rules[static.name].said(static):
         if _DELAY in own and read_delivery_delay(properties[_DELAY]):
             found = f"the provider {name} cannot delay a message"
             collected.documents[static.name].add((*place, _DELAY), found, "it left out, or a local provider")

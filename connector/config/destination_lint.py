@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from connector.businessobjects.metadata import read_timeout
 from connector.businessobjects.rules import StaticMetaObject
@@ -36,12 +36,7 @@ def check_destinations(
     collected: Collected,
     reporter: ProblemReporter,
 ) -> None:
-    """Reports mistakes in the inputs, and destinations that have two roles.
-
-    Args:
-        static: the static meta-object of the connector.
-        collected: contains the document of ``static``.
-    """
+    """Reports mistakes in the inputs, and destinations that have two roles."""
     inputs = list(zip(reading.positions(*_INPUTS), file.connector.inputs, strict=False))
     if not file.connector.inputs:
         _warn_of_none(reporter)
@@ -242,12 +237,7 @@ def _check_replies(
 ) -> None:
     """Reports reply destinations with another role. If requests do not wait, replies may be events."""
     document = collected.documents[static.name]
-    texts = collected.rules[static.name]
-    said: list[tuple[Location, Mapping[str, str], Mapping[str, Leaf]]] = [
-        (("Default",), static.defaults, texts.defaults)
-    ]
-    said += [(("rules", one.id), one.properties, texts.rules[one.id]) for one in static.entries]
-    for place, properties, own in said:
+    for place, properties, own in collected.rules[static.name].said(static):
         if _REPLY_TO not in properties:
             continue
         destination = parse_destination(properties[_REPLY_TO])

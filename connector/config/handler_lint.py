@@ -34,14 +34,7 @@ def check_handlers(
     directory: Path,
     reporter: ProblemReporter,
 ) -> None:
-    """Reports mistakes in the properties that name a data handler.
-
-    Args:
-        texts: the properties as written.
-        location: of the section or rule that has the properties.
-        catalogue: the data handlers. None = not known, so MIME types are not checked.
-        directory: of ``adapter.yaml``.
-    """
+    """Reports mistakes in the properties that name a data handler."""
     if (mime_type := texts.get("DataHandlerMimeType")) is not None:
         check_mime_type(mime_type, (*location, "DataHandlerMimeType"), catalogue, reporter)
     if (config := texts.get("DataHandlerConfigMO")) is not None:
@@ -75,11 +68,7 @@ def _check_handler_class(
 def check_handler_imports(
     collected: Collected, catalogue: Catalogue | None, directory: Path, reporter: ProblemReporter
 ) -> None:
-    """Warns of modules that the code of data handlers and name handlers imports and that are not there.
-
-    Args:
-        reporter: of ``adapter.yaml``.
-    """
+    """Warns of modules that the code of data handlers and name handlers imports and that are not there."""
     key = "DataHandlerClassName"
     named: list[tuple[ProblemReporter, Location, str | None]] = [
         (reporter, ("connector", key), reporter.leaf("connector", key))
@@ -107,10 +96,6 @@ def check_made(
     """Makes each shipped data handler that has options, and reports what it refuses: files among others.
 
     Other handlers are code of users, which is never run here. Their files are looked for.
-
-    Args:
-        catalogue: the data handlers. None = not known, so nothing is checked.
-        directory: of ``adapter.yaml``.
     """
     if catalogue is None or collected.incomplete:
         return

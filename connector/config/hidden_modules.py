@@ -27,10 +27,7 @@ def check_hidden_modules(directory: Path, display: str, ship: Sequence[Path], pr
     """Reports the modules of a deployment that hide others.
 
     Args:
-        directory: of ``adapter.yaml``.
-        display: ``adapter.yaml`` as the user would type it.
         ship: files and directories that are sent to the workers.
-        problems: gets the mistakes.
     """
     beside = os.path.dirname(display)
     for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):

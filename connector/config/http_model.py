@@ -42,7 +42,6 @@ class Address:
     """The address that a server listens on.
 
     Args:
-        host: an address, or a name.
         port: 0 = any free port.
     """
 

@@ -28,14 +28,7 @@ from connector.text.names import nearest, shown
 
 @dataclass(slots=True)
 class Lint:
-    """A check of a whole configuration.
-
-    Args:
-        reporter: the tree of ``adapter.yaml``, and the list that gets the mistakes.
-        reading, file: the sections that could be read.
-        entries: the subscriptions that could be read.
-        directory: of ``adapter.yaml``.
-    """
+    """A check of a whole configuration."""
 
     reporter: ProblemReporter
     reading: Reading[AdapterFile]

@@ -79,18 +79,13 @@ class Configuration:
     Attributes:
         file: the absolute path of ``adapter.yaml``.
         directory: the directory of the file. Relative paths count from here, and processes are found here.
-        provider, connector, spark, logging: the sections of the file (:mod:`connector.config.model`).
         subscriptions: in the order of the file, each with a name.
-        metaobjects: business objects, rules and options of data handlers.
         metaobject_paths: the files and directories that the meta-objects were read from.
         datahandlers: plug-ins of the deployment. None = no plug-ins.
         state: the place of journals, published ids and locks. None = the provider decides.
         min_free: of the disk of a local provider.
-        health: the limits within which the adapter is well.
-        http: the HTTP server. None = no server.
         tracing: of events and requests. None = no spans.
         databases: for transactional sinks, with absolute paths.
-        history: what is kept of each event and request.
     """
 
     file: Path
@@ -140,7 +135,6 @@ def load(
     """Reads a deployment. Runs no user code and makes no file.
 
     Args:
-        path: of ``adapter.yaml``.
         environment: for ``${NAME}``. None = the environment of the process.
         in_process: whether the deployment will run in this process, without Spark. A provider that lives in
             one process needs that.
@@ -163,7 +157,6 @@ def load_valid_parts(
     """Reads a deployment as far as that is possible.
 
     Args:
-        path: of ``adapter.yaml``.
         in_process, thorough: as of :func:`load`.
 
     Returns:
@@ -184,7 +177,6 @@ def load_parts(
     """Reads a deployment for who needs some of its parts. Mistakes in other parts do not raise.
 
     Args:
-        path: of ``adapter.yaml``.
         parts: sections of the file, and ``connector.KEY`` for a key of the section connector.
         in_process, thorough: as of :func:`load`.
 
@@ -203,9 +195,6 @@ def load_parts(
 
 def read_packages(path: str | Path) -> Sequence[str] | None:
     """Returns the Maven coordinates of the jars that the provider needs, whatever else is wrong in the file.
-
-    Args:
-        path: of ``adapter.yaml``.
 
     Returns:
         None = the type of the provider or the packages are wrong. :func:`load_parts` with :data:`PACKAGES`

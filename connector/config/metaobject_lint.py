@@ -38,13 +38,7 @@ _BLANK: Final = "CxBlank"
 def check_metaobjects(
     collected: Collected, catalogue: Catalogue | None, directory: Path, quoting: Quoting = "quoted"
 ) -> MetaObjects:
-    """Checks the documents that were read, and returns the meta-objects for the adapter.
-
-    Args:
-        catalogue: the data handlers. None = not known, so handlers are not checked.
-        directory: of ``adapter.yaml``.
-        quoting: of values in response selectors.
-    """
+    """Checks the documents that were read, and returns the meta-objects for the adapter."""
     known = _check_definitions(collected, quoting)
     static = {name: make_static(name, known, collected, catalogue, directory) for name in collected.rules}
     check_options(collected, catalogue)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,6 +30,7 @@ _IGNORE: Final = "CxIgnore"
 
 KINDS: Final = ("business_object", "static_metaobject", "datahandler_metaobject")
 """The keys that name the kind of a document."""
+_KINDS: Final = "business_object, static_metaobject or datahandler_metaobject"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,6 @@ class MetaObjects:
     """The meta-objects of a deployment.
 
     Attributes:
-        definitions: the business objects.
-        static: static meta-objects by name.
         handler_options: data-handler meta-object -> MIME type -> option -> text, as written.
     """
 
@@ -77,6 +76,14 @@ class StaticTexts(NamedTuple):
     rules: dict[str, dict[str, Leaf]]
     numbers: dict[str, tuple[str, int]]
 
+    def said(
+        self, static: StaticMetaObject
+    ) -> Iterator[tuple[Location, Mapping[str, str], Mapping[str, Leaf]]]:
+        """Yields the places that say how messages are sent, their properties, and their own texts."""
+        yield ("Default",), static.defaults, self.defaults
+        for one in static.entries:
+            yield ("rules", one.id), one.properties, self.rules[one.id]
+
 
 @dataclass(slots=True)
 class Collected:
@@ -109,7 +116,6 @@ def collect(
 
     Args:
         sources: path, path as the user would type it, place in ``adapter.yaml``, path of the field.
-        problems: gets the mistakes within each document.
         home_of: as of :class:`connector.declare.reading.SectionReader`.
     """
     collected = Collected(home_of=home_of)
@@ -154,7 +160,7 @@ def _files(
 
 def _take(node: Node, collected: Collected, problems: Problems) -> None:
     if not isinstance(node, Table):
-        problems.add(node.position, "", kind_of(node), f"a mapping with {_kinds()}")
+        problems.add(node.position, "", kind_of(node), f"a mapping with {_KINDS}")
         collected.incomplete = True
         return
     present = [kind for kind in KINDS if kind in node.entries]
@@ -169,7 +175,7 @@ def _take(node: Node, collected: Collected, problems: Problems) -> None:
         first = next(iter(node.keys.values()), None)
         near = next((close for key in node.keys if (close := nearest(key, KINDS))), None)
         problems.add(
-            first.position if first else node.position, "", "a document of unknown kind", _kinds(), near
+            first.position if first else node.position, "", "a document of unknown kind", _KINDS, near
         )
         return
     kind = present[0]
@@ -199,10 +205,6 @@ def _take(node: Node, collected: Collected, problems: Problems) -> None:
         "datahandler_metaobject": _read_handlers,
     }[kind]
     reader(document, collected, problems)
-
-
-def _kinds() -> str:
-    return "business_object, static_metaobject or datahandler_metaobject"
 
 
 def _rename(table: Table, problems: Problems, path: str) -> Table:

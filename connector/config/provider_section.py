@@ -35,15 +35,11 @@ _SUBSTITUTE: Final = "unknown"
 
 
 def read_provider(root: Table, reader: SectionReader, *, substitute: bool = False) -> ProviderSection | None:
-    """Reads the section.
+    """Reads the section. Returns None if it cannot be read, and then reports every mistake.
 
     Args:
         root: the tree of ``adapter.yaml``, with a mapping as ``provider``.
-        reader: of ``adapter.yaml``.
         substitute: whether a required text that is missing or wrong is replaced, for who does not need it.
-
-    Returns:
-        None when the section cannot be read. Then every mistake is reported.
     """
     node = root.entries["provider"]
     assert isinstance(node, Table)
@@ -151,15 +147,13 @@ def check_provider(
     makes: bool,
     finds_lacks: bool,
 ) -> Capabilities | None:
-    """Reports the mistakes that the model of the section cannot see.
+    """Reports the mistakes that the model of the section cannot see. Returns the capabilities.
 
     Args:
         in_process: whether the deployment runs in one process, without Spark.
-        makes: whether the provider is made, to know its capabilities. It connects to nothing.
+        makes: whether the provider is made, to know its capabilities. It connects to nothing. If it is not
+            made, None is returned.
         finds_lacks: whether parts that this machine lacks are mistakes, too.
-
-    Returns:
-        the capabilities of the provider. None = the provider was not made.
     """
     name = section.type
     kind = PROVIDERS.load(name)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -41,7 +40,7 @@ def as_document(configuration: Configuration) -> dict[str, Any]:
         "connector": connector,
         "subscriptions": [_section(subscription) for subscription in configuration.subscriptions],
         "metaobjects": [str(path) for path in configuration.metaobject_paths],
-        "datahandlers": _path(configuration.datahandlers),
+        "datahandlers": None if configuration.datahandlers is None else str(configuration.datahandlers),
         "spark": _section(configuration.spark),
         "logging": _section(configuration.logging),
         "state": None if configuration.state is None else _section(configuration.state),
@@ -83,7 +82,6 @@ def _explained(key: str, value: Any, model: Any, text: str | None) -> Iterator[E
     """Yields a key, or the keys below it.
 
     Args:
-        key: with the keys above it.
         value: as :func:`as_document` returns it.
         model: that the value comes from.
     """
@@ -118,10 +116,6 @@ def _escape(value: Any) -> Any:
     if isinstance(value, list):
         return [_escape(inner) for inner in value]
     return value.replace("${", "$${") if isinstance(value, str) else value
-
-
-def _path(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def _section(section: Any) -> dict[str, Any]:

@@ -36,14 +36,7 @@ _READING: Final = (*HANDLER_KEYS, OPTIONS_KEY)
 def make_static(
     name: str, known: Definitions, collected: Collected, catalogue: Catalogue | None, directory: Path
 ) -> StaticMetaObject:
-    """Returns a static meta-object without the parts that are wrong. Reports these.
-
-    Args:
-        name: of the meta-object.
-        known: the business objects.
-        catalogue: the data handlers. None = not known, so handlers are not checked.
-        directory: of ``adapter.yaml``.
-    """
+    """Returns a static meta-object without the parts that are wrong. Reports these."""
     document, texts = collected.documents[name], collected.rules[name]
     check_handlers(texts.defaults, ("Default",), collected, catalogue, directory, document)
     _check_mq(texts.defaults, ("Default",), document)

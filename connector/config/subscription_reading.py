@@ -37,11 +37,7 @@ class ReadEntry:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionReader:
-    """Reads the entries of one file.
-
-    Args:
-        reader: of ``adapter.yaml``.
-    """
+    """Reads the entries of one file."""
 
     reader: SectionReader
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from types import TracebackType
 
 from connector.core.producer import as_destination
 from connector.core.session import CoreSession
@@ -106,14 +105,6 @@ class CoreConnection(SessionOwner, client.MessagingConnection):
                 rest.callback(connection.close)
             for session in sessions:
                 rest.callback(session.close)
-
-    def __enter__(self) -> CoreConnection:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _new_session(self, mode: AcknowledgeMode) -> CoreSession:
         """Returns a session on a connection of its own."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Protocol
 
 from connector.core.receiver import MessageListener
@@ -74,11 +73,3 @@ class SessionConsumer(Consumer):
         if not self.closed:
             self.closed = True  # first, because this ends a receive in another thread
             self._session.remove(self)
-
-    def __enter__(self) -> SessionConsumer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -30,7 +30,6 @@ class Inbox:
     For one thread at a time, which holds the lock of the session.
 
     Args:
-        mode: of acknowledgement.
         recovering: takes over from dead clients now and then. None = nobody takes over.
     """
 

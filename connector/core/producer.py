@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Protocol
 
 from connector.errors import CapabilityError, DestinationError, SessionStateError
@@ -99,14 +98,6 @@ class SessionProducer(Producer):
 
     def close(self) -> None:
         self._closed = True
-
-    def __enter__(self) -> SessionProducer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _where(self, destination: Destination | str | None) -> Destination:
         if self._closed:

@@ -28,7 +28,6 @@ class Reference:
     References sort in the order of delivery: highest priority, then oldest (JBoss Messaging Core, 10).
 
     Args:
-        headers: the message without body.
         load: reads the whole message from the store.
         delivery_count: begun deliveries, this delivery included. 1 at the first.
         acknowledge: acknowledges the message. None = only the return value of the receiver does.

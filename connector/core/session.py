@@ -42,8 +42,6 @@ class CoreSession(Session):
 
     Args:
         connection: of the provider, for this session only.
-        mode: of acknowledgement.
-        owner: the connection of JMS.
         recovering: ``connection``, if the session is to take over from dead clients.
 
     Requests and channels also use ``connection``, ``inbox`` and ``lock``. They settle in ways that JMS
@@ -341,9 +339,6 @@ class CoreSession(Session):
         with self.lock:
             pass
 
-    def __enter__(self) -> CoreSession:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -380,7 +375,6 @@ def sole_session(
 
     Args:
         connection: abandoned if the session cannot be made.
-        mode: of acknowledgement.
         recovering: as of :class:`CoreSession`.
         options: of :class:`~connector.core.session_owner.SessionOwner`.
 

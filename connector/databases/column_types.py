@@ -113,7 +113,6 @@ def of_sqlalchemy(kind: TypeEngine[Any], dialect: str) -> ColumnType:
     """Returns what a column of another database holds.
 
     Args:
-        kind: as SQLAlchemy has read it.
         dialect: the name that SQLAlchemy gives the database.
     """
     name = str(kind)

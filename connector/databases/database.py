@@ -138,7 +138,6 @@ class Database:
         """Runs ``work`` in a transaction that also inserts ``row``. Does nothing if the row is there.
 
         Args:
-            row: of the subscription and the event.
             fence: raises an exception if this worker may not run the event any more. Called when the row is
                 inserted. From then on, any other worker with the event waits for this transaction.
             work: gets the transaction. Any exception rolls back.
@@ -252,7 +251,6 @@ class Database:
 
 
 def has_outcomes(connection: Connection) -> bool:
-    """Whether the database has the table of outcomes."""
     return inspect(connection).has_table(outcomes.outcome.name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ class DatabaseSettings:
         """Returns these settings with an absolute path of a SQLite file."""
         from connector.databases import urls
 
-        return DatabaseSettings(
-            self.name, urls.at(self.parsed, directory).render_as_string(hide_password=False)
-        )
+        return replace(self, url=urls.at(self.parsed, directory).render_as_string(hide_password=False))
 
     @property
     def parsed(self) -> URL:

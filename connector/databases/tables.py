@@ -84,7 +84,6 @@ class TableColumn:
     """A column of a table.
 
     Args:
-        name: as the database has it.
         is_needed: whether a row without a value is refused.
         convert: as :func:`connector.databases.values.converter` returns it.
         written: the name of the type in SQL. Empty = the type is not PostgreSQL's.
@@ -127,7 +126,6 @@ class TableColumns:
     """The columns of a table as they were read.
 
     Args:
-        connection: the table is read through this connection.
         name: TABLE or SCHEMA.TABLE.
 
     Raises:

@@ -55,22 +55,15 @@ def _check_sink(destination: Destination, found: str) -> None:
         raise refuse(f"{found} is a view of a queue: nothing can be sent there", "the queue itself")
 
 
-def _check_copies(destination: Destination, found: str) -> None:
-    if not destination.is_queue:
-        raise refuse(f"{found} is a topic: a copy that nobody subscribes to is lost", "a queue")
-    _check_sink(destination, found)
+def _queue_type(reason: str, expected: str = "a queue") -> ValueType:
+    """Returns the value type for a queue that messages are sent to. A topic is refused with a reason."""
 
+    def check(destination: Destination, found: str) -> None:
+        if not destination.is_queue:
+            raise refuse(f"{found} is a topic{reason}", expected)
+        _check_sink(destination, found)
 
-def _check_replies(destination: Destination, found: str) -> None:
-    if not destination.is_queue:
-        raise refuse(f"{found} is a topic: a reply that nobody subscribes to is lost", "a queue")
-    _check_sink(destination, found)
-
-
-def _check_in_progress(destination: Destination, found: str) -> None:
-    if not destination.is_queue:
-        raise refuse(f"{found} is a topic", "a queue: work in progress cannot be kept on a topic")
-    _check_sink(destination, found)
+    return destination_type(check)
 
 
 _NO_INPUTS: Final = {
@@ -86,11 +79,11 @@ def _check_input(destination: Destination, found: str) -> None:
 
 SINK: Final = destination_type(_check_sink)
 """A destination that messages are sent to: a queue or topic."""
-COPIES: Final = destination_type(_check_copies)
+COPIES: Final = _queue_type(": a copy that nobody subscribes to is lost")
 """A destination for the adapter's copies: a queue."""
-REPLIES: Final = destination_type(_check_replies)
+REPLIES: Final = _queue_type(": a reply that nobody subscribes to is lost")
 """A destination for replies: a queue."""
-IN_PROGRESS: Final = destination_type(_check_in_progress)
+IN_PROGRESS: Final = _queue_type("", "a queue: work in progress cannot be kept on a topic")
 """A destination for messages in progress: a queue."""
 INPUT: Final = destination_type(_check_input)
 """A destination that is polled: a queue, a topic, or a view of messages that a queue could not deliver."""

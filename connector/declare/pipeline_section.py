@@ -21,12 +21,7 @@ class PipelineSection(Section, ABC):
 
     @abstractmethod
     def check(self, directory: Path, reporter: ProblemReporter) -> None:
-        """Reports mistakes in the section, and in what the section names.
-
-        Args:
-            directory: of ``adapter.yaml``.
-            reporter: gets the mistakes.
-        """
+        """Reports mistakes in the section, and in what the section names."""
 
     @abstractmethod
     def effective(self) -> Self:

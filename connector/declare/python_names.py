@@ -54,7 +54,6 @@ def check_process(reference: str, directory: Path, arguments: str = "business_ob
 
     Args:
         reference: as written under ``process``.
-        directory: of ``adapter.yaml``.
         arguments: the names of its two arguments, for the error.
 
     Raises:
@@ -80,10 +79,7 @@ def check_process(reference: str, directory: Path, arguments: str = "business_ob
 
 
 def check_function(reference: str, directory: Path) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Checks that ``module:function`` names a function.
-
-    Returns:
-        the definition of the function. None when the name may stand for another object.
+    """Returns the definition of the function of ``module:function``. None = perhaps another object.
 
     Raises:
         LookupProblem: there is no such function.
@@ -97,10 +93,7 @@ def check_function(reference: str, directory: Path) -> ast.FunctionDef | ast.Asy
 
 
 def check_class(reference: str, directory: Path) -> ast.ClassDef | None:
-    """Checks that ``module:Class`` names a class.
-
-    Returns:
-        the definition of the class. None when another object may replace the class.
+    """Returns the definition of the class of ``module:Class``. None = another object may replace it.
 
     Raises:
         LookupProblem: there is no such class.
@@ -124,12 +117,9 @@ def missing_methods(definition: ast.ClassDef | None, methods: Iterable[str]) -> 
 
 
 def missing_imports(reference: str, directory: Path) -> Iterator[tuple[str, str]]:
-    """Yields a warning for each module that does not exist but that the module of a reference imports.
+    """Yields found and expected text for each module that the module of a reference imports in vain.
 
     Only a module beside ``adapter.yaml`` is read, and only unconditional imports count.
-
-    Returns:
-        the found and the expected text.
     """
     found = find_module(reference.partition(":")[0], directory)
     if found is not None and found.source is not None and found.is_beside:

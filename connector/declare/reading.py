@@ -51,7 +51,6 @@ class SectionReader:
     """Reads the sections of one file.
 
     Args:
-        problems: gets the mistakes.
         directory: relative paths count from here.
         home_of: returns where an unknown key belongs, in words. None = not known.
     """
@@ -106,11 +105,7 @@ class SectionReader:
         return reading
 
     def model_of(self, load: Callable[[], type[Model]], at: Position, path: str) -> type[Model] | None:
-        """Returns the model that a plug-in brings. None = the plug-in cannot be used, which is reported.
-
-        Args:
-            at, path: the place that names the plug-in.
-        """
+        """Returns the model that a plug-in brings. None = the plug-in cannot be used, which is reported."""
         try:
             return load()
         except PlugInError as error:
@@ -144,9 +139,6 @@ def report_missing(
     """Reports a needed key that a section lacks.
 
     An unset variable and a wrong value are reported already, and a misspelt key is reported as unknown.
-
-    Args:
-        path, position: the place of the mistake.
     """
     given = section.entries.get(key)
     is_reported = not is_absent(given) or (isinstance(given, Leaf) and given.from_environment)
@@ -315,11 +307,7 @@ def _report(
 def expected_key(
     key: str, known: Sequence[str], home_of: Callable[[str], str | None] | None
 ) -> tuple[str, str | None]:
-    """Returns what is expected in place of an unknown key, and the known key that may be meant.
-
-    Args:
-        home_of: as in :class:`SectionReader`.
-    """
+    """Returns what is expected in place of an unknown key, and the known key that may be meant."""
     near = nearest(key, known)
     if home_of is not None and (home := home_of(key)) is not None:
         return home, None

@@ -136,13 +136,12 @@ Boolean = Annotated[
 ]
 
 
-def _read_managed(value: object) -> bool:
-    return bool(_JMS_OR_NONE.read(value) == "JMS")
-
-
 _JMS_OR_NONE: Final = choice("none", "JMS")
 CONTAINER_MANAGED: Final = ValueType(
-    _read_managed, lambda value: "JMS" if value else "none", _JMS_OR_NONE.schema, _JMS_OR_NONE.label
+    lambda value: bool(_JMS_OR_NONE.read(value) == "JMS"),
+    lambda value: "JMS" if value else "none",
+    _JMS_OR_NONE.schema,
+    _JMS_OR_NONE.label,
 )
 """``JMS`` or ``none``, a switch of WBI Adapter for JMS."""
 

@@ -46,10 +46,7 @@ def make_inbound(
 
     Args:
         connection: of the provider. The result closes the connection.
-        state: of the application.
         task_settings: with the access of that connection.
-        pipeline: runs the tasks.
-        settings: of the adapter.
         working: what the instance remembers over all connections.
         transactions: whether the claims of one poll of one input are a transaction of a broker.
 

@@ -19,14 +19,10 @@ class ConnectionState:
     """The claims of one connection, and what stands beside them.
 
     Args:
-        connection: of the provider.
-        settings: of the adapter.
         working: what the instance remembers over all connections.
-        schedule: the claims.
         duplicates: the ids of the claims. None if duplicates are not eliminated.
         waits: of inputs whose next event comes again later.
         waiting: messages whose process was not active. None without InProgressDestination.
-        hooks: observe the events.
     """
 
     connection: Connection

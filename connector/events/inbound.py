@@ -45,10 +45,6 @@ class Inbound:
 
     Args:
         state: of the connection, which this object closes.
-        jobs: run the batches.
-        intake: polls the inputs.
-        closing: settles what has ended.
-        recovery: takes over from dead clients.
         control: the record of what operators have told the application.
     """
 
@@ -86,7 +82,7 @@ class Inbound:
         self._signal = threading.Event()
         self._is_waiting = False
         """Whether the thread of the adapter waits. Otherwise it looks for ended batches before it does."""
-        self._has_read_waits = False
+        self._knows_waiting_events = False
         closing.tell = self._note_ended
 
     @property
@@ -166,11 +162,10 @@ class Inbound:
         """
         return self._working.control.look(self._control) and self._intake.obey()
 
-    def keeps(self, one: Input, others: Sequence[str]) -> bool:
+    def has_bound_messages(self, one: Input, others: Sequence[str]) -> bool:
         """Whether messages are of no use without an input: in progress, delayed or held.
 
         Args:
-            one: the input.
             others: selectors of further inputs of the same queue.
 
         Raises:
@@ -180,9 +175,9 @@ class Inbound:
             return False
         in_progress = None if others else self._settings.copies.in_progress
         unowned = () if in_progress is None else self.connection.find_unowned(in_progress)
-        return any(claim.destination == one.destination for claim in unowned) or self._intake.keeps(
-            one, others
-        )
+        return any(
+            claim.destination == one.destination for claim in unowned
+        ) or self._intake.has_bound_messages(one, others)
 
     def _note_more(self, report: CycleReport) -> None:
         report.more_in = None if self.stopping or self.pausing else self._intake.more_in()
@@ -364,7 +359,6 @@ class Inbound:
         """Waits until a batch has ended, :meth:`wake` is called, or a message has come.
 
         Args:
-            seconds: longest wait.
             listens: whether a new message ends the wait.
 
         Returns:
@@ -406,9 +400,9 @@ class Inbound:
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
         self._closing.recover(timeout if at_start else 0.0)
-        if not self._has_read_waits or recovered.returned:
-            self._intake.read_waits()
-            self._has_read_waits = True
+        if not self._knows_waiting_events or recovered.returned:
+            self._intake.find_waiting_events()
+            self._knows_waiting_events = True
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
         if recovered.reprocess:
             self._intake.cycle = recovered.reprocess[0].cycle
@@ -456,7 +450,6 @@ class Inbound:
         if self._duplicates is not None:
             self._duplicates.window.release()
         self._closing.shut()
-        self._intake.close()
         self.connection.close()
 
     def abandon(self) -> None:

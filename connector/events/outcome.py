@@ -148,7 +148,6 @@ def history(message: Message, own: OwnHistory, destination: str) -> tuple[int, t
     Args:
         message: with its properties.
         own: says whether they count.
-        destination: where the message lies.
 
     Returns:
         begun deliveries of earlier stays in a queue, and names of the subscriptions that have confirmed.

@@ -19,10 +19,7 @@ class EventSettings:
     """The inbound side of an adapter.
 
     Args:
-        connector: the section of the configuration.
-        instance: name of this instance.
         inputs: in the order in which they are polled.
-        history: the section.
         max_jobs: batches that run side by side. None = as many as the pipeline has cores.
     """
 

@@ -98,9 +98,6 @@ class Summary:
         """Counts one event with its final outcome.
 
         Args:
-            destination: the input.
-            message_id: JMSMessageID.
-            outcome: of the event.
             discarded: no copy of the message was kept.
             taken: cycle and sequence of the claim, which give the order of events. None = after the previous
                 event.
@@ -122,8 +119,6 @@ class Summary:
         Args:
             destination: their input.
             newest: cycle and sequence, and JMSMessageID, of the last :data:`MAX_EVENTS` events, at least one.
-            number: of all events.
-            outcome: of each event.
             discarded: no copies of the messages were kept.
         """
         kind, reason = outcome.kind, outcome.reason

@@ -23,7 +23,6 @@ class WorkingState:
         numbers: of polls and of recoveries.
         inputs: with their rates and pauses.
         lines: logs events that were not published, and polls that ended early.
-        circuits: of the subscriptions.
         disk: of the provider.
         control: what operators have told the application.
         tracer: exports the spans of events. None = there is no tracing.

@@ -115,8 +115,6 @@ class Catalogue:
         """Returns the recipe for the handler of a MIME type.
 
         Args:
-            mime_type: as configured.
-            options: by name, as configured.
             config: the data-handler meta-object that the options are from.
 
         Raises:
@@ -146,7 +144,6 @@ def discover(base: Path, plugins: Path | None = None) -> Catalogue:
     """Finds every data handler. Imports none.
 
     Args:
-        base: the deployment's directory.
         plugins: a file, or a directory whose files and packages are plug-ins (``datahandlers:``).
 
     Raises:
@@ -179,7 +176,6 @@ def spec_for_class(reference: str, base: Path) -> HandlerSpec:
 
     Args:
         reference: ``module:Class``. The module lies beside adapter.yaml, or is installed.
-        base: the deployment's directory.
 
     Raises:
         ConfigurationError: the reference is not valid, or there is no such module.

@@ -52,7 +52,6 @@ def check_single_attribute(
 
     Args:
         mime_type: the data handler that a rule or a subscription names. A class is not checked.
-        options: of the data handler, as written.
     """
     mime_type = normal_mime_type(mime_type)
     handler = catalogue.find(mime_type) if catalogue is not None and holds_one_attribute(mime_type) else None

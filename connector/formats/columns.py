@@ -186,8 +186,6 @@ class BodyColumns:
     """The columns of the records of a body, for objects of one type.
 
     Args:
-        columns: the columns of the type.
-        header: the names of the columns of the body.
         ignore_undefined: pass over names that are no column of the type.
 
     Raises:

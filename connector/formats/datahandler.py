@@ -119,7 +119,6 @@ class OptionProblem:
     """A mistake in the options of a handler.
 
     Args:
-        name: the option as the configuration writes it.
         found, expected: the value in the configuration, and the valid values.
         suggestion: ``, did you mean 'BOPrefix'?``, or empty.
     """
@@ -134,12 +133,7 @@ class OptionProblem:
 
 
 class HandlerFailed(MalformedData):
-    """A data handler raised an exception other than MalformedData. ``__cause__`` is that exception.
-
-    Args:
-        handler: the handler that raised.
-        error: the exception.
-    """
+    """A data handler raised an exception other than MalformedData. ``__cause__`` is that exception."""
 
     def __init__(self, handler: object, error: BaseException) -> None:
         super().__init__(f"the data handler {type(handler).__name__} raised {error_text(error)}")
@@ -147,11 +141,7 @@ class HandlerFailed(MalformedData):
         self.__cause__ = error
 
     def place(self, deployment: str) -> str:
-        """Returns the place in user code, `` (FILE:LINE)``, for the end of a text. Empty = it is not known.
-
-        Args:
-            deployment: the directory of ``adapter.yaml``.
-        """
+        """Returns the place in user code, `` (FILE:LINE)``, for the end of a text. Empty = not known."""
         place = UserCode(deployment, self.handler).place(self.__cause__ or self)
         return f" ({place})" if place else ""
 
@@ -318,7 +308,6 @@ def resolve_options(
     """Returns the options of a handler: every declared and every common option, of the declared type.
 
     Args:
-        declared: the handler's declaration.
         given: the values of the configuration, which may be text.
         where: the owner of the options, for the error.
         base: relative paths count from this directory.

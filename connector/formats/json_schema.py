@@ -13,7 +13,7 @@ import jsonschema_rs
 
 from connector.errors import MalformedData
 from connector.formats.json_schema_files import SchemaFiles, json_path
-from connector.text.names import shown
+from connector.text.names import cut, shown
 
 _SHOWN: Final = 200
 _LARGE: Final = 5_000
@@ -82,7 +82,7 @@ class JsonSchema:
         except jsonschema_rs.ValidationError as error:
             best = _best(error)
             names, value = _find(document, best.instance_path)
-            return f"{_shorten(json_path(names))}: {self._mistake(best, value)}"
+            return f"{cut(json_path(names), _SHOWN)}: {self._mistake(best, value)}"
         raise AssertionError("the document is valid after all")
 
     def _mistake(self, error: Any, value: Any) -> str:
@@ -124,7 +124,7 @@ class JsonSchema:
         if wanted is None:
             return f"found {found}, expected {rule}"
         text = json.dumps(wanted, ensure_ascii=False, default=str)
-        return f"found {found}, expected {rule}: {_shorten(text)}"
+        return f"found {found}, expected {rule}: {cut(text, _SHOWN)}"
 
 
 def _is_large(document: Any) -> bool:
@@ -181,7 +181,3 @@ def _kind_of(value: Any) -> str:
     if isinstance(value, dict):
         return "an object"
     return "a list" if isinstance(value, list) else "a number"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -23,11 +23,7 @@ TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 
 
 class Item:
-    """An attribute of a business object in a format.
-
-    Args:
-        name: its name in the format.
-    """
+    """An attribute of a business object in a format."""
 
     __slots__ = ("field", "name", "to_text")
 
@@ -83,12 +79,7 @@ class Plan(Generic[ItemT]):
         """The items in their order: runs of attributes with single values, children and lists of values."""
 
     def unknown_name(self, name: str, format: str = "") -> str:
-        """Returns the mistake of a name in a body that is no item.
-
-        Args:
-            name: as in the body.
-            format: what errors call the format.
-        """
+        """Returns the mistake of a name in a body that is no item."""
         field = self.schema.fields.get(name)
         if field is not None and not field.in_body:
             return f"holds a meta-object of {self.name}, which is never part of a body"

@@ -115,7 +115,6 @@ class Records:
     """Reads the records of a text one by one. Lines without a character are passed over.
 
     Args:
-        form: the characters of the format.
         text, limit: as for :meth:`SeparatedValues.read`.
     """
 

@@ -15,7 +15,6 @@ def read_one(objects: Iterator[BusinessObject], records: Iterator[object]) -> Bu
     """Returns the object of a body that may hold one object alone.
 
     Args:
-        objects: the objects of the body, of which one is read.
         records: the records that ``objects`` reads. Those that are left are counted.
 
     Raises:

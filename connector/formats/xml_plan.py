@@ -55,26 +55,17 @@ MARKUP: Final = "xml"
 TEXT: Final = "notag"
 """The text of the object's own element."""
 
-_KINDS: Final = (
-    ELEMENT,
-    ATTRIBUTE,
-    CDATA,
-    COMMENT,
-    PI,
-    DOCTYPE,
-    SCHEMA_LOCATION,
-    NO_NAMESPACE_LOCATION,
-    XSI_TYPE,
-    MARKUP,
-)
 ELEMENTS: Final = (ELEMENT, CDATA, MARKUP)
 """Kinds that are elements."""
 IN_TAG: Final = (ATTRIBUTE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION, XSI_TYPE)
 """Kinds that are XML attributes."""
+SPECIALS: Final = (COMMENT, PI, DOCTYPE)
+"""Kinds that stand beside elements."""
+_KINDS: Final = (*ELEMENTS, *IN_TAG, *SPECIALS)
 UNSET: Final = "unset"
 BLANK: Final = "blank"
 _NILS: Final = (UNSET, BLANK)
-SINGLE: Final = (COMMENT, PI, DOCTYPE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION, XSI_TYPE)
+SINGLE: Final = (*SPECIALS, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION, XSI_TYPE)
 """The kinds that no list of values can be."""
 _XSI_NAMES: Final = {
     SCHEMA_LOCATION: "schemaLocation",
@@ -165,9 +156,7 @@ class XmlPlan(Plan[XmlItem]):
         self.attributes = {item.tag: item for item in in_tag}
         elements = [item for item in self.items if item.kind in ELEMENTS]
         self.by_tag = {item.tag: item for item in elements}
-        self.specials = {
-            kind: tuple(item for item in self.items if item.kind == kind) for kind in (COMMENT, PI, DOCTYPE)
-        }
+        self.specials = {kind: tuple(item for item in self.items if item.kind == kind) for kind in SPECIALS}
         for what, items in (("element", elements), ("XML attribute", in_tag)):
             for _, twice in twins((item.tag for item in items), str):
                 raise MalformedData(f"{schema.name}: two attributes are the {what} {twice}")

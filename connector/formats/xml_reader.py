@@ -88,7 +88,7 @@ class XmlReader:
                 self._text(item, doctype[2:-1], root, values, "")
         if root.tag != inner.tag and local_name(str(root.tag)) != inner.tag:
             found = shown(local_name(str(root.tag)))
-            raise error_at(f"found the root element {found}, expected {shown(inner.name)}", root, "")
+            raise error_at(f"found the root element {found}, expected {shown(inner.name)}", root)
         assert inner.field.child is not None
         child: dict[str, Any] = {}
         self._object(self._plans.of(inner.field.child), root, child, f"{inner.field.name}.", 1)
@@ -99,7 +99,7 @@ class XmlReader:
     ) -> None:
         """Reads the elements within ``element``. ``path`` is that of the object and ends with a dot."""
         if depth > MAX_DEPTH:
-            raise error_at(TOO_DEEP, element, "")
+            raise error_at(TOO_DEEP, element)
         if element.attrib:
             self._attributes(plan, element, values, path, depth)
         if plan.text is not None:
@@ -374,7 +374,7 @@ def check_depth(element: etree._Element, depth: int) -> None:
     while level:
         depth += 1
         if depth > MAX_DEPTH + 1:
-            raise error_at(TOO_DEEP, level[0], "")
+            raise error_at(TOO_DEEP, level[0])
         level = [item for parent in level for item in parent]
 
 
@@ -390,7 +390,7 @@ def refuse_text_within(element: etree._Element) -> None:
         refuse_text(text or "", element, "")
 
 
-def error_at(reason: str, element: etree._Element, path: str) -> MalformedData:
+def error_at(reason: str, element: etree._Element, path: str = "") -> MalformedData:
     """Returns the error for an element, with its path and line."""
     place = f"{path}: " if path else ""
     line: Any = element.sourceline

@@ -54,7 +54,6 @@ class SchemaDocument:
     """A file of a schema.
 
     Attributes:
-        file: the file.
         url: names the document within its :class:`SchemaDocuments`. No part of the file's path is in it.
         root: the element ``xs:schema``.
         references: the documents that an ``include``, ``import``, ``redefine`` or ``override`` means.
@@ -74,7 +73,6 @@ class SchemaDocuments:
     A document type declaration is read, but nothing that it names. Its own entities are replaced.
 
     Args:
-        directory: the directory with all files.
         content: of the schema. None = the file is read.
 
     Attributes:
@@ -179,9 +177,6 @@ class SchemaDocuments:
 
 def parse_schema(content: bytes, subject: str = "the body") -> etree._Element:
     """Returns the root element of a schema. What its document type declaration names is not read.
-
-    Args:
-        subject: the words for the content in the error.
 
     Raises:
         MalformedData: the content is no XML, or uses an entity of another file.

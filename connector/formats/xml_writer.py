@@ -16,11 +16,11 @@ from connector.formats.xml_plan import (
     BLANK,
     CDATA,
     COMMENT,
-    DOCTYPE,
     ELEMENTS,
     IN_TAG,
     MARKUP,
     PI,
+    SPECIALS,
     TEXT,
     UNSET,
     XSI,
@@ -201,7 +201,7 @@ def _write_attributes(bo: BusinessObject, plan: XmlPlan, names: _Names, out: lis
 
 def _write_value(item: XmlItem, value: Any, bo: BusinessObject, names: _Names, out: list[str]) -> None:
     """Writes an attribute that is no object, and more than a plain element."""
-    if item.kind in (COMMENT, PI, DOCTYPE):
+    if item.kind in SPECIALS:
         out.append(_special(item, value))
     elif item.kind == TEXT:
         if item.is_list_text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from connector.config.http_model import Http
 from connector.http.calls import RequestCalls
 from connector.http.guard import Guard
+from connector.http.pages import constant_page
 from connector.http.problems import HttpProblem
 from connector.text.json_text import to_json
 
@@ -44,26 +45,19 @@ def make_application(
     description: Mapping[str, Any],
     more: Sequence[Route] = (),
 ) -> ASGIApp:
-    """Returns the application.
-
-    Args:
-        settings: the section ``http``.
-    """
-    described = to_json(description)
+    """Returns the application."""
+    described = constant_page(to_json(description), "application/json")
     trial = _TRIAL if settings.console else _NO_TRIAL
-
-    async def openapi(_: Request) -> Response:
-        return Response(described, media_type="application/json")
 
     async def home(_: Request) -> Response:
         return RedirectResponse("/docs", HTTPStatus.TEMPORARY_REDIRECT)
 
     routes = [
         Route("/requests/{object}/{verb}", calls.post, methods=["POST"]),
-        Route("/openapi.json", openapi),
+        Route("/openapi.json", described),
         Route("/", home),
         *more,
-        *(Route(path, _shows(name, media_type, trial)) for path, name, media_type in _PAGES),
+        *(Route(path, constant_page(_content(name, trial), media_type)) for path, name, media_type in _PAGES),
     ]
     application = Starlette(
         routes=routes,
@@ -90,13 +84,8 @@ def _by_segments(application: ASGIApp) -> ASGIApp:
     return route
 
 
-def _shows(name: str, media_type: str, trial: bytes) -> Callable[[Request], Awaitable[Response]]:
-    content = (files("connector.http") / "static" / name).read_bytes().replace(_TRIAL_PLACE, trial)
-
-    async def show(_: Request) -> Response:
-        return Response(content, media_type=media_type)
-
-    return show
+def _content(name: str, trial: bytes) -> bytes:
+    return (files("connector.http") / "static" / name).read_bytes().replace(_TRIAL_PLACE, trial)
 
 
 async def _on_problem(_: Request, error: Exception) -> Response:

@@ -65,11 +65,7 @@ class _Call(NamedTuple):
 
 
 class RequestCalls:
-    """Makes requests from calls. For one thread, that of the server.
-
-    Args:
-        settings: the section ``http``.
-    """
+    """Makes requests from calls. For one thread, that of the server."""
 
     def __init__(
         self,
@@ -90,14 +86,10 @@ class RequestCalls:
         self._refused = ThrottledLog("calls are refused", {"max_requests": settings.max_requests})
         self._answers = KeptAnswers(settings.idempotency_time, settings.idempotency_keys)
         self._threads = ThreadPoolExecutor(limits.threads, "connector-http")
-        self._under_way = 0
+        self.under_way = 0
+        """The number of calls that are being answered."""
         self._stopping = False
         self._cut = asyncio.Event()
-
-    @property
-    def under_way(self) -> int:
-        """The number of calls that are being answered."""
-        return self._under_way
 
     def refuse(self) -> None:
         """Refuses all further calls."""
@@ -212,7 +204,7 @@ class RequestCalls:
         Raises:
             HttpProblem: 503, there are too many calls, or the server is stopping.
         """
-        if self._stopping or self._under_way >= self._max_requests:
+        if self._stopping or self.under_way >= self._max_requests:
             found = "the adapter is stopping" if self._stopping else "too many requests (http.max_requests)"
             if not self._stopping:
                 self._refused.add()
@@ -222,11 +214,11 @@ class RequestCalls:
                 {"Retry-After": SECONDS_TO_RETRY},
                 closes=True,
             )
-        self._under_way += 1
+        self.under_way += 1
         try:
             yield
         finally:
-            self._under_way -= 1
+            self.under_way -= 1
 
     def name_of(self, business_object: str, verb: str) -> str:
         """Returns the name of a request.

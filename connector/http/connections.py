@@ -227,13 +227,7 @@ def _as_bytes(problem: HttpProblem) -> bytes:
 
 
 def connection_class(most: int, head_seconds: float, write_seconds: float) -> type[_Connection]:
-    """Returns a class of connections with limits, for an application in :func:`with_connections`.
-
-    Args:
-        most: open connections.
-        head_seconds: time for the head of a call to arrive.
-        write_seconds: time in which a client reads a part of an answer that waits.
-    """
+    """Returns a class of connections with limits, for an application in :func:`with_connections`."""
     refused = ThrottledLog("connections are refused", {"open": most})
     limits = _Limits(most, head_seconds, write_seconds, refused)
     return type("LimitedConnection", (_Connection,), {"limits": limits})

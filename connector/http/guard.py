@@ -52,9 +52,6 @@ class Guard:
     An ``Origin`` has to be this server itself or a configured host, because behind a proxy ``Host`` may be
     this server's own address. A picture or a script of a stranger's page comes without ``Origin``, and could
     make this server work. Browsers say ``Sec-Fetch-Site`` then. Only a link may lead to a first page here.
-
-    Args:
-        settings: the section ``http``.
     """
 
     def __init__(self, application: ASGIApp, settings: Http) -> None:

@@ -86,9 +86,6 @@ class KeptAnswers:
     def begin(self, call: CallKey, fingerprint: bytes) -> Response | None:
         """Returns the earlier answer to this call. None = the call is new, and is noted as begun.
 
-        Args:
-            fingerprint: equal for equal calls.
-
         Raises:
             HttpProblem: 422, the key belongs to another call. 409, the first call is still in progress.
         """

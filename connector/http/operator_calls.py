@@ -75,11 +75,7 @@ class Action(NamedTuple):
 
 
 class OperatorCalls:
-    """The calls of operators.
-
-    Args:
-        actions: that can be called.
-    """
+    """The calls of operators."""
 
     def __init__(self, observer: Observer, tokens: Tokens, actions: Sequence[Action]) -> None:
         self._observer = observer
@@ -156,7 +152,6 @@ def log_action(action: Action, caller: str, request: Request, result: str) -> No
     """Logs a call of role ``operate``.
 
     Args:
-        caller: the name of the token.
         result: ``done``, or why the call was refused.
     """
     if action.role == OPERATE:

@@ -56,9 +56,7 @@ def object_schemas(
 ) -> dict[str, SchemaObject]:
     """Returns the schemas of all business objects that have a verb, and of all their children.
 
-    Args:
-        most_timeout: the longest ResponseTimeout of a caller, in ms.
-        use_defaults: whether an attribute's default satisfies ``required``.
+    The arguments are those of :func:`connector.http.openapi.describe_requests`.
     """
     having = [name for name, definition in definitions.items() if definition.verbs]
     in_bodies = _reachable(definitions, having, in_body=True)

@@ -54,10 +54,8 @@ class Server:
     """The HTTP server.
 
     Args:
-        settings: the section ``http``.
         requests: makes the requests. :meth:`stop` refuses further requests, but does not stop the client.
         use_defaults: whether an attribute's default satisfies ``required``, for the description.
-        limits: that no configuration changes.
         observer: of the adapter, for health, metrics and control. None = requests only.
     """
 

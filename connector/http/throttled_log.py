@@ -18,7 +18,6 @@ class ThrottledLog:
 
     Args:
         text: the text of the log line. Its field ``number`` says how many refusals came since the last line.
-        fields: further fields of the line.
         clock: returns seconds that pass.
     """
 

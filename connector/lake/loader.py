@@ -40,7 +40,6 @@ class Loader:
 
     Args:
         provider: of the messages. Belongs to this loader.
-        spark: has the SparkSession.
         is_paused: whether an operator has paused the subscription.
     """
 

@@ -12,13 +12,7 @@ from connector.declare.value_types import resolve
 from connector.errors import ProviderError
 from connector.lake.loader import Loader
 from connector.lake.lot_load import Load
-from connector.lake.lot_tables import (
-    DatabaseWriter,
-    DeltaWriter,
-    FilesWriter,
-    FunctionWriter,
-    LotWriter,
-)
+from connector.lake.lot_tables import DatabaseWriter, DeltaWriter, FilesWriter, FunctionWriter, LotWriter
 from connector.lake.settings import DataframeEntry, LoadEntry, LotsEntry
 from connector.lake.sink import load_queue
 from connector.messaging.copy_destinations import CopyDestinations
@@ -35,9 +29,6 @@ _CANCEL_SECONDS: Final = 5.0
 
 class Loads(AdapterLoads):
     """Loads the objects of all such subscriptions.
-
-    Args:
-        spark: has the SparkSession.
 
     Raises:
         ConnectorError: a function cannot be loaded, or an object has no columns.

@@ -54,7 +54,6 @@ class Load:
 
     Args:
         every: seconds after which an object is loaded, at the latest.
-        retry: when a lot is loaded again.
         copies: of objects that cannot be loaded.
         deployment: the directory of adapter.yaml.
     """
@@ -97,8 +96,6 @@ class LotLoad:
     """Loads the lots of one subscription, one after the other.
 
     Args:
-        load: the subscription and its table.
-        spark: has the SparkSession.
         is_ended: whether the loader has been stopped. A failure then changes nothing.
     """
 

@@ -51,7 +51,6 @@ class LoadLot:
         number: from 1, rising. Equal whenever the same objects are loaded again, and never used for others.
         app_id: names the sequence of the numbers. A sequence that is made anew has another one.
         attempt: 1 at the first load of the lot. A higher number says that the lot may be in the table.
-        count: number of rows.
     """
 
     number: int

@@ -43,7 +43,6 @@ class LotsEntry(PreparedEntry):
     )
 
     def sink(self) -> LoadSpec:
-        """Returns the recipe for the worker."""
         return LoadSpec()
 
     @property

@@ -60,8 +60,6 @@ class LoadSpec:
 
 
 class LoadSink(PreparedSink):
-    """A sink that makes messages for a loader."""
-
     def __init__(self, context: SinkContext) -> None:
         self.destination = load_queue(context.application, context.instance, context.subscription)
         self._delivery_mode = PERSISTENT if context.persistent else NON_PERSISTENT

@@ -95,7 +95,22 @@ class ReceivedMessage(Message):
         self._acknowledge()
 
 
-class Consumer(Protocol):
+class Closeable(Protocol):
+    """Ends with :meth:`close`, or with a ``with`` block, which calls :meth:`close`."""
+
+    def close(self) -> None:
+        """Closes the object. Repeatable."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Consumer(Closeable, Protocol):
     """Takes messages of one queue or subscription: the highest priority first, then the oldest message."""
 
     def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
@@ -138,12 +153,6 @@ class Consumer(Protocol):
         Messages that the consumer has delivered can still be acknowledged.
         """
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
 
 class SendOptions(TypedDict, total=False):
     """The keyword arguments of :meth:`Producer.send`, which explains them. None = left out."""
@@ -159,7 +168,7 @@ class SendOptions(TypedDict, total=False):
     delivery_delay: int | None
 
 
-class Producer(Protocol):
+class Producer(Closeable, Protocol):
     """Sends to one destination, or to the destination that is named with each message."""
 
     def send(self, body: Body, **options: Unpack[SendOptions]) -> str:
@@ -189,14 +198,8 @@ class Producer(Protocol):
     def close(self) -> None:
         """Closes the producer. Repeatable."""
 
-    def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class Session(Protocol):
+class Session(Closeable, Protocol):
     """Sends, receives and acknowledges messages in one order.
 
     Use a session from one thread at a time. Any thread may call :meth:`close`. If a consumer has a listener,
@@ -350,15 +353,13 @@ class Session(Protocol):
             SessionStateError: called by a listener of this session.
         """
 
-    def __enter__(self) -> Self: ...
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Closes the session. TRANSACTED is committed first, unless an exception is raised in the block."""
 
 
-class MessagingConnection(Protocol):
+class MessagingConnection(Closeable, Protocol):
     """A client of a provider. Thread-safe, but its sessions are not.
 
     ``exception_listener``: called with an exception that no call of the program can raise. These are
@@ -414,12 +415,6 @@ class MessagingConnection(Protocol):
 
     def close(self) -> None:
         """Closes all sessions and ends the client. Repeatable. Raises as :meth:`Session.close`."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 _CLIENTS: Final = PlugIns[Callable[..., MessagingConnection]]("connector.clients", "client")

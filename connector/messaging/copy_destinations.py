@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector.messaging.destination import Destination
-from connector.messaging.input import Input
 from connector.status import OutcomeKind
 
 
@@ -14,11 +13,7 @@ from connector.status import OutcomeKind
 class CopyDestinations:
     """Where copies of the messages of all inputs go. None = the message is acknowledged without a copy.
 
-    Whoever needs such a destination asks here, by outcome and input if both are known.
-
-    Args:
-        archive, error, unsubscribed: of settled messages.
-        in_progress: of messages in progress.
+    Whoever needs such a destination asks here, by outcome.
     """
 
     archive: Destination | None = None
@@ -26,13 +21,8 @@ class CopyDestinations:
     unsubscribed: Destination | None = None
     in_progress: Destination | None = None
 
-    def of(self, kind: OutcomeKind, named: Input | None = None) -> Destination | None:
-        """Returns where the message of an event goes that has ended so, or None.
-
-        Args:
-            kind: of the outcome.
-            named: the input of the event. None = not known.
-        """
+    def of(self, kind: OutcomeKind) -> Destination | None:
+        """Returns where the message of an event goes that has ended so, or None."""
         return getattr(self, _COPIES[kind]) if kind in _COPIES else None
 
     @property

@@ -11,7 +11,6 @@ class Input(NamedTuple):
     """One entry of InputDestination. Two entries may have one destination.
 
     Args:
-        destination: the queue or topic.
         selector: of the messages that are taken from a queue. Empty = all, and for a topic.
         subscription: of a topic, its name in the configuration. Empty for a queue.
     """

@@ -18,9 +18,7 @@ from connector.messaging.typed_values import (
     type_of,
     with_types,
 )
-from connector.messaging.typed_values import (
-    natural_type as natural_type,
-)
+from connector.messaging.typed_values import natural_type as natural_type
 from connector.text.names import shown
 
 PropertyValue = bool | int | float | str

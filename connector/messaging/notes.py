@@ -114,7 +114,6 @@ class WaitingNote:
     """The waiting messages of a queue or a subscription.
 
     Args:
-        number: of the messages.
         oldest: time at which the oldest message was sent, in seconds since 1970. None = nothing waits.
         delayed: number of further messages, which wait for their time.
     """

@@ -63,7 +63,6 @@ class Poller(Protocol):
         next call raises the failure and claims nothing.
 
         Args:
-            cycle: the cycle of the claims.
             numbers: the first claim gets the first number as its sequence, the second claim the second
                 number, and so on. The numbers rise. A connection uses a pair of cycle and number once.
 
@@ -93,7 +92,7 @@ class Poller(Protocol):
         """
         yield from ()
 
-    def keeps(self, others: Sequence[str] = ()) -> bool:
+    def has_bound_messages(self, others: Sequence[str] = ()) -> bool:
         """Whether messages wait for this adapter alone, also in queues of the adapter, and for this poller.
 
         Args:

@@ -36,15 +36,7 @@ from typing import Protocol
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Arrivals
-from connector.messaging.roles import (
-    Browsing,
-    Looking,
-    Receiving,
-    Recovering,
-    Settling,
-    Subscribing,
-    Taking,
-)
+from connector.messaging.roles import Browsing, Looking, Receiving, Recovering, Settling, Subscribing, Taking
 from connector.messaging.state_store import StateStore
 
 

@@ -86,9 +86,6 @@ def compile_selector(text: str) -> Selector:
 def callers_selector(text: str) -> Selector:
     """Compiles the selector of somebody who calls this process. It can neither hold nor fill the process.
 
-    Args:
-        text: as for :func:`compile_selector`.
-
     Returns:
         a selector whose ``matches`` raises SelectorError where a message takes too long.
 

@@ -122,7 +122,6 @@ class TaskJournal(Protocol):
         """Records the outcome after the last delivery of an event.
 
         Args:
-            sequence: of the event.
             outcome: JSON without a line end.
             following: the next event at work, if there is one. One write records both.
             note: for the history, JSON without a line end. Empty = none.
@@ -316,7 +315,6 @@ class Control:
     """What operators have told an application.
 
     Args:
-        paused: inputs and subscriptions.
         reload: None = nobody has asked so far.
     """
 

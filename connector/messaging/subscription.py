@@ -43,9 +43,6 @@ class SubscriptionInfo:
     """The details and the message counts of a subscription.
 
     Args:
-        subscription: the details.
-        consumers: number of current consumers.
-        waiting, in_progress: numbers of messages.
         expired, error: numbers of messages put aside: past their expiration, or delivered too often.
     """
 

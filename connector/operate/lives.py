@@ -35,7 +35,6 @@ class LifeEvent(NamedTuple):
     """What happened to one message.
 
     Args:
-        id: JMSMessageID.
         sequence: of the claim. None = the row is about no claims.
         origins: ids of the event that the message came from.
     """
@@ -72,7 +71,6 @@ class Life(NamedTuple):
     """The life of one message, and of the messages that its events have sent.
 
     Args:
-        id: JMSMessageID.
         events: the oldest first.
     """
 
@@ -112,7 +110,6 @@ def read_life(history: History, identity: str, since: float = 0.0) -> Life:
     """Returns the life of a message, and of the messages that came from it.
 
     Args:
-        identity: JMSMessageID.
         since: no earlier events, in seconds since 1970.
 
     Raises:

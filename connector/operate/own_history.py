@@ -27,11 +27,7 @@ class OwnHistory(NamedTuple):
     destinations: frozenset[str] = frozenset()
 
     def counts(self, message: Message, destination: str) -> bool:
-        """Whether the history of a message is of this application.
-
-        Args:
-            destination: where the message lies.
-        """
+        """Whether the history of a message is of this application."""
         name = message.properties.get(APPLICATION)
         return destination in self.destinations if name is None else name == self.application
 

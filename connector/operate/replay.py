@@ -60,7 +60,6 @@ class MessageChoice:
     Args:
         ids: message ids. Empty = any.
         group: of :class:`connector.operate.errors.ErrorGroup`. Empty = any, and so below.
-        kind: of the reason.
         reason: text that the reason contains, in upper or lower case.
         selector: None = any.
         limit: number of messages, at most. None = no limit.
@@ -161,7 +160,6 @@ class Replay(Order):
     outcome, such as one in doubt, go on to be counted.
 
     Args:
-        source: the queue of the messages.
         to: a queue for all messages. None = each goes where it came from.
         own: says whether the history of a message counts. None = it does.
         own_names: whether names of destinations are those of a server.
@@ -261,9 +259,7 @@ class Movement:
 
     Args:
         what: ``replayed``, ``moved`` or ``discarded``.
-        source: the queue.
         to: where the messages go, in words.
-        ids: of the messages.
     """
 
     what: str
@@ -327,7 +323,6 @@ class Mover:
         """Finds the messages that are meant, and moves nothing.
 
         Args:
-            messages: of the queue.
             owners: of these messages (:meth:`.roles.Looking.owners`). What has an owner stays.
         """
         result, limit = self.result, self._choice.limit
@@ -451,7 +446,6 @@ def carry_out(
     """Looks at a queue, and moves the messages if the operator says so.
 
     Args:
-        provider: of the adapter.
         application: ApplicationName.
         mover: new.
         yes: False = only a preview.

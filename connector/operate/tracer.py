@@ -74,11 +74,7 @@ class Tracer:
         return self._sdk
 
     def export(self, span: Span, reason: str = "") -> None:
-        """Hands a span to the thread that sends. Never waits for the collector.
-
-        Args:
-            reason: of its failure.
-        """
+        """Hands a span to the thread that sends. Never waits for the collector."""
         attributes = dict(span.attributes)
         if span.kind != INTERNAL:
             attributes["messaging.system"] = self._system

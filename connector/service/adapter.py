@@ -297,7 +297,6 @@ class Adapter:
         """Waits until a batch has ended, a message has come, or the adapter is told to stop.
 
         Args:
-            seconds: longest wait.
             listens: whether a message that has come since the start of the last poll ends the wait.
                 Without effect with ``wake: false``, or if the provider cannot report messages.
 

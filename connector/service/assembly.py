@@ -80,7 +80,6 @@ def make_task_settings(
 
     Args:
         requests: lets business processes make requests. None = they cannot.
-        client_id: of the adapter's connection.
         instance: of the adapter. Empty = the configured one, if any.
         debug: whether the tracebacks that workers log have all frames.
 

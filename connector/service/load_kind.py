@@ -31,11 +31,7 @@ class AdapterLoads(Protocol):
     """The loads of all subscriptions of an instance. For one thread, unless a method says otherwise."""
 
     def start(self, connection: Looking) -> None:
-        """Begins to load, and warns of objects that an earlier subscription has left.
-
-        Args:
-            connection: of the adapter.
-        """
+        """Begins to load, and warns of objects that an earlier subscription has left."""
 
     def hold(self) -> bool:
         """Lets no lot begin until :meth:`resume`. Returns whether a lot is being loaded."""

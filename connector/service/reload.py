@@ -60,7 +60,7 @@ def check_inputs(inbound: Inbound, before: EventSettings, after: EventSettings) 
     left = []
     for one in (one.input for one in before.inputs if one.input not in stay):
         others = [other.selector for other in stay if other[::2] == one[::2]]
-        if inbound.keeps(one, others):
+        if inbound.has_bound_messages(one, others):
             left.append(str(one))
     if left:
         raise ReloadRefused(

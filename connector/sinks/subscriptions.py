@@ -19,7 +19,6 @@ class Subscription:
         name: unique. Reasons and ``connector_delivered`` contain the name.
         object: the name of a business object, or a pattern: ``Order*``, ``*``.
         verbs: None = every verb.
-        sink: opens the sink that the object is delivered to.
         timeout: seconds that one delivery may take. None = no limit.
         retries: how often the sink is called again, in place, after a TemporaryFailure.
         retry_later: when an event that has failed comes again. None = never.

@@ -22,8 +22,6 @@ _CONFLICT_SECONDS: Final = 60.0
 
 
 class TransactionalCalls:
-    """The calls of one transactional sink."""
-
     def __init__(
         self, sink: TransactionalSink, database: Database, application: str, subscription: str
     ) -> None:

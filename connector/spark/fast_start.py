@@ -49,7 +49,6 @@ class FastStart(SparkApplication):
     """A Spark application in a JVM that this process has started itself.
 
     Args:
-        launch: of Java.
         master_on: returns the URL of the master for the number of processors that Java sees. Empty = the URL
             of the properties.
         output: called from a background thread with each line that Spark's workers print. None = lines are

@@ -82,13 +82,11 @@ class JavaLaunch:
     """All that decides how Java is launched.
 
     Args:
-        java: the Java to run.
         jars: directory with Spark's jars.
         properties: of Spark, with master and name.
         python: the workers' Python.
         directory: working directory of the JVM and of local workers.
         options: further JVM options, last of all.
-        environ: environment.
     """
 
     java: Java
@@ -104,7 +102,6 @@ def java_command(launch: JavaLaunch, scratch: Path) -> list[str]:
     """Returns the command. Writes the files that it names.
 
     Args:
-        launch: of Java.
         scratch: a private directory that lives as long as Java.
     """
     options, extra_class_path = launch.options, launch.properties.get("spark.driver.extraClassPath", "")

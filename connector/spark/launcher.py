@@ -75,15 +75,7 @@ class SparkSettings(Protocol):
 
 
 class Launcher:
-    """Starts the adapter's own Spark.
-
-    Args:
-        settings: the ``spark:`` section.
-        application: name shown on a cluster.
-        output: called with each line that workers of ``local`` print.
-        jvm_options: further options of the driver's Java. None = use a class-data archive if there is one.
-        stop_seconds: seconds that Java may take to end before SIGTERM.
-    """
+    """Starts the adapter's own Spark. The arguments are those of :class:`.pipeline.SparkPipeline`."""
 
     def __init__(
         self,

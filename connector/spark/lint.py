@@ -43,7 +43,6 @@ def check_spark(
         url: ``spark.master``.
         conf, ship, python: the keys of these names in the section.
         directory: of ``adapter.yaml``.
-        reporter: gets the mistakes.
     """
     master = _check_master(url, reporter)
     is_local = master is not None and master.local

@@ -35,7 +35,6 @@ class Master:
     """A parsed ``spark.master``.
 
     Args:
-        url: as configured.
         cores: tasks that ``local`` runs at a time. 0 = Spark counts the cores (``*``, a cluster).
         addresses: host and port of each master of a standalone cluster. Empty for all others.
         failures: how often ``local`` tries a task.

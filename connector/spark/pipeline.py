@@ -62,7 +62,6 @@ class SparkPipeline:
     :meth:`run` at a time.
 
     Args:
-        settings: the ``spark:`` section.
         application: name shown on a cluster, and the start of each job's description.
         session: a ``SparkSession`` of the user, which overrides ``spark.master`` and is never stopped.
         ship: paths sent to the workers of a cluster. None = ``*.py`` and ``datahandlers/``.

@@ -113,7 +113,6 @@ class TaskListener:
         self._scratch = Scratch()
         self.secret: Final = secrets.token_bytes(32)
         self.address: Final = str(self._scratch.path / "tasks")
-        """The path of the socket."""
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(self.address)
         self._socket.listen(_BACKLOG)

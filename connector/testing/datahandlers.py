@@ -61,7 +61,6 @@ class Sample:
     """A body and the expected meaning.
 
     Args:
-        body: as received.
         hint: object and verb of a rule. None = no rule.
         values: the expected result of ``as_dict()``.
         type, verb: the expected object and verb. None = the hint's.
@@ -147,13 +146,7 @@ def sample_definitions() -> Definitions:
 
 
 def objects_of(definitions: Definitions, name: str, depth: int = 2) -> st.SearchStrategy[BusinessObject]:
-    """Returns the objects of a definition, with any values, without meta-objects.
-
-    Args:
-        definitions: the definitions.
-        name: the business object.
-        depth: levels of children.
-    """
+    """Returns objects with any values, with ``depth`` levels of children, without meta-objects."""
     definition = definitions[name]
     optional = {
         attribute.name: _values_of(definitions, attribute, depth)
@@ -509,13 +502,11 @@ def _damage(original: bytes, chance: random.Random) -> bytes:
 
 def _read_or_refuse(handler: DataHandler, body: bytes, hint: Hint | None) -> None:
     """Reads a body. Any exception but MalformedData fails the test."""
-    bo, reason = None, ""
     try:
         bo = handler.to_business_object(body, hint)
     except MalformedData as refused:
-        reason = str(refused)
-    if bo is None:
-        assert reason
-    else:
-        assert isinstance(bo, BusinessObject)
-        assert hint is None or bo.type == hint.object
+        if not str(refused):
+            raise AssertionError("MalformedData without a reason") from refused
+        return
+    assert isinstance(bo, BusinessObject)
+    assert hint is None or bo.type == hint.object

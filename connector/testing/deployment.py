@@ -56,7 +56,6 @@ class InProcessAdapter(Adapter):
     """An adapter whose events are processed without Spark.
 
     Args:
-        configuration: of the deployment.
         provider: shared with other parts of this process. None = made from the configuration.
         isolated, parallelism: as in :class:`~connector.testing.pipeline.InProcessPipeline`. A provider of one
             process cannot be used with ``isolated``.
@@ -175,7 +174,6 @@ class Deployment:
         """Sends a message, persistent if the provider is reliable. Returns the id.
 
         Args:
-            destination: a queue or topic.
             body: of a text message or a bytes message, or a whole message.
             headers: attributes of :class:`~connector.messaging.message.Message`, and ``properties`` as a
                 mapping of names to values.
@@ -200,7 +198,6 @@ class Deployment:
         """Puts a message into a queue as other programs do: written in ``working/``, moved to ``target/``.
 
         Args:
-            queue: name of the queue.
             body: text is written as UTF-8.
             name: of the file, with the headers. None = a text message with a new number.
 

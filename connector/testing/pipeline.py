@@ -62,20 +62,12 @@ class InProcessPipeline:
         self.obstacle = ""
         self._deployment = os.path.abspath(deployment)
         self._isolated = isolated
-        self._parallelism = parallelism
-        self._alive = True
+        self.parallelism = parallelism
+        self.alive = True
         self._task: tuple[bytes, Task] | None = None
         self._one_at_a_time = threading.Lock()
         self.jobs: list[str] = []
         """The descriptions of all jobs, one for each batch."""
-
-    @property
-    def parallelism(self) -> int:
-        return self._parallelism
-
-    @property
-    def alive(self) -> bool:
-        return self._alive
 
     def launch(self) -> None:
         """Does nothing."""
@@ -85,11 +77,11 @@ class InProcessPipeline:
 
     def start(self) -> None:
         """Makes the pipeline usable again after :meth:`stop`."""
-        self._alive = True
+        self.alive = True
 
     def stop(self) -> None:
         """Ends the child process. Repeatable."""
-        self._alive = False
+        self.alive = False
         self._close_task()
         stop_runners()
 
@@ -119,7 +111,7 @@ class InProcessPipeline:
             return [self._call(function, task_settings, payload) for payload in payloads]
 
     def _call(self, function: str, task_settings: bytes, payload: bytes) -> bytes:
-        if not self._alive:
+        if not self.alive:
             raise PipelineError("the pipeline has been stopped")
         try:
             with _working_directory(self._deployment), warnings.catch_warnings():

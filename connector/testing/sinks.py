@@ -22,7 +22,7 @@ import json
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -96,6 +96,7 @@ class _SinkSuite:
     files: ClassVar[Mapping[str, str]] = {}
     """More files of the deployment: their texts by name."""
     base: ClassVar[type[SinkEntry]]
+    kind: ClassVar[str]
 
     @pytest.fixture
     def deployment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
@@ -106,6 +107,19 @@ class _SinkSuite:
         for name, text in self.files.items():
             deployment.write(name, text)
         return deployment
+
+    @pytest.fixture
+    def open_sink(self, deployment: Deployment) -> Callable[[], Any]:
+        """Opens a sink as a worker does, from a pickled spec."""
+        (entry,) = deployment.configuration.subscriptions
+        spec = pickle.dumps(entry.sink())
+
+        def open_sink() -> Any:
+            sink = pickle.loads(spec).open(sample_context(deployment.directory))
+            assert sink.kind == self.kind
+            return sink
+
+        return open_sink
 
     # --- the entry ----------------------------------------------------------------------------
 
@@ -158,23 +172,11 @@ class ExternalSinkSuite(_SinkSuite):
     """The tests of a sink that is called."""
 
     base = ExternalEntry
+    kind = "external"
 
     def arrived(self, deployment: Deployment) -> Sequence[str]:
         """Returns the ``Text`` of each delivered Note, in the order of the deliveries."""
         raise NotImplementedError
-
-    @pytest.fixture
-    def open_sink(self, deployment: Deployment) -> Callable[[], ExternalSink]:
-        """Opens a sink as a worker does, from a pickled spec."""
-        (entry,) = deployment.configuration.subscriptions
-        spec = pickle.dumps(entry.sink())
-
-        def open_sink() -> ExternalSink:
-            sink = pickle.loads(spec).open(sample_context(deployment.directory))
-            assert sink.kind == "external"
-            return sink  # type: ignore[no-any-return]
-
-        return open_sink
 
     def test_events_that_are_published_have_arrived_once_and_in_their_order(
         self, deployment: Deployment
@@ -229,24 +231,12 @@ class PreparedSinkSuite(_SinkSuite):
     """The tests of a sink that makes a message."""
 
     base = PreparedEntry
+    kind = "prepared"
 
     def queue(self, deployment: Deployment) -> str:
         """Returns the destination of the messages. Override it for a queue of the adapter's own."""
         (entry,) = deployment.configuration.subscriptions
         return str(entry.sends_to)
-
-    @pytest.fixture
-    def open_sink(self, deployment: Deployment) -> Callable[[], PreparedSink]:
-        """Opens a sink as a worker does, from a pickled spec."""
-        (entry,) = deployment.configuration.subscriptions
-        spec = pickle.dumps(entry.sink())
-
-        def open_sink() -> PreparedSink:
-            sink = pickle.loads(spec).open(sample_context(deployment.directory))
-            assert sink.kind == "prepared"
-            return sink  # type: ignore[no-any-return]
-
-        return open_sink
 
     def test_each_event_that_is_published_is_one_message(self, deployment: Deployment) -> None:
         self.publish(deployment, "one", "two", "three")

@@ -51,10 +51,7 @@ def decode(body: bytes | str, charset: str = "", declared: str = "") -> str:
 
 
 def encode(text: str, charset: str = "") -> bytes:
-    """Returns the bytes of a text that :func:`decode` reads back.
-
-    Args:
-        charset: empty = UTF-8.
+    """Returns the bytes of a text that :func:`decode` reads back. Without ``charset`` they are UTF-8.
 
     Raises:
         MalformedData: the character set lacks a character. The text names the character.

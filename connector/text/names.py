@@ -29,11 +29,7 @@ def one_line(text: str) -> str:
 
 
 def twins(names: Iterable[str], fold: Callable[[str], str] = str.casefold) -> Iterator[tuple[str, str]]:
-    """Yields each name that means the same as an earlier one, after the earlier one.
-
-    Args:
-        fold: returns what a name means.
-    """
+    """Yields each name that means the same as an earlier one, after the earlier one."""
     seen: dict[str, str] = {}
     for name in names:
         meaning = fold(name)

@@ -60,8 +60,6 @@ class Case:
     """A case.
 
     Args:
-        name: for people.
-        destination: the input destination. None = the first input.
         headers: ``type`` and ``correlation_id`` of the message.
         properties: name, JMS type and value of each property.
         is_bytes: whether the message is a bytes message.
@@ -90,8 +88,6 @@ def read_cases(
     """Returns the cases of a file.
 
     Args:
-        display: the file as the user would type it.
-        definitions: give the types of the expected values.
         problems: gets the mistakes. A case with a mistake is left out.
     """
     reader = _Reader(path, definitions, subscriptions, problems)

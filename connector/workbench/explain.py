@@ -52,8 +52,6 @@ class SubscriptionFinding:
     """A subscription beside an object.
 
     Args:
-        name: of the subscription.
-        wants: whether the subscription wants the object.
         reason: why the subscription does not get the object, or why its message cannot be made. Empty when
             the subscription gets the object.
         confirmed: whether the subscription has confirmed the object in an earlier stay in the queue. Then the
@@ -75,7 +73,6 @@ class ObjectFinding:
     """An object of the message.
 
     Args:
-        object, verb, values: the object.
         subscriptions: all subscriptions of the deployment, in their order.
         has_secret: whether a Ciphertext of the object is set. ``values`` masks it, the messages that are sent
             contain it.
@@ -97,8 +94,6 @@ class Explanation:
     """The way of a message through the adapter, before any process is called.
 
     Args:
-        message_id: of the message, if it has an id.
-        destination: the input destination.
         message_format: the format that rules see, or None.
         rules: every rule of the static meta-object.
         rule: the id of the rule that dictates the object, or None.
@@ -116,13 +111,13 @@ class Explanation:
     message_id: str | None
     destination: str
     message_format: str | None
-    rules: tuple[RuleFinding, ...]
-    rule: str | None
-    why: str
-    data_handler: str
-    mime_type: str
-    config: str
-    named_by: str
+    rules: tuple[RuleFinding, ...] = ()
+    rule: str | None = None
+    why: str = ""
+    data_handler: str = ""
+    mime_type: str = ""
+    config: str = ""
+    named_by: str = ""
     options: dict[str, OptionValue] = field(default_factory=dict)
     objects: tuple[ObjectFinding, ...] = ()
     reason: str = ""
@@ -135,8 +130,6 @@ class Explainer:
     """Explains messages as the tasks of a deployment would process them.
 
     Args:
-        task_settings: of the deployment.
-        deployment: the directory of ``adapter.yaml``.
         prepared: the names of the subscriptions with a prepared sink. Their messages are made, and not sent.
 
     Raises:
@@ -194,13 +187,7 @@ class Explainer:
                 message.message_id,
                 destination,
                 message_format(message, settings.connector.message_format_property),
-                rules=(),
-                rule=None,
                 why="the conversion did not come to its end",
-                data_handler="",
-                mime_type="",
-                config="",
-                named_by="",
                 reason=str(ended),
                 outcome=OutcomeKind.FAILED,
                 settled=None if copy is None else str(copy),

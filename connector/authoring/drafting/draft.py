@@ -76,7 +76,6 @@ class DraftAttribute:
     """An attribute of a draft, as :class:`connector.businessobjects.definition.Attribute` has them.
 
     Attributes:
-        member: the part of a body.
         comment: what a person should know of the attribute.
         facets: further entries: ``values``, ``minimum``, ``maximum``, ``pattern`` and ``min_length``.
         allows_blank: whether a schema allows an empty text.
@@ -127,7 +126,6 @@ class DraftObject:
     """A business object of a draft.
 
     Attributes:
-        name: the name.
         of: the names that its key may begin with, such as ``Line`` of ``Order_Line``.
         attributes: by name, in order.
         left_out: comments for parts that no attribute can hold.
@@ -203,7 +201,6 @@ class Draft:
         """Notes the prefixes of namespaces.
 
         Args:
-            prefixes: by namespace.
             has_root_prefix: the root element has a prefix, too.
         """
         self._prefixes, self._has_root_prefix = prefixes, has_root_prefix

@@ -100,7 +100,6 @@ def draft_of(
 
     Args:
         format_name: one of :data:`FORMATS`.
-        taken: the names of other definitions, which no child can have.
         schemas: files that a schema includes lie in this directory or below. None = the directory above that
             of the schema.
 

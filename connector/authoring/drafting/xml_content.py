@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -38,7 +38,6 @@ class Particle:
     """An element of a type.
 
     Attributes:
-        node: its declaration.
         least, most: how often it may stand there.
     """
 
@@ -199,7 +198,7 @@ class ContentReader:
             found.widest = max(found.widest, len(elements))
         if most > 1 and len(elements) > 1:
             _note_order(found, elements)
-        return _change_each(elements, lambda one: _times(one, least, most))
+        return {name: _times(one, least, most) for name, one in elements.items()}
 
     def _element(self, node: etree._Element, found: Content, least: int, most: int) -> Elements:
         declared = self._declaration_of(node, found) if node.get("ref") is not None else node
@@ -259,10 +258,6 @@ def _either(branches: list[Elements]) -> Elements:
         if any(name not in branch for branch in branches):
             elements[name] = replace(one, least=0)
     return elements
-
-
-def _change_each(elements: Elements, change: Callable[[Particle], Particle]) -> Elements:
-    return {name: change(one) for name, one in elements.items()}
 
 
 def _times(one: Particle, least: int, most: int) -> Particle:

@@ -166,6 +166,7 @@ class _Schema:
         node, member = particle.node, element(name.local, name.namespace)
         is_many, is_required = particle.most > 1, particle.least > 0
         is_nillable = is_true(node.get("nillable"))
+        is_unset_by_nil = is_nillable and is_required and not is_many
         complex_type = self._files.type_of(node)
         content = None
         if complex_type is not None and kind_of(complex_type) == COMPLEX:
@@ -180,20 +181,16 @@ class _Schema:
             made = self._draft.add(holder, member, simple.type, many=is_many, comment=simple.comment)
             if made is not None:
                 simple.describe(made)
-                made.required = is_required
-                if is_nillable and is_required and not is_many:
-                    made.required = False
-                    made.add_tag("nil=unset")
-                elif is_nillable:
-                    made.add_tag("nil=blank")
+                made.required = is_required and not is_unset_by_nil
+                if is_nillable:
+                    made.add_tag("nil=unset" if is_unset_by_nil else "nil=blank")
         else:
             made = self._draft.add(holder, member, "")
             if made is None:
                 return
             made.type = self._child(holder, complex_type, made.name)
-            made.many, made.required = is_many, is_required
-            if is_nillable and is_required and not is_many:
-                made.required = False
+            made.many, made.required = is_many, is_required and not is_unset_by_nil
+            if is_unset_by_nil:
                 made.add_tag("nil=unset")
             elif is_nillable:
                 reason = 'xsi:nil="true", which is read as not set, and is not written'

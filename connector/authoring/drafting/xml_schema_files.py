@@ -107,7 +107,7 @@ class XmlSchemaFiles:
                 if kind_of(declared) in _GLOBAL:
                     name = QualifiedName(target, declared.get("name", "").strip())
                     known = self._declared.setdefault((kind_of(declared), name), declared)
-                    if known is not declared and kind_of(parent_of(known)) in _REDEFINING:
+                    if known is not declared and kind_of(known.getparent()) in _REDEFINING:
                         self._redefined[known] = declared
 
     def declared(self, kind: str) -> list[etree._Element]:
@@ -146,7 +146,7 @@ class XmlSchemaFiles:
         return self._targets[root_of(node)]
 
     def is_global(self, node: etree._Element) -> bool:
-        return kind_of(parent_of(node)) in ("schema", *_REDEFINING)
+        return kind_of(node.getparent()) in ("schema", *_REDEFINING)
 
     def namespace_of(self, node: etree._Element) -> str:
         """Returns the namespace of an element or XML attribute. Empty = none."""
@@ -217,10 +217,6 @@ def derivation(complex_type: etree._Element) -> etree._Element | None:
 
 def root_of(node: etree._Element) -> etree._Element:
     return node.getroottree().getroot()
-
-
-def parent_of(node: etree._Element) -> etree._Element | None:
-    return node.getparent()
 
 
 def is_true(text: str | None) -> bool:

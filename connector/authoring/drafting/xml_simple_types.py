@@ -63,7 +63,6 @@ class SimpleType:
     """The type of an attribute for a simple type, with the facets that matter.
 
     Attributes:
-        type: of the attribute.
         comment: what a person should know of the type.
         max_length: characters. 0 = unlimited.
         smallest, largest: facets of a number.

@@ -99,7 +99,6 @@ def convert(
     """Returns the documents for business objects, in their order.
 
     Args:
-        objects: as :func:`~connector.authoring.repository_import.reader.read_repository` returns them.
         problems: gets a warning for each part that has no counterpart.
         static: names of static meta-objects. Others are recognised.
         handlers: names of data-handler meta-objects. Others are recognised.
@@ -290,7 +289,6 @@ def fit(imported: list[Imported], neighbours: Neighbours, problems: Problems) ->
     """Leaves out what ``connector check`` would refuse. Returns the texts of the files, by name.
 
     Args:
-        neighbours: the definitions of the deployment.
         problems: gets a warning for each entry that is left out.
 
     Raises:

@@ -87,7 +87,6 @@ class FileSection:
     """A section that is carried over: a business object, an attribute or a verb.
 
     Attributes:
-        kind: :data:`OBJECT`, :data:`ATTRIBUTE` or :data:`VERB`.
         position: the line of its name in brackets.
         values: by the names of ``OBJECT_KEYS``, ``ATTRIBUTE_KEYS`` and ``VERB_KEYS``.
         attributes, verbs: of a business object, in the order of the file.

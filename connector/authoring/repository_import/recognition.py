@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from connector.authoring.repository_import.reader import FileSection
@@ -80,11 +80,8 @@ def mime_type(name: str, catalogue: Catalogue) -> str:
     In such a name ``_`` stands for every character that is neither letter nor digit. So the known MIME types
     decide. A name that fits none of them is taken as ``type_subtype``.
     """
-    return _mime_types(catalogue.mime_types).get(_key(name)) or re.sub(r"[_.]", "/", name, count=1)
-
-
-def _mime_types(known: Iterable[str]) -> dict[str, str]:
-    return {_key(mime): mime for mime in known}
+    known = {_key(mime): mime for mime in catalogue.mime_types}
+    return known.get(_key(name)) or re.sub(r"[_.]", "/", name, count=1)
 
 
 def _key(name: str) -> str:

@@ -28,6 +28,7 @@ from connector.cli.common import (
     JsonOption,
     answer,
     answer_json,
+    counted,
     note,
 )
 from connector.declare.problems import Problems
@@ -95,18 +96,8 @@ def _read(files: Sequence[Path], charset: str, problems: Problems) -> dict[str, 
             first = objects.setdefault(name, section)
             if first is not section:
                 place, other = section.place("Name"), first.place("Name")
-                raise ConfigurationError(
-                    [
-                        Problem(
-                            place.file,
-                            place.line,
-                            0,
-                            name,
-                            f"a second time, first in {other.file}:{other.line}",
-                            "it once",
-                        )
-                    ]
-                )
+                found = f"a second time, first in {other.file}:{other.line}"
+                raise ConfigurationError([Problem(place.file, place.line, 0, name, found, "it once")])
     if not objects:
         raise BadArgument(f"{', '.join(map(str, files))}: there is no [BusinessObjectDefinition]")
     return objects
@@ -133,14 +124,12 @@ def _show(imported: Sequence[Imported], into: Path, problems: Problems, *, as_js
         )
         return
     kinds = Counter(document.kind for document in documents)
-    counts = ", ".join(_count(kinds[kind], words) for kind, words in _WORDS.items() if kinds[kind])
-    answer(f"wrote {_count(len(documents), 'file')} to {into}: {counts}; {_count(len(warnings), 'warning')}")
+    counts = ", ".join(counted(kinds[kind], words) for kind, words in _WORDS.items() if kinds[kind])
+    answer(
+        f"wrote {counted(len(documents), 'file')} to {into}: {counts}; {counted(len(warnings), 'warning')}"
+    )
     answer("For adapter.yaml:")
     answer(f"  metaobjects: {into}")
     for document in documents:
         if document.kind in _KEYS:
             answer(f"  {_KEYS[document.kind]}: {document.name}")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

@@ -140,7 +140,6 @@ def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, a
     Args:
         config: path of ``adapter.yaml``. Need not exist.
         into: the directory. None = ``datahandlers:`` of the configuration, else ``datahandlers`` beside it.
-        force: whether files that exist are replaced.
 
     Raises:
         BadArgument: the name cannot be used, or a file exists, or cannot be written.

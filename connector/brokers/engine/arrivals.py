@@ -30,7 +30,6 @@ class RemoteArrivals(Arrivals):
     all messages that the selector matches.
 
     Args:
-        client_id: names the claims.
         limit: bytes of a body. A larger body is not read.
 
     Raises:

@@ -18,11 +18,7 @@ from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 
 
 class BrokerClientConnection(SessionClient):
-    """A client on a connection of a broker. The base of those of adapters and of sessions.
-
-    Args:
-        broker: connection of the broker.
-    """
+    """A client on a connection of a broker. The base of those of adapters and of sessions."""
 
     def __init__(self, broker: BrokerConnection) -> None:
         self.broker = broker
@@ -80,12 +76,17 @@ class BrokerClientConnection(SessionClient):
         ids: Collection[str] | None = None,
     ) -> Iterator[Message]:
         self.check()
-        if not destination.is_queue or destination.view:
-            raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
         if delayed:
-            return iter(())
-        found = map(_with_original_headers, self.broker.browse(destination, "", unreadable))
+            found = self._delayed(destination)
+        else:
+            _check_browsable(destination)
+            found = map(_with_original_headers, self.broker.browse(destination, "", unreadable))
         return found if ids is None else about(found, ids)
+
+    def _delayed(self, destination: Destination) -> Iterator[Message]:
+        """Returns the delayed messages of a destination."""
+        _check_browsable(destination)
+        return iter(())
 
     def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
         self.check()
@@ -117,6 +118,11 @@ def send_in(session: BrokerSession, destination: Destination, message: Message) 
     message.message_id, message.timestamp = made.message_id, made.timestamp
     message.expiration = made.expiration
     return message.message_id or ""
+
+
+def _check_browsable(destination: Destination) -> None:
+    if not destination.is_queue or destination.view:
+        raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
 
 
 def _with_original_headers(message: Message) -> Message:

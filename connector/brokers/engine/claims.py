@@ -94,7 +94,6 @@ class LentClaim(BrokerClaim):
 
     Args:
         number: cycle and sequence.
-        received: from the source.
         subscription: name of the subscription of the source. Empty for a queue.
         is_held: whether the message comes from a queue of the adapter, which keeps it for the source.
     """
@@ -176,7 +175,6 @@ class LentClaim(BrokerClaim):
 
 
 def duplicate_key(destination: Destination, message_id: str) -> str:
-    """Returns the duplicate key of a message of an input."""
     return f"{destination} {message_id}"
 
 

@@ -35,6 +35,7 @@ class CommitMarker:
     Args:
         name: of the session, unique for the client.
         journals: the cycles with a journal.
+        ended: called when the session ends cleanly, before the last message is gone.
     """
 
     is_closed = False
@@ -47,6 +48,7 @@ class CommitMarker:
         client_id: str,
         name: str,
         journals: Set[int] = frozenset(),
+        ended: Callable[[], None] | None = None,
     ) -> None:
         self._session = session
         self._queue = queue
@@ -58,6 +60,7 @@ class CommitMarker:
         """Messages of earlier commits that have not come: at the last commit, and in the open transaction."""
         self._is_silent = False
         self._journals = journals
+        self._ended = ended
         self._cycle = 0
         """Of the last mark, unless it marks a move. What was moved comes again."""
         self._leave: Callable[[], None] | None = None
@@ -106,7 +109,8 @@ class CommitMarker:
     def drop(self) -> None:
         """Ends the session, which has no open transaction, without its last message."""
         self.is_closed = True
-        self._end()
+        if self._ended is not None:
+            self._ended()
         self._session.close()
 
     def send(self, cycle: int) -> None:
@@ -158,13 +162,11 @@ class CommitMarker:
         self.is_closed = True
         if self._receiver is None:
             return
-        self._end()
+        if self._ended is not None:
+            self._ended()
         if self._receiver.receive(LOOK, _MOST):
             self._session.commit()
         self._receiver.close()
-
-    def _end(self) -> None:
-        """Notes that the session has ended, before the last message is gone."""
 
 
 def committed_cycles(connection: BrokerConnection, queue: Destination, client_id: str) -> set[int]:

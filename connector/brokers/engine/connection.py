@@ -10,7 +10,9 @@ import contextlib
 import itertools
 import math
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+import threading
+from collections.abc import Callable, Iterator, Sequence, Set
+from functools import partial
 
 from connector.brokers.engine.access import RemoteAccess, post_prepared
 from connector.brokers.engine.arrivals import RemoteArrivals
@@ -41,39 +43,31 @@ from connector.brokers.engine.session import LendingSession, SessionSource
 from connector.brokers.engine.session_connection import SessionConnection
 from connector.brokers.engine.settler import TransactionSettler
 from connector.brokers.engine.shortage import MemoryShortage
+from connector.brokers.engine.silence import CLOSE
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.engine.transaction_limits import TransactionLimits
 from connector.brokers.engine.waiter import RemoteWaiter
-from connector.errors import (
-    CapabilityError,
-    ProviderError,
-    SettlementError,
-    UnknownDestination,
-)
+from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.history import about
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
 from connector.messaging.provider import TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.roles import Leftover
 from connector.messaging.selector import selector_text
-from connector.messaging.settlement import (
-    GroupSettlement,
-    Prepared,
-    Settlement,
-    one_by_one,
-)
+from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+
+Move = Callable[[LendingSession, Sequence[LentClaim]], Sequence[LentClaim]]
+"""Moves claims of a transaction. Returns the claims of their copies."""
 
 
 class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     """A client of a broker.
 
     Args:
-        broker: connection of the broker, for this object only.
-        limits: of its transactions.
+        broker: for this object only.
         commit_queue: shows which transactions were committed. None = commits are not marked.
     """
 
@@ -148,35 +142,13 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             self._begin_progress(source, in_progress)
         if isinstance(source, Destination) and source.view:
             raise CapabilityError(f"cannot poll {source}: a broker has no virtual destinations")
-
-        def make(
-            queue: Destination | TopicSubscription = source, wanted: str = selector_text(selector)
-        ) -> LendingSession:
-            return LendingSession(
-                self.broker,
-                SessionSource(queue, wanted, source),
-                self._limits,
-                self._marker if in_progress is None else self._progress_marker,
-                parks=self.state is not None,
-                later=self.later,
-                news=self._news,
-            )
-
-        def move(session: LendingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
-            assert self.in_progress is not None and in_progress is not None
-            return self.in_progress.move(session, claims, in_progress)
-
-        def check_moves() -> None:
-            assert self.in_progress is not None and in_progress is not None
-            self.in_progress.check_moves(in_progress)
-
+        make = partial(self._session, source, self._marker if in_progress is None else self._progress_marker)
         lasts = isinstance(source, Destination) or source.durable
         poller = RemotePoller(
             self,
             source,
-            make,
-            None if in_progress is None else move,
-            None if in_progress is None else check_moves,
+            partial(make, source, selector_text(selector)),
+            *self._moves(in_progress),
             None if self.held is None else HeldInput(self.held, source, make),
             None if self.later is None else LaterInput(self.later, source, make),
             self.shortage if lasts and self.state is not None else None,
@@ -185,6 +157,34 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             poller.subscription = source.name
         self._pollers.add(poller)
         return poller
+
+    def _session(
+        self,
+        source: Destination | TopicSubscription,
+        marker: Callable[[BrokerSession], CommitMarker | None],
+        queue: Destination | TopicSubscription,
+        selector: str,
+    ) -> LendingSession:
+        """Returns a session that receives messages of an input from a queue or a subscription."""
+        return LendingSession(
+            self.broker,
+            SessionSource(queue, selector, source),
+            self._limits,
+            marker,
+            parks=self.state is not None,
+            later=self.later,
+            news=self._news,
+        )
+
+    def _moves(self, in_progress: Destination | None) -> tuple[Move | None, Callable[[], None] | None]:
+        """Returns what moves claims to an in-progress destination, and what checks that it takes them."""
+        progress = self.in_progress
+        if in_progress is None or progress is None:
+            return None, None
+        return (
+            lambda session, claims: progress.move(session, claims, in_progress),
+            lambda: progress.check_moves(in_progress),
+        )
 
     def picker(self, queue: Destination, wanted: Callable[[Message], bool]) -> RemotePicker:
         self.check()
@@ -334,19 +334,10 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         if self._commit_queue is not None:
             remove_markers(self.broker, self._commit_queue, client_id)
 
-    def browse(
-        self,
-        destination: Destination,
-        unreadable: Callable[[Message, str], object] | None = None,
-        *,
-        delayed: bool = False,
-        ids: Collection[str] | None = None,
-    ) -> Iterator[Message]:
-        if delayed and self.later is not None:
-            self.check()
-            found = self.later.browse(input_name(destination))
-            return found if ids is None else about(found, ids)
-        return super().browse(destination, unreadable, delayed=delayed, ids=ids)
+    def _delayed(self, destination: Destination) -> Iterator[Message]:
+        if self.later is None:
+            return super()._delayed(destination)
+        return self.later.browse(input_name(destination))
 
     def names(self) -> list[Destination]:
         self.check()
@@ -436,8 +427,12 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             silent = filter(None, [*self._silent, *(one.silent_name for one in list(self._pollers))])
             self.shortage.note(list(silent), self.broker.shortage)
         sessions = [session for poller in list(self._pollers) for session in poller.sessions]
+        late = threading.Timer(CLOSE, self.broker.close)  # a silent broker lets each session wait
+        late.daemon = True
+        late.start()
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)
+        late.cancel()
         self._pollers.clear()
         self.own_lots.names.close()
         if self.state is not None:

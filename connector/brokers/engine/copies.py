@@ -45,7 +45,6 @@ def moved_copy(message: Message, marks: Mapping[str, PropertyValue], *, expires:
 
     Args:
         message: as its sender made it.
-        marks: further properties.
         expires: whether the copy has the expiration of the message.
     """
     copy = plain_copy(message)

@@ -13,14 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from connector.brokers.engine.broker import BrokerConnection
-from connector.brokers.engine.claims import (
-    BEGUN,
-    DIGEST,
-    HELD_FOR,
-    ORIGIN,
-    LentClaim,
-    input_name,
-)
+from connector.brokers.engine.claims import BEGUN, DIGEST, HELD_FOR, ORIGIN, LentClaim, input_name
 from connector.brokers.engine.commits import quote
 from connector.brokers.engine.copies import moved_copy
 from connector.brokers.engine.probe import Probe
@@ -156,19 +149,14 @@ class HeldMessages:
 
 
 class HeldInput:
-    """The held messages of one input.
-
-    Args:
-        make: makes a session that receives from a queue by a selector.
-    """
-
     def __init__(
         self,
         held: HeldMessages,
         source: Destination | TopicSubscription,
         make: Callable[[Destination, str], LendingSession],
     ) -> None:
-        self._held = held
+        self.messages = held
+        """Of all inputs."""
         self._name = input_name(source)
         self._make = make
         self.session: LendingSession | None = None
@@ -182,12 +170,12 @@ class HeldInput:
         Raises:
             ProviderError: the broker failed.
         """
-        return self._held.may_have(self._name)
+        return self.messages.may_have(self._name)
 
     @property
     def has_some(self) -> bool:
         """Whether a held message is known."""
-        return self._held.knows(self._name)
+        return self.messages.knows(self._name)
 
     def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
         """Receives held messages into a transaction of :attr:`session`. Returns none if there are none.
@@ -201,21 +189,13 @@ class HeldInput:
         if not self.look():
             return []
         if self.session is None:
-            self.session = self._make(self._held.queue, f"{HELD_FOR} = {quote(self._name)}")
+            self.session = self._make(self.messages.queue, f"{HELD_FOR} = {quote(self._name)}")
         taken = self.session.claim(client_id, cycle, numbers)
         if not taken:
-            self._held.look_again(self._name)
+            self.messages.look_again(self._name)
             if self.has_some:
-                self.obstacle = f"held messages do not come from {self._held.queue}"
+                self.obstacle = f"held messages do not come from {self.messages.queue}"
             else:
                 self.session.leave()
                 self.session = None
         return taken
-
-    def must_move(self, claims: Sequence[LentClaim]) -> bool:
-        """As :meth:`HeldMessages.must_move`."""
-        return self._held.must_move(claims)
-
-    def move(self, session: LendingSession) -> bool:
-        """As :meth:`HeldMessages.move`."""
-        return self._held.move(session)

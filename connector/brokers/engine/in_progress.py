@@ -21,17 +21,7 @@ from typing import Final
 
 from connector import faults
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession, CommitUnknown, Received
-from connector.brokers.engine.claims import (
-    BEFORE,
-    BEGUN,
-    LEFT,
-    ORIGIN,
-    OWNER,
-    PLACE,
-    STATE,
-    TOKEN,
-    LentClaim,
-)
+from connector.brokers.engine.claims import BEFORE, BEGUN, LEFT, ORIGIN, OWNER, PLACE, STATE, TOKEN, LentClaim
 from connector.brokers.engine.commits import (
     CommitMarker,
     marked_clients,
@@ -60,10 +50,8 @@ class InProgress:
     """The messages in progress, as one connection sees them.
 
     Args:
-        instance: name of the adapter.
         commit_queue: shows which transactions have ended. None = transactions are not marked.
         redelivery_limit: deliveries after which the broker puts a message aside. None = it never does.
-        later: the messages that come again later.
     """
 
     def __init__(
@@ -108,7 +96,8 @@ class InProgress:
         if self._commit_queue is None:
             return None
         name = f"progress-{next(self._names)}"
-        marker = _ProgressMarker(session, self._commit_queue, self._client_id, name, self._end_session)
+        ended = partial(self._end_session, name)
+        marker = CommitMarker(session, self._commit_queue, self._client_id, name, ended=ended)
         marker.begin()
         self._open.add(name)
         with self._file_lock:
@@ -339,29 +328,6 @@ class InProgress:
         """
         self.settler.close(is_clean=is_clean)
         self._file.close(removes=is_clean and not self._open)
-
-
-class _ProgressMarker(CommitMarker):
-    """Marks the commits of a session that a client file names.
-
-    Args:
-        session, queue, client_id, name: as of :class:`~connector.brokers.engine.commits.CommitMarker`.
-        ended: called with the name when the session ends cleanly.
-    """
-
-    def __init__(
-        self,
-        session: BrokerSession,
-        queue: Destination,
-        client_id: str,
-        name: str,
-        ended: Callable[[str], None],
-    ) -> None:
-        super().__init__(session, queue, client_id, name)
-        self._ended = partial(ended, name)
-
-    def _end(self) -> None:
-        self._ended()
 
 
 class ProgressLeftover(Leftover):

@@ -50,7 +50,6 @@ class LaterMessages:
 
         Args:
             session: with the transaction that acknowledges the message.
-            settlement: with the time.
             copied: the message as the session has received it.
         """
         session.post(self.queue, self._copy(settlement, name), copied=copied)

@@ -15,12 +15,6 @@ from connector.messaging.subscription import TopicSubscription
 
 
 class LaterInput:
-    """The messages of one input that come again later.
-
-    Args:
-        make: makes a session that receives from a queue by a selector.
-    """
-
     def __init__(
         self,
         later: LaterMessages,

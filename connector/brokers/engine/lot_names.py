@@ -36,7 +36,6 @@ class Mark(NamedTuple):
 
     Args:
         messages: of that lot. 0 = it is settled.
-        destination: the queue of its messages.
     """
 
     number: int
@@ -54,7 +53,6 @@ class NameRecord:
     """The content of the file of a name.
 
     Args:
-        name: of lots.
         queue: name of the queue with the mark and the copies.
         sequence_id: of the numbers. Empty = the name has no sequence yet.
         number: the last number that may have been used.
@@ -97,11 +95,7 @@ class NameRecord:
 
 
 class OwnedName:
-    """A name that this client owns until the name is released, or until the process ends.
-
-    Args:
-        record: in the file.
-    """
+    """A name that this client owns until the name is released, or until the process ends."""
 
     def __init__(self, file: LockedFile, record: NameRecord) -> None:
         self.file = file

@@ -108,8 +108,6 @@ class RemoteLots(LotTaking):
     """The lots of a broker, as one client claims them.
 
     Args:
-        names: of lots.
-        limits: of a lot.
         later: the messages that come again later. None = this client is no adapter.
     """
 

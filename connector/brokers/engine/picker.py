@@ -22,9 +22,7 @@ class RemotePicker(Poller):
     """Takes the messages of a queue that a program picks. The broker knows them by their ids only.
 
     Args:
-        messages: of the queue, as the broker has them.
         wanted: picks messages, with the headers of their senders.
-        poll: makes a poller of the queue by a selector.
         shows: whether the broker shows a message of the queue that a selector matches.
     """
 

@@ -37,8 +37,6 @@ class RemotePoller(Poller):
     """Claims in transactions of a broker. The broker counts expired messages itself.
 
     Args:
-        connection: whose client claims.
-        make: makes a session that receives from the source.
         move: moves claimed messages to an in-progress destination. None = they stay in the transaction.
         check_moves: raises SettlementOpen if the in-progress destination takes nothing, as was seen before.
         held: the held messages of the source. None = this client is no adapter.
@@ -155,7 +153,8 @@ class RemotePoller(Poller):
             return []  # its message is not moved, and nothing else belongs into its transaction
         numbers = self._refused.limit(numbers)
         session, taken = self._take(cycle, numbers)
-        if taken and self._held is not None and self._held.must_move(taken) and self._held.move(session):
+        held = None if self._held is None else self._held.messages
+        if taken and held is not None and held.must_move(taken) and held.move(session):
             session, taken = self._claim(cycle, numbers)
         if not taken or self._refused.stays(taken):
             return taken
@@ -183,10 +182,10 @@ class RemotePoller(Poller):
         for message in self._later.browse() if self._later is not None else ():
             yield message, duplicate_key(self.destination, message.message_id or "")
 
-    def keeps(self, others: Sequence[str] = ()) -> bool:
+    def has_bound_messages(self, others: Sequence[str] = ()) -> bool:
         if others:  # the inputs of a queue share its messages that are held or come again later
             return False
-        return (self._held is not None and self._held.look()) or super().keeps()
+        return (self._held is not None and self._held.look()) or super().has_bound_messages()
 
     def _claim(self, cycle: int, numbers: range) -> tuple[LendingSession, Sequence[LentClaim]]:
         """Claims in the transaction of a cycle, or else in a new one. Held messages come first."""

@@ -142,10 +142,6 @@ def targets(settlements: Iterable[Settlement], sends: Iterable[Prepared] = ()) -
     """Returns the destinations of the copies and of the prepared messages of settlements.
 
     Without :func:`replies`.
-
-    Args:
-        settlements: of claims.
-        sends: further prepared messages.
     """
     found = {one.destination for one in sends}
     for settlement in settlements:

@@ -93,7 +93,6 @@ class ProgressSettler:
     Args:
         commit_queue: shows which transactions have ended. None = transactions are not marked.
         redelivery_limit: deliveries after which the broker puts a message aside. None = it never does.
-        later: the messages that come again later.
         make_marker: returns the marker of a new session, or None if transactions are not marked.
     """
 
@@ -417,11 +416,7 @@ def _claim_of(settlement: Settlement) -> ProgressClaim:
 
 
 def _with_less(settlement: Settlement, reason: str) -> Settlement | None:
-    """Returns what the broker may take instead of a refused settlement. None = there is nothing less.
-
-    Args:
-        settlement: of one claim.
-    """
+    """Returns what the broker may take instead of a refused settlement. None = there is nothing less."""
     claim = _claim_of(settlement)
     if settlement.give_back:
         can_stay = not (settlement.stay or settlement.due or claim.destination == claim.queue)

@@ -35,7 +35,6 @@ class RemoteProvider(AdapterProvider):
 
     Args:
         state_directory: for journals, published ids and instance locks.
-        limits: of its transactions.
         commit_queue: name of the queue that shows which transactions were committed, ``{application}``
             replaced. None = commits are not marked. Then a commit whose answer is lost may be repeated.
     """

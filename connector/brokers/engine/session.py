@@ -61,7 +61,6 @@ class SessionSource(NamedTuple):
     """Where a session receives messages.
 
     Args:
-        queue: a queue or a subscription.
         selector: text, for a queue.
         input: the input that gets the messages: ``queue`` itself, or ``queue`` holds messages of the input.
     """
@@ -77,8 +76,6 @@ class LendingSession:
     For one thread at a time.
 
     Args:
-        source: of the messages.
-        limits: of a transaction.
         marker: makes the marker of the commits of a session, or None if commits are not marked.
         parks: whether a message that nobody can read is passed. Otherwise it is an error.
         later: makes the copies of messages that come again later. None = this client is no adapter.
@@ -88,6 +85,22 @@ class LendingSession:
         ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
             :meth:`connector.brokers.engine.broker.BrokerSession.receiver`.
     """
+
+    number = 0
+    """Of the receiver among the news. 0 = the client library tells nothing."""
+    claims: list[LentClaim]
+    """The claims of the open transaction."""
+    _early: list[Received]
+    """Messages that :meth:`listen` has received, for the next claim."""
+    _bytes: int
+    _spoilt: str
+    """Why the open transaction can only be rolled back. Empty = it can be committed."""
+    _empty_since: float
+    """When the source was found empty first. 0 = it gave a message since."""
+    _takes_rest = True
+    _is_patient = True
+    _leaves = False
+    _closed = False
 
     def __init__(
         self,
@@ -100,43 +113,41 @@ class LendingSession:
         later: LaterMessages | None = None,
         news: ReceiverNews | None = None,
     ) -> None:
-        wanted = source.input
-        self.is_held = source.queue is not wanted
+        self._connection = connection
+        self._source = source
+        self._limits = limits
+        self._make_marker = marker
+        self._most_parked = _MOST_PARKED if parks else 0
+        self._later = later
+        self._news = news
+        self.is_held = source.queue is not source.input
         """Whether this session receives held messages."""
         self.asks = self.is_held
         """Whether a claim that finds nothing asks the broker."""
-        self.input_name = input_name(wanted)
-        self.destination = wanted if isinstance(wanted, Destination) else wanted.topic
-        self._subscription = "" if isinstance(wanted, Destination) else wanted.name
-        self._limits = limits
-        self._later = later
-        self._news = news
-        self.number = 0
-        """Of the receiver among the news. 0 = the client library tells nothing."""
-        self._connection = connection
-        self._make_marker = marker
-        self._source = source
-        self._most_parked = _MOST_PARKED if parks else 0
         self._parked: list[tuple[BrokerSession, CommitMarker | None]] = []
         """Sessions whose open transaction is a message that nobody can read. They end with this session."""
-        self._open()
-        self.claims: list[LentClaim] = []
-        """The claims of the open transaction."""
-        self._bytes = 0
         self._most = limits.batch
         """Messages of the next transaction, at most: one after a message that could not be received."""
-        self._spoilt = ""
-        """Why the open transaction can only be rolled back. Empty = it can be committed."""
-        self._early: list[Received] = []
-        """Messages that :meth:`listen` has received, for the next claim."""
         self._lock = threading.Lock()
         """Held while the session is used, because any thread may close the session."""
-        self._takes_rest = True
-        self._is_patient = True
-        self._closed = False
-        self._leaves = False
-        self._empty_since = 0.0
-        """When the source was found empty first. 0 = it gave a message since."""
+        self._forget()
+        self._open()
+
+    @property
+    def input_name(self) -> str:
+        """The name of the input that gets the messages."""
+        return input_name(self._source.input)
+
+    @property
+    def destination(self) -> Destination:
+        """The queue of the input, or the topic of its subscription."""
+        wanted = self._source.input
+        return wanted if isinstance(wanted, Destination) else wanted.topic
+
+    @property
+    def _subscription(self) -> str:
+        wanted = self._source.input
+        return "" if isinstance(wanted, Destination) else wanted.name
 
     def _open(self) -> None:
         session: BrokerSession = self._connection.session()
@@ -174,7 +185,6 @@ class LendingSession:
         """Receives up to ``len(numbers)`` messages into the open transaction.
 
         Args:
-            cycle: the cycle of the claims.
             is_patient: whether the first message may take its time.
 
         Raises:
@@ -351,10 +361,6 @@ class LendingSession:
     def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Settles all claims of the transaction, and sends the messages of the settlements with them.
 
-        Args:
-            settlements: of all claims.
-            sends: further messages.
-
         Raises:
             SettlementError: a destination refuses a message. The transaction is rolled back.
             TransactionRolledBack: the broker has rolled the transaction back.
@@ -364,9 +370,6 @@ class LendingSession:
 
     def move(self, queue: Destination, copies: Sequence[tuple[LentClaim, Message]]) -> None:
         """Moves all claims of the transaction to a queue.
-
-        Args:
-            copies: each claim with its copy.
 
         Raises:
             SettlementError, CommitUnknown: as :meth:`settle`.

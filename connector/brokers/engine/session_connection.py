@@ -50,7 +50,6 @@ class SessionConnection(BrokerClientConnection):
 
     Args:
         broker: connection of the broker, which other clients use, too.
-        client_id: names the claims.
         limit: bytes of a body. A larger body is not read.
         keeps_unreadable: a message that cannot be read stays in a transaction of its own, so that the
             acknowledgement of another message does not acknowledge it.

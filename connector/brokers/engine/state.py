@@ -35,7 +35,6 @@ class RemoteState(StateDirectory, BrokerStateStore):
 
     Args:
         directory: of the deployment, or ``state.directory``.
-        application: ApplicationName.
     """
 
     def __init__(self, directory: str, application: str) -> None:
@@ -86,9 +85,6 @@ class RemoteState(StateDirectory, BrokerStateStore):
 
     def check_mode(self, client_id: str, in_progress: Destination | None) -> None:
         """Checks that no client has left something that only another InProgressDestination, or none, settles.
-
-        Args:
-            in_progress: InProgressDestination of the caller, or None.
 
         Raises:
             CapabilityError: one has.

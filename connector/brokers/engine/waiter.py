@@ -35,9 +35,7 @@ class RemoteWaiter(Waiter):
     session.
 
     Args:
-        sessions: returns the sessions that receive.
         until_due: returns the seconds until a message comes again later.
-        news: what the client library tells.
     """
 
     def __init__(

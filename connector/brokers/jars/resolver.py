@@ -93,7 +93,6 @@ def _module(packages: Sequence[str]) -> str:
 
 
 def _reason(output: str, repositories: Sequence[str]) -> str:
-    """Returns the reason in the output of Ivy."""
     asked = ", ".join(repositories)
     if access := _ACCESS.search(output):
         return (

@@ -119,7 +119,6 @@ class _Browser:
     """A browser in Java.
 
     Args:
-        queue: to look at.
         selector: text. Empty = all messages.
         seconds: until the broker has to answer.
     """

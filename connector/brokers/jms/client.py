@@ -14,11 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from connector.brokers.engine.broker import (
-    BrokerClient,
-    BrokerConnection,
-    EndedDestination,
-)
+from connector.brokers.engine.broker import BrokerClient, BrokerConnection, EndedDestination
 from connector.brokers.engine.silence import CLOSE, BrokerSilent
 from connector.brokers.jms.browsing import JmsBrowsers
 from connector.brokers.jms.factory import Factory

@@ -23,16 +23,14 @@ def queue_listener(jpype: Any, interface: Any, queue: Any, tag: int | None = Non
     offer = offer.bindTo(queue)
     if tag is not None:
         offer = invoke.MethodHandles.filterArguments(offer, 0, _tagging(jpype, tag))
-    ignored = jpype.JArray(jpype.JClass("java.lang.Class"))([anything, reflect.Method.class_])
-    handle = invoke.MethodHandles.dropArguments(offer, 0, ignored)
-    arguments = jpype.JArray(jpype.JClass("java.lang.Class"))(
-        [reflect.Method.class_, jpype.JArray(jpype.JClass("java.lang.Object")).class_]
-    )
+    classes = jpype.JArray(jpype.JClass("java.lang.Class"))
+    handle = invoke.MethodHandles.dropArguments(offer, 0, classes([anything, reflect.Method.class_]))
+    arguments = classes([reflect.Method.class_, jpype.JArray(jpype.JClass("java.lang.Object")).class_])
     handle = handle.asType(method_type(anything, anything, arguments))
     handler = invoke.MethodHandleProxies.asInterfaceInstance(reflect.InvocationHandler.class_, handle)
     return reflect.Proxy.newProxyInstance(
         interface.class_.getClassLoader(),
-        jpype.JArray(jpype.JClass("java.lang.Class"))([interface.class_]),
+        classes([interface.class_]),
         handler,
     )
 
@@ -40,10 +38,8 @@ def queue_listener(jpype: Any, interface: Any, queue: Any, tag: int | None = Non
 def _tagging(jpype: Any, tag: int) -> Any:
     """Returns a method handle that makes an entry of a value, with the tag as its key."""
     invoke = jpype.JPackage("java").lang.invoke
-    anything, entry = (
-        jpype.JClass("java.lang.Object").class_,
-        jpype.JClass("java.util.AbstractMap$SimpleEntry"),
-    )
+    anything = jpype.JClass("java.lang.Object").class_
+    entry = jpype.JClass("java.util.AbstractMap$SimpleEntry")
     method_type = invoke.MethodType.methodType
     nothing = jpype.JClass("java.lang.Void").TYPE
     both = jpype.JArray(jpype.JClass("java.lang.Class"))([anything])

@@ -44,7 +44,6 @@ class MessageReader:
     """Reads Java messages.
 
     Args:
-        jpype: the module, with a started machine.
         jms: the Java package ``jakarta.jms`` or ``javax.jms``.
         tell: is called with each destination that a message names, and with its Java object.
     """
@@ -235,7 +234,6 @@ class MessageWriter:
     """Makes Java messages of one session.
 
     Args:
-        jpype: the module, with a started machine.
         find: returns the Java object of a destination that the session need not make, or None.
     """
 

@@ -137,7 +137,6 @@ class Destinations:
     """The Java destinations of a client that a session need not make by the name at the broker.
 
     Args:
-        jpype: the module, with a started machine.
         naming: None = names of destinations are those of the broker.
     """
 

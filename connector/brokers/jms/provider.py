@@ -31,7 +31,6 @@ class JavaSettings:
     Args:
         classpath: jars of the deployment.
         packages: jars of Maven packages, behind those of the deployment.
-        options: of the virtual machine.
     """
 
     classpath: tuple[Path, ...]
@@ -54,8 +53,6 @@ class JmsProvider(RemoteProvider):
     """Queues and topics of a broker, through its own JMS client library.
 
     Args:
-        factory: of connections.
-        java: runs the client library.
         state_directory, limits, commit_queue: as of
             :class:`~connector.brokers.engine.provider.RemoteProvider`.
     """

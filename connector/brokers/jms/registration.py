@@ -51,11 +51,7 @@ def _jars(directory: Path, pattern: str) -> list[Path]:
 
 
 def _make(section: ClientSection, paths: DeploymentPaths) -> JmsProvider:
-    from connector.brokers.engine.transaction_limits import (
-        DEFAULT_BATCH,
-        DEFAULT_MAX_BODY,
-        TransactionLimits,
-    )
+    from connector.brokers.engine.transaction_limits import DEFAULT_BATCH, DEFAULT_MAX_BODY, TransactionLimits
     from connector.brokers.jars.locked import Jars
     from connector.brokers.jms.provider import JavaSettings, JmsProvider
 

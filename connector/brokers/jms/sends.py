@@ -79,7 +79,6 @@ class Sends:
                 client.answers = False
 
     def send(self, message: Outgoing) -> None:
-        """Sends a Java message."""
         producer, java, *arguments, _ = message
         if not self._client.answers:
             producer.send(java, *arguments)

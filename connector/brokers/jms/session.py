@@ -29,13 +29,7 @@ from connector.brokers.jms.jvm import leave_at_end
 from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
 from connector.brokers.jms.names import is_named
-from connector.brokers.jms.reasons import (
-    HEAP,
-    is_refusal,
-    is_unanswered,
-    is_unsupported,
-    reason_of,
-)
+from connector.brokers.jms.reasons import HEAP, is_refusal, is_unanswered, is_unsupported, reason_of
 from connector.brokers.jms.sends import Outgoing, Sends
 from connector.brokers.jms.temporaries import Temporaries
 from connector.errors import (

@@ -88,9 +88,6 @@ class SubscriptionRecords:
         A subscription that an earlier version, or ``connector subscribe``, has made under the name of the
         configuration keeps its name.
 
-        Args:
-            wanted: as configured.
-
         Raises:
             SubscriptionError: the subscription of the input has other details.
             ProviderError: a record cannot be read.

@@ -33,9 +33,6 @@ def survey(
 ) -> Sequence[Finding]:
     """Connects, tries each ability, and looks up the destinations that JNDI names.
 
-    Args:
-        commit_queue: of the application. None = none.
-
     Raises:
         ProviderError: the broker cannot be reached.
     """

@@ -22,13 +22,7 @@ from connector.messaging.settlement import SettlementOpen
 
 
 class BrokerIntake(Intake):
-    """The pollers of one connection to a broker.
-
-    Args:
-        state: of the connection.
-        transactions: of the broker, or none.
-        open_settlements: of earlier claims.
-    """
+    """The pollers of one connection to a broker."""
 
     def __init__(
         self, state: ConnectionState, transactions: NoTransactions, open_settlements: OpenSettlements
@@ -80,7 +74,7 @@ class BrokerIntake(Intake):
 
     def _must_rest(self, one: PolledInput) -> bool:
         """Whether nothing is claimed from an input now: it has a pause, or its events cannot be settled."""
-        return (self._is_patient and one.pause.is_on) or bool(self._obstacle(one))
+        return (self._is_patient and one.back_off.is_on) or bool(self._obstacle(one))
 
     def _obstacle(self, one: PolledInput) -> str:
         """Returns why the events of an input cannot be settled now. Empty = they can."""
@@ -100,8 +94,8 @@ class BrokerIntake(Intake):
     def _reason(self, one: PolledInput) -> str:
         return super()._reason(one) or self._obstacle(one)
 
-    def keeps(self, wanted: Input, others: Sequence[str]) -> bool:
-        return super().keeps(wanted, others) or self._transactions.awaits(wanted.destination)
+    def has_bound_messages(self, wanted: Input, others: Sequence[str]) -> bool:
+        return super().has_bound_messages(wanted, others) or self._transactions.awaits(wanted.destination)
 
     def give_back_held(self, *, only_paused: bool = False) -> None:
         held, self._held = self._held, []

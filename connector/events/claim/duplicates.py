@@ -14,7 +14,6 @@ class Duplicates:
 
     Args:
         window: the keys of published events, and those that instances have reserved.
-        schedule: the claims of this connection.
     """
 
     def __init__(self, window: PublishedIds, schedule: Schedule) -> None:

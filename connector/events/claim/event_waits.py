@@ -96,7 +96,6 @@ class EventWaits:
         itself ends the wait of the others. Those that were put aside meanwhile come before any other event.
 
         Args:
-            claim: of the event.
             identity: its duplicate key, if duplicates are eliminated.
             now: :meth:`now`, the same for the claims of one poll.
         """

@@ -26,9 +26,6 @@ from connector.messaging.settlement import SettlementOpen
 class Intake:
     """Polls over one connection.
 
-    Args:
-        state: of the connection.
-
     Raises:
         CapabilityError: the provider cannot poll an input.
         SubscriptionError: a subscription of an input is in use otherwise.
@@ -176,11 +173,10 @@ class Intake:
     def _reason(self, one: PolledInput) -> str:
         return one.poller.obstacle
 
-    def keeps(self, wanted: Input, others: Sequence[str]) -> bool:
+    def has_bound_messages(self, wanted: Input, others: Sequence[str]) -> bool:
         """Whether messages of an input wait for this adapter alone, and no other input takes them.
 
         Args:
-            wanted: the input.
             others: selectors of further inputs of the same queue.
 
         Raises:
@@ -188,14 +184,14 @@ class Intake:
         """
         one = self._inputs[wanted]
         if one.is_open:
-            return one.poller.keeps(others)
+            return one.poller.has_bound_messages(others)
         self._open_poller(one)
         try:
-            return one.poller.keeps(others)
+            return one.poller.has_bound_messages(others)
         finally:
             one.close()
 
-    def read_waits(self) -> None:
+    def find_waiting_events(self) -> None:
         """Finds the events that wait in the inputs.
 
         Raises:
@@ -214,11 +210,6 @@ class Intake:
             ProviderError: they cannot be given back.
         """
 
-    def close(self) -> None:
-        """Closes the pollers."""
-        for one in self._open:
-            one.close()
-
 
 def claim_round_robin(inputs: Sequence[PolledInput], claims: list[Claim], cycle: int, first: int) -> None:
     """Claims at most :attr:`PolledInput.most` messages of each input.
@@ -226,7 +217,6 @@ def claim_round_robin(inputs: Sequence[PolledInput], claims: list[Claim], cycle:
     Args:
         inputs: in the order of the configuration.
         claims: gets the claims, also those before an error.
-        cycle: the cycle of all claims.
         first: the lowest number of a claim.
 
     Raises:

@@ -20,7 +20,6 @@ def order_group_key(order: str, claim: Claim) -> Hashable:
 
     Args:
         order: ``destination``, ``group`` (JMSXGroupID within a destination) or ``none``.
-        claim: the event.
     """
     if order == DESTINATION:
         return claim.destination

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from connector.errors import SelectorError
+from connector.events.claim.input_back_off import InputBackOff
 from connector.events.claim.order_groups import GROUP
-from connector.events.claim.pauses import InputPause
 from connector.events.claim.rates import RateLimit
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -47,7 +47,6 @@ class PolledInput:
     Rate and pause last from one connection to the next. The rest ends with the poller.
 
     Args:
-        settings: of the input.
         frequency: seconds of PollFrequency.
     """
 
@@ -58,7 +57,7 @@ class PolledInput:
         self.quantity = settings.quantity
         self.rate = RateLimit(settings.rate) if settings.rate else None
         """None = no limit."""
-        self.pause = InputPause(frequency)
+        self.back_off = InputBackOff(frequency)
         self.poller: Poller
         """Of the present connection, while the input is open."""
         self.forget()
@@ -82,8 +81,6 @@ class PolledInput:
         """Makes a poller.
 
         Args:
-            connection: of the adapter.
-            in_progress: InProgressDestination.
             order: ``destination``, ``group`` or ``none``.
 
         Raises:

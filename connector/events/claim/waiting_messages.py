@@ -16,8 +16,6 @@ class WaitingMessages:
     No client owns them. Any instance may run them, also after a crash. A rename decides which instance does.
 
     Args:
-        connection: of this adapter.
-        in_progress: InProgressDestination.
         inputs: of this adapter. Messages from other destinations belong to other applications.
     """
 
@@ -45,7 +43,6 @@ class WaitingMessages:
 
         Args:
             claims: gets the claims, also those before an error.
-            cycle: the cycle of the claims.
             first: the number of the first claim.
 
         Raises:

@@ -36,9 +36,7 @@ class HistoryWriter(EventHook):
     A history that cannot be written holds up no event.
 
     Args:
-        history: of the application.
         instance, client_id: of this adapter.
-        copies: the destinations of copies.
         keep: seconds after which rows are removed.
         synced: whether a power cut after the next commit must not lose the rows.
     """
@@ -117,7 +115,7 @@ class HistoryWriter(EventHook):
         self, told: Told, now: float, client_id: str, notes: Mapping[int, Note], *, by: str = ""
     ) -> HistoryRow:
         outcome, claims, ids = told
-        copy_to = self._copies.of(outcome.kind, claims[0].input)
+        copy_to = self._copies.of(outcome.kind)
         sequences = [claim.sequence for claim in claims]
         of_events = list(map(notes.get, sequences)) if notes else []
         return HistoryRow(

@@ -29,7 +29,6 @@ class EventHook:
         """Observes what the hooks of a task tell.
 
         Args:
-            cycle: of the events.
             told: by the names of those hooks.
         """
 
@@ -54,8 +53,6 @@ class EventHook:
         """Observes the outcomes of a dead client's events, before they are settled.
 
         Args:
-            client_id: of the dead client.
-            events: of that client.
             notes: for the history, by cycle and sequence.
         """
 
@@ -76,11 +73,7 @@ class EventHook:
 
 
 class EventHooks:
-    """The observers of each moment.
-
-    Args:
-        hooks: the features that are on.
-    """
+    """The observers of each moment."""
 
     def __init__(self, hooks: Sequence[EventHook] = ()) -> None:
         self.claimed = observers(hooks, EventHook.claimed)

@@ -28,11 +28,7 @@ def event_hooks(
     """Returns the hooks of the features that are on.
 
     Args:
-        client_id: of the connection.
-        state: of the application.
-        task_settings, settings: of the adapter.
         working: what the instance remembers over all connections.
-        rules: of the settlements.
         transactions: whether the claims of one poll of one input are a transaction of a broker.
     """
     hooks: list[EventHook] = []

@@ -12,11 +12,7 @@ from connector.messaging.claim import Claim
 
 
 class EventTrace(EventHook):
-    """Writes a line for each claim and for each settled event.
-
-    Args:
-        trace: of the adapter.
-    """
+    """Writes a line for each claim and for each settled event."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

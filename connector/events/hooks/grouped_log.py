@@ -34,7 +34,6 @@ class GroupedLog:
     ``number`` says for how many lines a line stands, if not for one. For one thread.
 
     Args:
-        log: gets the lines.
         clock: returns monotonic seconds.
         tell: gets subscription, place and traceback of each line with an exception of user code.
     """

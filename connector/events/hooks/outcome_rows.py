@@ -39,7 +39,6 @@ class OutcomeRows(EventHook):
     Args:
         databases: with rows, at least one.
         application: ApplicationName.
-        client_id: of the connection.
     """
 
     def __init__(self, databases: Sequence[DatabaseSettings], application: str, client_id: str) -> None:

@@ -108,11 +108,7 @@ _GOOD = (OutcomeKind.PUBLISHED, OutcomeKind.UNSUBSCRIBED, OutcomeKind.DUPLICATE)
 
 
 class EventSpans(EventHook):
-    """Keeps the spans of events until the events are settled. For the driver's thread.
-
-    Args:
-        tracer: exports the spans.
-    """
+    """Keeps the spans of events until the events are settled. For the driver's thread."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer

@@ -29,7 +29,6 @@ class TaskHook:
         """Observes that a message has become objects.
 
         Args:
-            event: with its objects.
             seconds: of the conversion.
         """
 
@@ -40,8 +39,6 @@ class TaskHook:
         """Observes that a subscription is about to get an object.
 
         Args:
-            event: of the object.
-            subscription: its name.
             answers: of the subscriptions before.
         """
 
@@ -56,7 +53,6 @@ class TaskHook:
 
         Args:
             text, extra: of the line of the log.
-            error: the exception.
         """
 
     def requested(self, object_name: str, status: str, seconds: float) -> None:
@@ -76,11 +72,7 @@ class TaskHook:
 
 
 class TaskHooks:
-    """The observers of each moment in a task.
-
-    Args:
-        hooks: the features that are on.
-    """
+    """The observers of each moment in a task."""
 
     def __init__(self, hooks: Sequence[TaskHook]) -> None:
         self.tellers = [(one.name, guard(one, one.take)) for one in hooks if one.name]

@@ -39,10 +39,8 @@ class CallCounts(NamedTuple):
     """What a task tells of the calls of a subscription.
 
     Args:
-        number: of calls.
         failures: in a row at the end, those before the task left out.
         has_other: whether a call has ended otherwise.
-        reason: of the last failure.
     """
 
     number: int = 0
@@ -61,9 +59,6 @@ class DeliveryGate:
     """Decides in a task whether a subscription gets an event now, or the event comes again later.
 
     A subscription that is paused gets none. Of one that rests, at most one event is tried. For one thread.
-
-    Args:
-        subscriptions: of the adapter.
     """
 
     def __init__(self, subscriptions: Iterable[Subscription]) -> None:
@@ -89,7 +84,6 @@ class DeliveryGate:
         """Returns the seconds until an event comes again without a delivery. None = it is delivered now.
 
         Args:
-            name: of the subscription.
             is_called: whether its sink is called. Only such a subscription rests.
         """
         paused = self._paused.get(name)
@@ -112,7 +106,6 @@ class DeliveryGate:
         """Notes the end of a call.
 
         Args:
-            name: of the subscription.
             failure: the reason of a failure that ``retry_later`` names. None = any other end.
         """
         if name not in self._rules:
@@ -133,7 +126,6 @@ class _Circuit:
 
     Args:
         failures: their number.
-        reason: of the last one.
         since: when the circuit was opened, in monotonic seconds. None = it is closed.
         began: the same in seconds since 1970.
         tried: the last try, in monotonic seconds.
@@ -152,7 +144,6 @@ class Circuits:
     """The circuits of the subscriptions, over all connections of an instance. For any thread.
 
     Args:
-        subscriptions: of the adapter.
         clock: returns monotonic seconds.
     """
 

@@ -28,7 +28,6 @@ class ConversionLimit:
     A process that a data handler has forked, and that returns here, ends.
 
     Args:
-        timer: of this process.
         seconds: for one event.
     """
 

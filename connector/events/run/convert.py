@@ -34,7 +34,6 @@ class Choice(NamedTuple):
         rule: the only rule that matches, or None.
         mime_type: the MIME type, or ``module:Class``.
         config: the data-handler meta-object. Empty = the connector's own.
-        handler: the data handler.
         hint: object and verb of the rule.
         name: the name handler of the data handler, or None.
     """

@@ -74,9 +74,6 @@ class EventJobs:
     """Runs batches as jobs. For any thread.
 
     Args:
-        pipeline: runs the tasks.
-        task_settings: of the adapter.
-        journals: of this client.
         timeout: seconds to wait for a task that still writes its journal after its job has failed.
         working: what the instance remembers: resting and paused subscriptions, and its activity.
     """

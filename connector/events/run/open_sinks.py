@@ -40,9 +40,7 @@ class OpenSinks:
     """The sinks of the subscriptions.
 
     Args:
-        task_settings: with the subscriptions.
         deployment: the directory of the deployment on this machine.
-        converter: for the formats of messages.
         timer: ends this worker when an external sink takes too long.
 
     Raises:

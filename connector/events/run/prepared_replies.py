@@ -61,7 +61,6 @@ class RefusalReplies:
 
     Args:
         task_settings: of the adapter. Nothing is replied if no process of the adapter answers requests.
-        access: prepares the replies.
     """
 
     def __init__(self, task_settings: TaskSettings, access: MessageAccess) -> None:

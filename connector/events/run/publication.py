@@ -23,8 +23,6 @@ class MatchedObject(NamedTuple):
     """An object of a message, with the subscriptions that want the object.
 
     Args:
-        bo: the object.
-        event: the event of the object.
         subscribers: in the order of their calls.
         record: the number of the object in a body that was split, from 1. 0 = the body was not split.
     """
@@ -54,7 +52,6 @@ class TaskEvent:
 
     Args:
         sequence: the number of its claim.
-        destination: the input.
         requests: makes the requests of business processes. A hook may put others around them.
         message: None before it is read.
         traceparent: what the event gives to all that it sends. Empty = nothing. A hook may set it.
@@ -80,7 +77,6 @@ class Publication:
         prepared: messages to send when the event is published.
         replies: replies of sinks that have confirmed. They are sent with any outcome of the event.
         refusals: replies that say why a sink has failed. They are sent if the event has failed.
-        failures: error texts by subscription.
         later: error texts of the subscriptions that have failed for a while. Empty for one that rests or is
             paused.
         retries: the tries of each of these deliveries, this one included.
@@ -122,8 +118,6 @@ class Publication:
 
         Args:
             reason: with ``where`` at its end.
-            kind: of the reason.
-            subscription: that has failed.
             where: `` (FILE:LINE)``, or empty.
         """
         if not self.failures:
@@ -140,8 +134,6 @@ class Publication:
         """Returns the outcome of the event.
 
         Args:
-            object_name, verb: of the object.
-            attempts: begun deliveries before this one.
             begun: whether this delivery counts.
         """
         found = Outcome(OutcomeKind.PUBLISHED, object_name, verb, None, attempts + begun, self.delivered)

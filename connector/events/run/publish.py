@@ -67,13 +67,10 @@ class Publisher:
     """Delivers objects to subscribers.
 
     Args:
-        task_settings: with the subscriptions.
         deployment: the directory of the deployment on this machine.
         converter: for the formats of messages and replies.
-        access: prepares messages.
         timer: ends this worker when an external sink takes too long.
         limit: of everything before the first delivery of an event, and of replies.
-        hooks: observe the deliveries.
 
     Raises:
         ConnectorError: a sink cannot be opened.
@@ -117,8 +114,6 @@ class Publisher:
         """Begins an assignment.
 
         Args:
-            batch: its number.
-            circuits: the subscriptions that have failed.
             paused: the paused subscriptions, each with the seconds until its events come again.
             ids: the duplicate keys by sequence. Empty if duplicates are not eliminated.
         """
@@ -386,7 +381,6 @@ class Publisher:
         Args:
             error: why a subscription has failed.
             sink: the sink that raised ``error``, or None.
-            name: of the subscription.
 
         Returns:
             the end of the reason, `` (FILE:LINE)``. Empty if user code has raised no exception.

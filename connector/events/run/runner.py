@@ -46,8 +46,6 @@ def follow_commands(
     """Runs assignments until the pipe of commands is closed.
 
     Args:
-        task_settings: of the adapter.
-        deployment: directory of processes and plug-ins.
         control: shared with the parent.
         commands: pipe with pickled assignments.
         answers: pipe for the answers.

@@ -56,7 +56,6 @@ class Batch:
     """Claims that one job processes.
 
     Args:
-        cycle: the cycle of all claims.
         order_groups: claims that are published one after the other.
         tasks: most tasks that the order groups are spread over.
         keys: of ``order``, which no other running batch may have.
@@ -133,7 +132,6 @@ class Schedule:
 
     Args:
         order: ``destination``, ``group`` or ``none``.
-        pipeline: runs the tasks.
     """
 
     def __init__(self, order: str, pipeline: TasksKind) -> None:
@@ -364,7 +362,6 @@ class Schedule:
         """Removes a batch whose job has ended, and returns the claims to settle.
 
         Args:
-            batch: a running batch.
             outcomes: of the events, by sequence.
             attempts: number of deliveries or conversions that ended a worker, by sequence, for events without
                 an outcome.

@@ -75,8 +75,6 @@ class Task:
     """Runs the events of one worker, assignment after assignment.
 
     Args:
-        task_settings: of the adapter.
-        deployment: directory of processes and plug-ins.
         control: limits the time of calls of sinks.
 
     Raises:

@@ -29,12 +29,8 @@ class TaskSettings(ConversionSettings):
 
     Args:
         subscriptions: in the order of the configuration.
-        access: reads claimed messages.
         history: the section. With ``keep``, tasks note what the history needs of each event.
         requests: lets a business process make requests while it handles an event. None = no requests.
-        logging: of workers.
-        databases: of transactional sinks.
-        client_id: of the adapter's connection.
         reloads: number of the last reload. Other settings get other runners, which load all modules anew.
         instance: of the adapter. Empty = not known.
         sample: the share of the new traces whose spans are measured. None = there is no tracing.

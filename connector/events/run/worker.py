@@ -45,12 +45,7 @@ class RunnerEnded(Exception):
 
 
 class Runner:
-    """The child process that converts and publishes.
-
-    Args:
-        task_settings: of the adapter.
-        deployment: directory of processes and plug-ins.
-    """
+    """The child process that converts and publishes."""
 
     def __init__(self, task_settings: TaskSettings, deployment: str) -> None:
         self.control = RunnerControl()

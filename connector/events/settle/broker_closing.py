@@ -31,8 +31,6 @@ class BrokerClosing(Closing):
 
     Args:
         state, rules, journals: as in :class:`.Closing`.
-        transactions: of the broker, or none.
-        open_settlements: of earlier claims.
     """
 
     def __init__(

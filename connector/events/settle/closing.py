@@ -16,13 +16,7 @@ from connector.status import OutcomeKind
 
 
 class Closing:
-    """Settles at once, as a local provider can. For the thread of the adapter.
-
-    Args:
-        state: of the connection.
-        rules: turn outcomes into settlements.
-        journals: of this client.
-    """
+    """Settles at once, as a local provider can. For the thread of the adapter."""
 
     is_running: bool = False
     """Whether a settlement is tried now."""
@@ -55,7 +49,6 @@ class Closing:
         """Settles the claims that leave the schedule. At a broker the commits only begin here.
 
         Args:
-            ended: that leave.
             began: start of their batch in monotonic seconds. None = there was no batch.
 
         Returns:
@@ -117,11 +110,7 @@ class Closing:
             self._journals.forget(cycle)
 
     def settle_open(self, *, at_once: bool = False) -> None:
-        """Tries the settlements again that are not done.
-
-        Args:
-            at_once: whether all are due.
-        """
+        """Tries the settlements again that are not done."""
 
     def end_try(self, commit: Commit) -> bool:
         """Notes that a try to settle in a thread of its own has ended.

@@ -15,12 +15,7 @@ from connector.messaging.state_store import ClientJournals
 
 
 class NoTransactions:
-    """The claims of one connection without transactions.
-
-    Args:
-        journals: of this client.
-        inputs: all of them.
-    """
+    """The claims of one connection without transactions."""
 
     polls_alone = False
     """Whether the claims of one poll of one input are a transaction, so that each input is polled alone."""
@@ -78,7 +73,7 @@ class NoTransactions:
         """Notes that claims were settled. Returns the published ones that the window may not have yet."""
         if (one := ended.claims[0].input) in self._paused:
             self._paused.discard(one)
-            self._inputs[one].pause.end()
+            self._inputs[one].back_off.end()
         return ()
 
     def note_refusal(self, ended: EndedClaims, error: TransactionRefused) -> bool:
@@ -86,7 +81,6 @@ class NoTransactions:
 
         Args:
             ended: the claims of the transaction, all decided. An event to blame has failed afterwards.
-            error: of the broker.
 
         Returns:
             whether the transaction may be repeated at once.
@@ -96,17 +90,13 @@ class NoTransactions:
         """
         one = ended.claims[0].input
         self._paused.add(one)
-        self._inputs[one].pause.begin()
+        self._inputs[one].back_off.begin()
         return False
 
     def obstacle(self, one: PolledInput, *, looks: bool = False) -> str:
         """Returns why an input rests: a destination of its events takes nothing now. Empty = it does not.
 
         Looks now and then, in another thread, whether the destinations take messages again.
-
-        Args:
-            one: the input.
-            looks: whether to look at once.
         """
         return ""
 

@@ -38,7 +38,6 @@ class OpenSettlements:
     """The settlements of one connection that are not done, in the order of their events. For one thread.
 
     Args:
-        lines: the log.
         order: ``destination``, ``group`` or ``none``. With an order each settlement waits for the earlier
             ones of its input.
         clock: returns monotonic seconds.
@@ -76,11 +75,7 @@ class OpenSettlements:
         self._open.append(_Open(commit, commit.claims.claims[0].input))
 
     def begin(self, *, at_once: bool = False) -> Iterator[Commit]:
-        """Yields the settlements to try now.
-
-        Args:
-            at_once: whether all are due.
-        """
+        """Yields the settlements to try now."""
         stopped: set[Input | None] = set()
         for one in self._open:
             is_due = at_once or self._clock() >= one.due
@@ -103,7 +98,6 @@ class OpenSettlements:
         """Keeps a settlement whose try has not ended it.
 
         Args:
-            commit: of the settlement.
             reason: why it stays open.
         """
         (one,) = (one for one in self._open if one.commit is commit)

@@ -71,8 +71,6 @@ class Recovery:
 
     Args:
         whole: the connection of this adapter, and what stands beside it.
-        state: of the application.
-        settling: the settlement rules.
     """
 
     def __init__(self, whole: ConnectionState, state: StateStore, settling: SettlementRules) -> None:

@@ -86,7 +86,6 @@ class Taken(NamedTuple):
     """An entry whose message was received again.
 
     Args:
-        entry: of the message.
         client, cycle: the transaction that was rolled back.
     """
 
@@ -102,10 +101,6 @@ class Redeliveries:
     An entry settles one message at most.
 
     Every method raises ProviderError if the record cannot be used.
-
-    Args:
-        record: of the application.
-        client_id: of this client.
     """
 
     def __init__(self, record: RedeliveryRecord, client_id: str) -> None:

@@ -37,7 +37,6 @@ class SettlementRules:
     """Turns outcomes into settlements.
 
     Args:
-        copies: the destinations of copies.
         remember: whether published events get into the duplicate window.
         refusals: replies to failed messages that were not read. None = no replies.
         application: ApplicationName. Empty = copies name none.
@@ -78,7 +77,7 @@ class SettlementRules:
             published = key if key is not None else claim.duplicate_key
         return Settlement(
             claim,
-            self.copies.of(kind, claim.input),
+            self.copies.of(kind),
             self._copy_properties(claim, outcome, now),
             sends=self._sends(claim, outcome) if outcome.sends or outcome.not_read else (),
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
@@ -92,14 +91,13 @@ class SettlementRules:
         """Returns the settlement of published events of one input with equal outcomes.
 
         Args:
-            claims: of the events.
             outcome: of each event, with :attr:`Outcome.is_plain`.
             id_of: returns the duplicate key of a claim, if already known.
             now: :func:`timestamp` of the cycle.
         """
         keys = [id_of(claim) or claim.duplicate_key for claim in claims] if self._remember else ()
         properties = self._copy_properties(claims[0], outcome, now)
-        copy_to = self.copies.of(outcome.kind, claims[0].input)
+        copy_to = self.copies.of(outcome.kind)
         return GroupSettlement(claims, copy_to, properties, published=keys)
 
     def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
@@ -150,10 +148,7 @@ class Commit:
     """One commit, from its preparation to its end.
 
     Args:
-        claims: that it settles.
         began: start of their batch in monotonic seconds. None = there was no batch.
-        report: of the commit.
-        settlements: of all claims.
         alike: groups of events, each with the outcome and the message ids.
         singles: the other claims with outcome and message id.
         settled: claims that have their final outcome or come again later, with outcome and message id, and
@@ -178,12 +173,7 @@ class Commit:
 
 
 class Settler:
-    """Settles events in one commit.
-
-    Args:
-        connection: of the provider.
-        rules: turn outcomes into settlements.
-    """
+    """Settles events in one commit."""
 
     def __init__(self, connection: Recovering, rules: SettlementRules) -> None:
         self._connection = connection
@@ -369,7 +359,6 @@ def blame(outcome: Outcome, reason: str) -> Outcome | None:
 
     Args:
         outcome: that cannot be settled.
-        reason: of the broker.
     """
     if outcome.bare:
         return None

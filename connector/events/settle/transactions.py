@@ -45,10 +45,6 @@ class Transactions(NoTransactions):
     """The open transactions of one connection, by cycle.
 
     Args:
-        connection: to the broker.
-        state: of the application.
-        instance: name of this adapter.
-        inputs: of this instance.
         order: ``destination``, ``group`` or ``none``.
         own: says whose history of a message counts.
 
@@ -240,7 +236,7 @@ class Transactions(NoTransactions):
 
     def _note_return(self, claim: Claim) -> None:
         self._gave_back[claim.input] = self._last_cycle
-        self._inputs[claim.input].pause.begin()
+        self._inputs[claim.input].back_off.begin()
 
     def _entry(self, claim: Claim) -> Redelivery:
         """Returns the entry that a claim has used, or a new one."""
@@ -285,7 +281,7 @@ class Transactions(NoTransactions):
             for claim in ended.claims[:1]:
                 if claim.cycle > self._gave_back.get(claim.input, 0):
                     self._gave_back.pop(claim.input, None)
-                    self._inputs[claim.input].pause.end()
+                    self._inputs[claim.input].back_off.end()
         return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]
 
     def note_refusal(self, ended: EndedClaims, error: TransactionRefused) -> bool:
@@ -325,14 +321,14 @@ class Transactions(NoTransactions):
         error = self._refusing.get(one.input)
         if error is None:
             return ""
-        looks = looks or not one.pause.is_on
+        looks = looks or not one.back_off.is_on
         if not any(self._connection.refuses(copy_to, asks=looks) for copy_to in error.destinations):
             del self._refusing[one.input]
-            one.pause.end()
+            one.back_off.end()
             _log.info("an input goes on", extra={"destination": str(one.input)})
             return ""
         if looks:
-            one.pause.begin()
+            one.back_off.begin()
         return str(error)
 
     def forget(self, cycles: Iterable[int]) -> None:

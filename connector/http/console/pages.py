@@ -28,7 +28,7 @@ from connector.http.console.requests import RequestForm
 from connector.http.console.session import COOKIE, SECONDS, Sessions
 from connector.http.guard import POLICY
 from connector.http.operator_calls import Action, ControlCall, do, log_action
-from connector.http.pages import Pages
+from connector.http.pages import Pages, constant_page
 from connector.http.problems import HttpProblem
 from connector.http.tokens import Caller, Tokens
 from connector.service.observer import Observer
@@ -387,9 +387,4 @@ async def _form(request: Request, most: int = _MOST_BYTES) -> dict[str, str]:
 
 
 def _static(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    content = (files("connector.http.console") / "static" / name).read_bytes()
-
-    async def show(_: Request) -> Response:
-        return Response(content, media_type=media_type)
-
-    return show
+    return constant_page((files("connector.http.console") / "static" / name).read_bytes(), media_type)

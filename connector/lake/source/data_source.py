@@ -55,23 +55,13 @@ class SourceError(ConnectorError):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOptions:
+class SourceOptions(LotReading):
     """The options of the source.
 
     Args:
-        config: the absolute path of adapter.yaml.
-        destination: a queue of its provider.
-        name: of the sequence of lots. Empty = none was given.
-        object: the business object of the rows. Empty = raw messages.
-        selector: of the messages. Empty = all.
         most: messages of a lot.
     """
 
-    config: str
-    destination: Destination
-    name: str
-    object: str
-    selector: str
     most: int
 
     @classmethod
@@ -161,10 +151,7 @@ class EventsDataSource(DataSource):  # type: ignore[misc]  # mypy does not read 
             raise SourceError(
                 'expected .option("name", NAME): the name of this query, which stays the same after a restart'
             )
-        reading = LotReading(
-            options.config, options.destination, options.name, options.object, options.selector
-        )
-        return LotStream(reading, options.most)
+        return LotStream(options, options.most)
 
 
 class _Look(DataSourceReader):  # type: ignore[misc]  # mypy does not read PySpark

@@ -50,7 +50,9 @@ class LotReading:
     """What a query reads.
 
     Args:
-        config: the path of adapter.yaml.
+        config: the absolute path of adapter.yaml.
+        destination: a queue of its provider.
+        name: of the sequence of lots. Empty = none was given.
         object: the business object. Empty = raw messages.
         selector: of the messages. Empty = all.
     """
@@ -138,7 +140,6 @@ class LotStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
     """The reader of a query. Spark makes it in one process, and calls all methods but :meth:`read` there.
 
     Args:
-        reading: what the query reads.
         most: messages of a lot, unless Spark asks for all.
     """
 

@@ -24,7 +24,7 @@ from connector.messaging.selectors.nodes import And, Function, Identifier, Liter
 
 Value = bool | int | float | str | None
 
-_COMPARISONS: Final[dict[str, Any]] = {
+COMPARISONS: Final[dict[str, Any]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -97,7 +97,7 @@ def _compare(sign: str, left: Value, right: Value) -> bool | None:
         isinstance(left, kind) and isinstance(right, kind) for kind in (str, bool)
     ):
         return False
-    return bool(_COMPARISONS[sign](left, right))
+    return bool(COMPARISONS[sign](left, right))
 
 
 # Functions of a message.
@@ -129,7 +129,7 @@ def comparison(sign: str, left: Node, right: Node) -> Function:
         return lambda message: _compare(sign, read_left(message), read_right(message))
     literal = right.value
     types = _PLAIN if _is_number(literal) else {type(literal)}
-    compare = _COMPARISONS[sign]
+    compare = COMPARISONS[sign]
     name, read = _source(left)
 
     def function(message: Message) -> Any:
@@ -142,7 +142,6 @@ def comparison(sign: str, left: Node, right: Node) -> Function:
 
 
 def between(operand: Node, low: Node, high: Node) -> Function:
-    """``BETWEEN``."""
     bounds = (comparison(">=", operand, low), comparison("<=", operand, high))
     in_bounds = combination(bounds, decisive=False)
     if not (_is_plain_literal(low) and _is_plain_literal(high)):
@@ -178,7 +177,6 @@ def _source(operand: Node) -> tuple[str, Function | None]:
 
 
 def member(operand: Node, strings: frozenset[str]) -> Function:
-    """``IN``."""
     name, read = _source(operand)
 
     def function(message: Message) -> bool | None:
@@ -189,7 +187,6 @@ def member(operand: Node, strings: frozenset[str]) -> Function:
 
 
 def like(operand: Node, matches: Callable[[str], bool]) -> Function:
-    """``LIKE``."""
     name, read = _source(operand)
 
     def function(message: Message) -> bool | None:
@@ -212,7 +209,6 @@ def as_condition(operand: Function) -> Function:
 
 
 def negation(condition: Function) -> Function:
-    """``NOT``."""
 
     def function(message: Message) -> bool | None:
         value: bool | None = condition(message)

@@ -30,7 +30,6 @@ class Node:
 
     Args:
         position: of the node in the text, from 0.
-        function: returns the value for a message.
     """
 
     position: int

@@ -20,7 +20,6 @@ class DestinationEntry(PreparedEntry):
     )
 
     def sink(self) -> DestinationSpec:
-        """Returns the recipe for the worker."""
         return DestinationSpec(self.destination, self.mime_type, self.format)
 
     def target(self) -> str:

@@ -73,8 +73,6 @@ class DestinationSpec:
 
 
 class DestinationSink(PreparedSink):
-    """A sink that makes messages for one destination."""
-
     def __init__(self, spec: DestinationSpec, context: SinkContext) -> None:
         self.destination = spec.destination
         self._format = spec.format

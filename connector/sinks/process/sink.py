@@ -42,11 +42,7 @@ class ProcessSpec:
 
 
 class _Process:
-    """Calls a Python function ``f(bo, event)``.
-
-    Args:
-        replies: whether the return value of the function is the reply.
-    """
+    """Calls a Python function ``f(bo, event)``."""
 
     def __init__(self, function: Callable[..., Any], subscription: str, *, replies: bool = False) -> None:
         self.__wrapped__ = function  # a traceback without a frame of the user's module points here
@@ -72,12 +68,6 @@ class ProcessSink(_Process, ExternalSink):
 
 
 class TransactionalProcessSink(_Process, TransactionalSink):
-    """A sink that calls a Python function with an open transaction.
-
-    Args:
-        database: whose transaction the function gets.
-    """
-
     failed: ClassVar[str] = _FAILED
 
     def __init__(self, function: Callable[..., Any], subscription: str, database: str) -> None:

@@ -48,7 +48,6 @@ class TableRows:
     """Writes the rows of one business object.
 
     Args:
-        connection: the table is read through this connection.
         parent: definition of the parent, for the table of a child.
 
     Raises:
@@ -136,7 +135,6 @@ class TableRows:
 
     @property
     def key_columns(self) -> list[str]:
-        """The columns of the key attributes."""
         return [one.column.name for one in self._key]
 
     def check_conflicts(self, connection: Connection, on_conflict: OnConflict) -> None:

@@ -55,8 +55,6 @@ class TableSpec:
 
 
 class TableSink(TransactionalSink):
-    """A sink that writes business objects into a table."""
-
     def __init__(self, spec: TableSpec, definitions: Definitions) -> None:
         self.database = spec.database
         self._spec = spec

@@ -320,7 +320,6 @@ def _ours(claim: object) -> DropboxClaim:
 
 
 def _claim_paths(changes: Sequence[Change]) -> Iterator[str]:
-    """Yields the paths of the claims of changes."""
     for change in changes:
         if isinstance(change, GroupMoved):
             yield from (_ours(claim).path for claim in change.claims)

@@ -65,7 +65,6 @@ class DropboxClaim(LocalClaim):
 
     Args:
         folders: the folders that the message goes back to.
-        home: the channel of these folders.
         name: the file name of the message, without the tag of a claim.
         path: the current path of the file, relative to the root.
         owner: as :class:`Owner`. None = no owner.

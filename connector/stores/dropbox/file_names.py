@@ -23,11 +23,7 @@ _COPIES_LACK: Final = (
 
 
 class FileNames:
-    """Makes the file names of one client.
-
-    Args:
-        headers: of the root. Holds headers that are too long for a name.
-    """
+    """Makes the file names of one client."""
 
     def __init__(self, headers: HeaderStore) -> None:
         self._headers = headers

@@ -336,7 +336,6 @@ def is_of_one_file(error: OSError, directory: str) -> bool:
     """Whether an error lies in one file, or in its folder, and not in the whole file system.
 
     Args:
-        error: of an operation with the file.
         directory: a directory that can be read as long as the file system works.
     """
     if error.errno in _OF_ALL_FILES:
@@ -363,7 +362,6 @@ def is_stuck(error: OSError, directory: str) -> bool:
     """Whether a file cannot be renamed or removed, though its folders could be changed.
 
     Args:
-        error: of the rename or removal.
         directory: as for :func:`is_of_one_file`.
     """
     return error.errno in _STUCK and is_of_one_file(error, directory) and closed_folder(error) is None

@@ -84,7 +84,6 @@ class RootLayout:
     """Paths under one root.
 
     Args:
-        root: the directory that all clients share.
         incoming: name of the level between a queue and its folders. Empty = no such level.
         outgoing: the level for sent messages, if that is another directory. None = as ``incoming``.
     """
@@ -196,7 +195,6 @@ class RootLayout:
         return folders
 
     def subscriptions(self, topic: Destination) -> str:
-        """Returns the directory of the subscriptions of a topic."""
         return os.path.join(self._topic(topic), SUBSCRIPTIONS)
 
     def directory(self, destination: Destination) -> str:

@@ -55,9 +55,6 @@ def read_lots(layout: RootLayout) -> list[Record]:
 def write_lot(folder: str, record: Record, *, sync: bool) -> None:
     """Writes the last lot of a name, under the lock of the registry.
 
-    Args:
-        sync: whether the lot is synced.
-
     Raises:
         ProviderError: the lot cannot be written.
     """

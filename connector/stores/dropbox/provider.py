@@ -7,7 +7,6 @@ import os
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
-from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.subscription import TopicSubscription
 from connector.state.directory import FOLDERS, StateDirectory
@@ -25,7 +24,7 @@ from connector.stores.dropbox.root import Root
 from connector.stores.dropbox.store import DropboxStore
 from connector.stores.dropbox.transaction_log import published_keys
 from connector.stores.dropbox.waiter import DropboxWatch
-from connector.stores.engine.connection import LocalConnection
+from connector.stores.engine.connection import CAPABILITIES, LocalConnection
 
 
 class DropboxProvider(AdapterProvider):
@@ -48,15 +47,7 @@ class DropboxProvider(AdapterProvider):
             systems whose locks cannot be trusted. None = only locks count. Adapters are excepted.
     """
 
-    capabilities = Capabilities(
-        topics=True,
-        selectors=True,
-        temporary_destinations=True,
-        virtual_destinations=True,
-        delays=True,
-        retries_later=True,
-        lots=True,
-    )
+    capabilities = CAPABILITIES
 
     def __init__(
         self,

@@ -12,13 +12,7 @@ from functools import partial
 from connector import faults
 from connector.errors import MalformedData, ProviderError
 from connector.stores.dropbox import codec, files
-from connector.stores.dropbox.claims import (
-    TAG,
-    DropboxClaim,
-    in_progress_origin,
-    name_with_owner,
-    owner_text,
-)
+from connector.stores.dropbox.claims import TAG, DropboxClaim, in_progress_origin, name_with_owner, owner_text
 from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.delayed import DelayedFiles
@@ -35,10 +29,7 @@ class DropboxReader(Reader):
     """Takes files of one folder (see :class:`connector.stores.engine.store.Reader`).
 
     Args:
-        channel: with its part.
         folders: of the channel, or of the virtual destination that shows its part.
-        judge: asked before a message is taken.
-        into: the in-progress destination that a claim moves the message to.
         closed: called once, when the reader is closed.
         owner: the lot that the claims belong to. Empty = they belong to the client.
     """

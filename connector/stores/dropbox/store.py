@@ -38,12 +38,7 @@ from connector.stores.dropbox.delayed import DelayedFiles, due_and_name, place_o
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.headers import keys_of, without
 from connector.stores.dropbox.layout import QueueFolders
-from connector.stores.dropbox.open_claims import (
-    claimed_at,
-    claims_by_owner,
-    in_progress_claims,
-    owned_claims,
-)
+from connector.stores.dropbox.open_claims import claimed_at, claims_by_owner, in_progress_claims, owned_claims
 from connector.stores.dropbox.prepared_files import remove_prepared
 from connector.stores.dropbox.pruning import RootPruner
 from connector.stores.dropbox.reader import DropboxReader
@@ -62,11 +57,7 @@ _VIEWS: Final = {Part.EXPIRED: "EXPIRED", Part.ERROR: "REJECT-ERROR"}
 
 
 class DropboxStore(Store):
-    """The messages of a root.
-
-    Args:
-        pruner: removes messages whose retention is over.
-    """
+    """The messages of a root."""
 
     has_foreign = True
 

@@ -126,11 +126,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Discarded:
-    """Removes a prepared message. A message that is gone is skipped.
-
-    Args:
-        handle: from :meth:`connector.stores.engine.task_store.TaskStore.keep`.
-    """
+    """Removes a prepared message. A message that is gone is skipped."""
 
     handle: Any
 

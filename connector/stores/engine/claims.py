@@ -100,6 +100,5 @@ def duplicate_key(source: str, message_id: str) -> str:
 
     Args:
         source: as :func:`key_source`.
-        message_id: the JMSMessageID.
     """
     return f"{source}|{message_id}".replace("\n", "%0A")

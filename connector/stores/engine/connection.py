@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Final
 
 from connector.core.subscriptions import check
 from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
@@ -16,7 +17,7 @@ from connector.messaging.history import about
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
 from connector.messaging.polling import Waiter
-from connector.messaging.provider import Connection
+from connector.messaging.provider import Capabilities, Connection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import Selector, compile_selector, selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
@@ -59,6 +60,18 @@ class _DueWaiter(Waiter):
         began = time.monotonic()
         has_come = self._watch.wait(left + _CLOCK_TICK)
         return has_come or (left < seconds and time.monotonic() - began >= left)  # else it was woken
+
+
+CAPABILITIES: Final = Capabilities(
+    topics=True,
+    selectors=True,
+    temporary_destinations=True,
+    virtual_destinations=True,
+    delays=True,
+    retries_later=True,
+    lots=True,
+)
+"""What the engine can do with a store that keeps lots."""
 
 
 class LocalConnection(Connection):

@@ -100,7 +100,6 @@ def edit_in_progress(edit: Edit, origin: Destination, *, owned: bool) -> Edit:
     """Returns the edit of a message that stays in an in-progress destination.
 
     Args:
-        edit: before.
         origin: of the message. Without an owner the message names it, because anybody may take the message.
         owned: whether the message has an owner then.
     """

@@ -22,9 +22,7 @@ class LocalPoller(Poller):
     """Takes from one part of one channel by its reader.
 
     Args:
-        channel: the channel that is taken from, with its part.
         destination: as requested.
-        on_close: called once, when the poller is closed.
         may_end: whether the channel can end before its consumers do.
         foreign: distributes messages that other programs put into the topic of a subscription. None for a
             queue.

@@ -32,13 +32,6 @@ _MOST_LASTING: Final = 1000
 
 
 class LocalSettler:
-    """Settles the claims of one client.
-
-    Args:
-        subscriptions: decide which channels get a message sent to a topic.
-        temporaries: know which temporary destinations have ended.
-    """
-
     def __init__(
         self, client: Client, subscriptions: Subscriptions, temporaries: TemporaryDestinations
     ) -> None:

@@ -20,8 +20,6 @@ _ALL: Final = DeliveryRules(None, None, is_view=True)
 
 
 class ForeignMessages:
-    """Distributes messages that other programs put into topics, for one client."""
-
     def __init__(self, client: Client, subscriptions: Subscriptions) -> None:
         self._client = client
         self._subscriptions = subscriptions

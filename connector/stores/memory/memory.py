@@ -71,9 +71,7 @@ class Memory:
 
     Every method needs the lock.
 
-    Args:
-        max_bytes: of all messages. Senders wait for room.
-        send_timeout: seconds that a sender waits.
+    The arguments are those of :class:`connector.stores.memory.provider.MemoryProvider`.
 
     Entering raises:
         CapabilityError: in a process that was forked off.
@@ -275,7 +273,6 @@ class Memory:
     # -- clients -----------------------------------------------------------------------------------
 
     def is_alive(self, client_id: str) -> bool:
-        """Whether a client lives."""
         client = self.clients.get(client_id)
         return client is not None and client.alive
 

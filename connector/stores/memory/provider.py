@@ -7,15 +7,15 @@ import secrets
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import ClientNote, ClientState
-from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
 from connector.state.directory import StateDirectory
-from connector.stores.engine.connection import LocalConnection
+from connector.stores.engine.connection import CAPABILITIES, LocalConnection
 from connector.stores.engine.registry import ClientInfo
 from connector.stores.memory.memory import Memory, MemoryClient, find_memory
 from connector.stores.memory.registry import MemoryRegistry
@@ -47,16 +47,7 @@ class MemoryProvider(AdapterProvider):
         state_directory: for journals, published ids and instance locks. None = a temporary directory.
     """
 
-    capabilities = Capabilities(
-        topics=True,
-        selectors=True,
-        temporary_destinations=True,
-        reliable=False,
-        virtual_destinations=True,
-        delays=True,
-        retries_later=True,
-        lots=True,
-    )
+    capabilities = replace(CAPABILITIES, reliable=False)
 
     def __init__(
         self,

@@ -42,7 +42,6 @@ class MemoryStore(Store):
     """The messages of a :class:`~connector.stores.memory.memory.Memory`.
 
     Args:
-        memory: shared by all clients.
         window: directory of the records that name published ids. Empty = no records.
     """
 

@@ -34,11 +34,7 @@ _PreparedRows = dict[tuple[str, str], tuple[Pair, int | None]]
 
 
 class ChangeWriter:
-    """Sorts the changes of one settlement into statements and executes these.
-
-    Args:
-        keeps: whether to keep messages that end without a copy.
-    """
+    """Sorts the changes of one settlement into statements and executes these."""
 
     def __init__(self, db: DatabaseClient, *, keeps: bool) -> None:
         self._db = db
@@ -85,7 +81,6 @@ class ChangeWriter:
             self._statements.publish(connection, self._db.application, keys)
 
     def _find_prepared(self, connection: Connection, changes: Sequence[Change]) -> _PreparedRows:
-        """Returns the prepared messages of the changes."""
         handles = [tuple(change.handle) for change in changes if isinstance(change, Sent | Discarded)]
         if not handles:
             return {}

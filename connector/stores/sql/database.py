@@ -140,9 +140,6 @@ class MessageDatabase:
     def transaction(self, *, reads: bool = False) -> Iterator[Connection]:
         """A transaction: all statements take effect at the end, or none.
 
-        Args:
-            reads: whether the transaction only reads.
-
         Raises:
             CommitAnswerLost: the commit may have happened.
             ProviderError: nothing has happened.
@@ -296,7 +293,6 @@ class DatabaseClient:
             yield
 
     def rows(self, statement: Any, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
-        """Returns the rows of a statement that reads."""
         with self.read_transaction() as connection:
             return connection.execute(statement, parameters).fetchall()
 

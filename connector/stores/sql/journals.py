@@ -227,7 +227,6 @@ class PostgresJournals(ClientJournals):
 
     @property
     def connection(self) -> StateConnection:
-        """The connection of this process."""
         return StateConnection.of_process(self.settings)
 
     @property

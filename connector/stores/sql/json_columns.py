@@ -27,5 +27,4 @@ def read_json(stored: Any) -> Any:
 
 
 def write_json(value: object) -> str:
-    """Returns a value as JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -48,7 +48,6 @@ class Liveness:
         return row if row is not None and self.state(row) is ClientState.ALIVE else None
 
     def state(self, row: Any) -> ClientState:
-        """Returns the state of a client."""
         if row.declared_dead:
             return ClientState.DECLARED_DEAD
         return ClientState.ALIVE if self._is_held(row) else ClientState.DEAD

@@ -83,7 +83,6 @@ def patch_after(claim: SqlClaim, edit: Edit) -> Patch | None:
 
 
 def write_patch(patch: Patch | None) -> str | None:
-    """Returns a patch as text."""
     return write_json(patch) if patch else None
 
 
@@ -93,7 +92,6 @@ def write_key(key: str) -> bytes:
 
 
 def write_message(message: Message) -> dict[str, Any]:
-    """Returns the row of a message."""
     headers = {}
     for field, (name, default) in HEADERS.items():
         value = getattr(message, field)

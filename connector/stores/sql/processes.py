@@ -98,7 +98,6 @@ class StateConnection:
         """Returns the result of ``work``, which must be repeatable: it runs again after a lost connection.
 
         Args:
-            work: called with the connection.
             retry_seconds: to wait for a server that cannot be reached.
 
         Raises:

@@ -14,12 +14,11 @@ from sqlalchemy.exc import OperationalError
 from connector.errors import ProviderError, ProviderMisconfigured
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
-from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.channel import Part, is_lot
-from connector.stores.engine.connection import LocalConnection
+from connector.stores.engine.connection import CAPABILITIES, LocalConnection
 from connector.stores.engine.registry import ClientInfo, source_channel
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
 from connector.stores.sql.dialects import IDLE_SECONDS
@@ -49,15 +48,7 @@ class SqlProvider(AdapterProvider):
             PostgreSQL.
     """
 
-    capabilities = Capabilities(
-        topics=True,
-        selectors=True,
-        temporary_destinations=True,
-        virtual_destinations=True,
-        delays=True,
-        retries_later=True,
-        lots=True,
-    )
+    capabilities = CAPABILITIES
 
     def __init__(
         self,

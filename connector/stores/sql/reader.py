@@ -117,7 +117,6 @@ class SqlReader(Reader):
 
     @contextmanager
     def _claim_transaction(self) -> Iterator[Connection]:
-        """A transaction for claims."""
         with self._db.transaction() as connection:
             if self._judge.by_group and self._statements.lock_groups is not None:
                 self._statements.lock_groups.run(connection, {"at": self.channel})

@@ -241,7 +241,6 @@ class SqlRegistry(Registry):
 
 
 def info_of(row: Any) -> ClientInfo:
-    """Returns the client of a row."""
     here = row.host == socket.gethostname() and row.pid == os.getpid()
     who = "this process" if here else f"process {row.pid} on {row.host}"
     details = row.application, row.instance, row.origin, row.declared_dead

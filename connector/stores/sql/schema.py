@@ -307,7 +307,6 @@ in_flight: Final = Table(
 )
 
 CLOCK: Final = func.clock_timestamp()
-"""The clock of PostgreSQL."""
 
 process: Final = Table(
     "process",

@@ -6,7 +6,6 @@ the same meaning in SQL become SQL. All other conditions count as true.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,29 +14,13 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
 from connector.messaging.message import OF_SENDERS
-from connector.messaging.selectors.nodes import (
-    And,
-    Comparison,
-    Identifier,
-    Like,
-    Literal,
-    Member,
-    Node,
-    Or,
-)
+from connector.messaging.selectors.logic import COMPARISONS
+from connector.messaging.selectors.nodes import And, Comparison, Identifier, Like, Literal, Member, Node, Or
 from connector.messaging.selectors.syntax import parse
 from connector.stores.sql.schema import message, reference
 
 _TEXTS: Final = frozenset({"JMSType", "JMSCorrelationID"})
 """Headers without a default."""
-_OPERATORS: Final = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def may_match(selector: str) -> ColumnElement[bool]:
@@ -66,7 +49,7 @@ def _condition(node: Node) -> ColumnElement[bool] | None:
 
 def _comparison(sign: str, left: Identifier, value: object) -> ColumnElement[bool] | None:
     if left.name == "JMSPriority" and isinstance(value, int) and not isinstance(value, bool):
-        compare: Any = _OPERATORS[sign]
+        compare: Any = COMPARISONS[sign]
         found: ColumnElement[bool] = compare(reference.c.priority, value)
         return found if abs(value) < 1 << 31 else None
     if sign == "=" and isinstance(value, str):

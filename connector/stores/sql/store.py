@@ -41,12 +41,7 @@ from connector.stores.engine.store import Counts, Judge, Store, Unreadable
 from connector.stores.sql.changes import ChangeWriter, move_to_in_progress, open_channels
 from connector.stores.sql.database import CommitAnswerLost, DatabaseClient
 from connector.stores.sql.message_columns import read_body, read_message
-from connector.stores.sql.messages import (
-    SqlClaim,
-    add_messages,
-    channel_name,
-    write_reference,
-)
+from connector.stores.sql.messages import SqlClaim, add_messages, channel_name, write_reference
 from connector.stores.sql.reader import SqlReader
 from connector.stores.sql.schema import NOBODY, PROCESSED, copied_at, message, reference, subscription
 from connector.stores.sql.schema import channel as channels

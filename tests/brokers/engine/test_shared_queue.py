@@ -58,7 +58,7 @@ def test_an_input_whose_event_went_back_delays_no_other_input_of_the_queue(tmp_p
         def paused() -> list[str]:
             adapter.serve()
             adapter.settle_ended()
-            return [one.input.selector for one in adapter._connection.working.inputs if one.pause.is_on]
+            return [one.input.selector for one in adapter._connection.working.inputs if one.back_off.is_on]
 
         asleep = send(provider, "EU", "sleep")
         wait_for(paused, what="an event that has gone back")

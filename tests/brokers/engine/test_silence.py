@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from connector.messaging.settlement import Settlement
 from connector.operate.replay import MessageChoice, Mover, Replay, carry_out
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
+from tests.brokers.engine.broker import BrokerSession
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.test_open_settlements import be_silent, speak
 from tests.brokers.engine.world import deploy, ids, running, send
@@ -301,3 +303,26 @@ def test_a_browser_does_not_end_with_its_connection() -> None:
     library.has_ended = True
     with pytest.raises(_JmsConnectionFailedException):
         next(found)
+
+
+def test_a_connection_to_a_slow_broker_closes_as_a_whole(
+    provider: LentProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each session waits for an answer, which comes late or never, until the connection has ended."""
+    monkeypatch.setattr("connector.brokers.engine.connection.CLOSE", 0.05)
+    connection = provider.connect("shop", "one")
+    for number in range(3):
+        connection.poller(parse_destination(f"queue://orders.{number}"))
+    ended = threading.Event()
+    end = connection.broker.close
+
+    def close() -> None:
+        ended.set()
+        end()
+
+    monkeypatch.setattr(connection.broker, "close", close)
+    waits: list[bool] = []
+    monkeypatch.setattr(BrokerSession, "rollback", lambda session: waits.append(ended.wait(120)))
+    connection.close()
+    assert len(waits) >= 3
+    assert all(waits)

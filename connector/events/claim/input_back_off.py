@@ -1,4 +1,4 @@
-"""Pauses of an input whose events went back to their queue.
+"""The back-off of an input whose events went back to their queue.
 
 A broker counts each delivery. So an input from which something went back is looked at again after a pause.
 Each further time doubles the pause, up to a minute. A settled event of the input ends it.
@@ -14,8 +14,8 @@ _LEAST: Final = 0.1
 _LONGEST: Final = 60.0
 
 
-class InputPause:
-    """The pauses of one input, over all connections. For one thread.
+class InputBackOff:
+    """The back-off of one input, over all connections. For one thread.
 
     Args:
         frequency: seconds of PollFrequency, the first pause. The longest pause is a minute, or this.
