@@ -224,21 +224,21 @@ class SoapHandler(DataHandler):
             body = BusinessObject(bo.definitions, bo.type, bo.verb)
             for name in bo:
                 if name not in without:
-                    body[name] = bo[name]
+                    body[name] = bo.value(name)
             bo = body
         return self._writer.element(bo)
 
     def _headers(self, bo: BusinessObject, items: list[XmlItem]) -> str:
         blocks = []
         for item in items:
-            value = bo[item.field.name]
+            value = bo.value(item.field.name)
             children = [] if value is None else value if item.field.many else [value]
             blocks += [self._writer.element(child, item.name) for child in children]
         return f"<soap:Header>{''.join(blocks)}</soap:Header>" if blocks else ""
 
     def _fault_text(self, bo: BusinessObject) -> str:
         code, reason, actor, detail = (
-            text_of(bo[name]) if name in bo.definition.attributes and name in bo else None
+            text_of(bo.value(name)) if name in bo.definition.attributes and name in bo else None
             for name in _FAULT_PARTS
         )
         if detail:

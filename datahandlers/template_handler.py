@@ -124,7 +124,7 @@ def _values(bo: BusinessObject) -> dict[str, Any]:
     for name in bo.definition.attributes:
         if name in bo.definition.metaobject_attributes:
             continue
-        value = bo[name]
+        value = bo.value(name)
         if isinstance(value, BusinessObject):
             value = _values(value)
         elif isinstance(value, list):

@@ -45,7 +45,7 @@ class TextHandler(DataHandler):
 
     def to_body(self, bo: BusinessObject) -> bytes:
         self._check(bo)
-        value = bo[self._attribute]
+        value = bo.value(self._attribute)
         try:
             return encode("" if value is None else text_of(value), self._charset)
         except MalformedData as error:

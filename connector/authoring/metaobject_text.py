@@ -18,6 +18,15 @@ _WIDTH: Final = 110
 _TYPE: Final = "type"
 
 
+class Flow(str):
+    """A value that is written as it is: a list in brackets."""
+
+    @classmethod
+    def of(cls, values: Sequence[str]) -> Flow:
+        """Returns a list of scalars."""
+        return cls(f"[{', '.join(map(scalar, values))}]")
+
+
 @dataclass(slots=True)
 class DocumentText:
     """A document that is to be written.
@@ -61,17 +70,23 @@ class DocumentText:
         elif path[0] == "attributes" and list(texts) == [_TYPE]:
             yield self._with_comment(f"{begin} {scalar(texts[_TYPE])}", path)
         else:
-            flow = f"{begin} {{{', '.join(f'{scalar(key)}: {scalar(text)}' for key, text in texts.items())}}}"
+            flow = (
+                f"{begin} {{{', '.join(f'{scalar(key)}: {_scalar(text)}' for key, text in texts.items())}}}"
+            )
             if len(flow) <= _WIDTH:
                 yield self._with_comment(flow, path)
                 return
             yield self._with_comment(begin, path)
             for key, text in texts.items():
-                yield f"    {scalar(key)}: {scalar(text)}"
+                yield f"    {scalar(key)}: {_scalar(text)}"
 
     def _with_comment(self, line: str, path: Path) -> str:
         comment = self.comments.get(path)
         return line if comment is None else f"{line}  # {one_line(comment)}"
+
+
+def _scalar(text: str) -> str:
+    return text if isinstance(text, Flow) else scalar(text)
 
 
 def file_text(documents: Sequence[DocumentText]) -> str:

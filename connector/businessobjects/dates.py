@@ -36,3 +36,13 @@ def read_time(text: str) -> datetime.datetime:
         return time + datetime.timedelta(days=1)
     except OverflowError:
         raise Unkeepable("a time before the year 10000") from None
+
+
+def read_date(text: str) -> datetime.date:
+    """Reads a Date as what the text says: a date, or a date and time.
+
+    Raises:
+        Unkeepable: Python has no such time.
+    """
+    time = read_time(text)
+    return time if "T" in text else time.date()

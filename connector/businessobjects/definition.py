@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from connector.businessobjects.app_specific_info import tags
+from connector.businessobjects.facets import NO_FACETS, Facets
 from connector.businessobjects.types import (
     SECRET,
     SIMPLE_TYPES,
@@ -48,6 +49,8 @@ class Attribute:
             the attribute's type. None = no default.
         cardinality: ``"1"`` or ``"n"``. ``n`` is a list of children, or a list of values of a simple type.
         app_specific_info: free text, usually ``name=value;name=value``.
+        may_be_blank: whether the attribute may be blank although it is required or a key.
+        facets: what values have to be beyond their type.
         is_required_server_bound, contained_object_version, relationship: as in WBI Adapter for JMS. They
             are kept, and have no effect.
     """
@@ -66,6 +69,8 @@ class Attribute:
     relationship: str = ""
     digits: int = 0
     scale: int | None = None
+    may_be_blank: bool = False
+    facets: Facets = NO_FACETS
 
     @property
     def is_child(self) -> bool:
@@ -133,11 +138,13 @@ class Field:
 
     __slots__ = (
         "attribute",
+        "check",
         "child",
         "from_text",
         "from_typed",
         "in_body",
         "many",
+        "may_be_blank",
         "name",
         "value_from_text",
         "value_from_typed",
@@ -148,6 +155,9 @@ class Field:
         self.name = attribute.name
         self.in_body = in_body
         self.many = attribute.is_many
+        self.check = attribute.facets.check(attribute.type, attribute.may_be_blank)
+        """Checks a value against the facets. None = there are none."""
+        self.may_be_blank = attribute.may_be_blank or attribute.default == ""
         self.child: Schema | None = None
         """The schema of a child. None for a simple type."""
         self.value_from_typed: Converter | None = None
@@ -173,6 +183,7 @@ class Schema:
     __slots__ = (
         "all_children",
         "body_names",
+        "checked",
         "children",
         "definition",
         "definitions",
@@ -181,6 +192,7 @@ class Schema:
         "lists",
         "name",
         "names",
+        "optional_keys",
         "required",
     )
 
@@ -213,6 +225,19 @@ class Schema:
             and not (field.attribute.is_child or field.attribute.is_list or field.attribute.type == SECRET)
         )
         """The names of the simple key attributes, without Ciphertext."""
+        self.optional_keys: tuple[Field, ...] = tuple(
+            field
+            for field in self.fields.values()
+            if field.attribute.is_key
+            and field.in_body
+            and not (field.may_be_blank or field.attribute.is_required)
+            and field.name != OBJECT_EVENT_ID
+        )
+        """The keys that may be left out, but not be blank."""
+        self.checked: tuple[Field, ...] = tuple(
+            field for field in self.fields.values() if field.check and field.in_body
+        )
+        """The attributes with facets."""
         self.names: tuple[str, ...] = tuple(self.fields)
         self.body_names: tuple[str, ...] = tuple(name for name, f in self.fields.items() if f.in_body)
 

@@ -27,7 +27,7 @@ def masked_values(bo: BusinessObject) -> dict[str, Any]:
     attributes = bo.definition.attributes
     result: dict[str, Any] = {}
     for name in bo:
-        value = bo[name]
+        value = bo.value(name)
         if attributes[name].type == SECRET:
             result[name] = _MASK
         elif isinstance(value, BusinessObject):

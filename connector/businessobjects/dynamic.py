@@ -192,7 +192,7 @@ def refill_dynamic(
     if kept is not None:
         for name in kept:
             if name not in HEADERS and name != PROPERTIES:
-                child[name] = kept[name]
+                child[name] = kept.value(name)
     place = f"{bo.type}: {holder}"
     for name, attribute in child.definition.attributes.items():
         if attribute.is_child:
@@ -234,7 +234,7 @@ def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, Pr
     for attribute_name in child:
         attribute = child.definition.attributes[attribute_name]
         here = f"{place}.{attribute_name}"
-        value = child[attribute_name]
+        value = child.value(attribute_name)
         if attribute.is_list:
             raise MalformedData(f"{here}: found a list of values, expected a single value")
         name, kind = property_tags(attribute)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from connector.businessobjects.dates import read_date
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definition, Definitions, Field, Schema
-from connector.businessobjects.types import SECRET, Converter, SimpleValue, describe
+from connector.businessobjects.types import SECRET, TEXTS, Converter, SimpleValue, describe
 from connector.errors import MalformedData
 from connector.text.names import did_you_mean, shown
 
@@ -27,9 +29,12 @@ class BusinessObject:
 
     ``bo["Name"]`` is the value of an attribute. By its type the value is text, number or boolean, or a
     :class:`BusinessObject` for a child. An attribute of cardinality n is a list of them. None means that
-    the attribute is not set (*ignore*). ``""`` means that the attribute is explicitly empty (*blank*, for
-    every simple type). Assigning checks the type. Assigning None unsets. A child may be assigned as a
-    mapping, an n-cardinality child as a list of mappings or objects. No value of a list is None.
+    the attribute is not set (*ignore*). ``""`` means that a text is explicitly empty (*blank*). A blank of
+    another type reads as None, and :meth:`is_blank` tells it from an attribute that is not set.
+
+    Assigning checks the type. Assigning None unsets. Assigning ``""`` makes any simple type blank. A child
+    may be assigned as a mapping, an n-cardinality child as a list of mappings or objects. No value of a list
+    is None.
 
     An attribute that is not defined raises :class:`UnknownAttribute`, which is both a ``KeyError`` and
     a :class:`~connector.errors.MalformedData`. The text names the nearest right attribute.
@@ -90,9 +95,48 @@ class BusinessObject:
 
     def __getitem__(self, name: str) -> Any:
         value = self._values.get(name)
+        if value:
+            return value
         if value is None and name not in self._schema.fields:
             raise UnknownAttribute(self._schema, name)
+        if value == "" and self._schema.fields[name].attribute.type not in TEXTS:
+            return None
         return value
+
+    def value(self, name: str) -> Any:
+        """Returns the value of an attribute as a body has it: a blank of every type is ``""``.
+
+        Raises:
+            UnknownAttribute: the definition has no such attribute.
+        """
+        if name not in self._schema.fields:
+            raise UnknownAttribute(self._schema, name)
+        return self._values.get(name)
+
+    def date(self, name: str) -> datetime.date | None:
+        """Returns a Date as a ``datetime.date``, or as a ``datetime.datetime`` where the text has a time.
+
+        None = the attribute is not set or blank. The zone of a date without a time is left out.
+
+        Raises:
+            MalformedData: the attribute is no single Date, or Python has no such time (a leap second).
+        """
+        text = self[name]
+        field = self._schema.fields[name]
+        if field.attribute.type != "Date" or field.many:
+            raise MalformedData(f"{self.type}: {name}: found {_expectation(field)}, expected a Date")
+        try:
+            return None if text is None else read_date(text)
+        except ValueError as error:
+            raise MalformedData(f"{self.type}: {name}: found {describe(text)}, expected {error}") from None
+
+    def is_blank(self, name: str) -> bool:
+        """Tells whether an attribute is set and explicitly empty.
+
+        Raises:
+            UnknownAttribute: the definition has no such attribute.
+        """
+        return bool(self.value(name) == "")
 
     def get(self, name: str, default: Any = None) -> Any:
         """Returns the value of an attribute, or ``default`` if the attribute is not set.
@@ -229,7 +273,7 @@ class BusinessObject:
 
 
 def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults: bool = False) -> None:
-    """Completes an object that a data handler made from a body, and checks verb and required attributes.
+    """Completes an object that a data handler made from a body. Checks verb, required attributes and facets.
 
     The connector calls this after every handler, so that a handler only has to read the format.
 
@@ -240,7 +284,8 @@ def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults:
 
     Raises:
         MalformedData: there is no verb, or the object has no such verb, or a required attribute is missing.
-            An empty list is missing. A blank attribute is not.
+            An empty list is missing. A required attribute or a key is blank, without ``blank: true``.
+            A value does not fit its facets.
     """
     if not bo.verb:
         bo.verb = default_verb or None
@@ -254,6 +299,18 @@ def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults:
         )
     try:
         _require(bo._schema, bo._values, use_defaults)
+    except _Misfit as misfit:
+        raise misfit.error(bo._schema) from None
+
+
+def check(bo: BusinessObject) -> None:
+    """Checks the values of an object before it is written. Required attributes may be missing.
+
+    Raises:
+        MalformedData: a required attribute or a key is blank, or a value does not fit its facets.
+    """
+    try:
+        _require(bo._schema, bo._values, None)
     except _Misfit as misfit:
         raise misfit.error(bo._schema) from None
 
@@ -394,14 +451,42 @@ def _no_such_attribute(schema: Schema, name: object) -> str:
     return f"no such attribute in {schema.name}{did_you_mean(str(name), schema.fields)}"
 
 
-def _require(schema: Schema, values: dict[str, Any], use_defaults: bool) -> None:
+def _check_facets(field: Field, value: Any) -> None:
+    assert field.check is not None
+    if not field.many:
+        try:
+            field.check(value)
+        except ValueError as error:
+            raise _Misfit(str(error), field.name) from None
+        return
+    for index, one in enumerate(value):
+        try:
+            field.check(one)
+        except ValueError as error:
+            raise _Misfit(str(error), f"{field.name}[{index}]") from None
+
+
+def _require(schema: Schema, values: dict[str, Any], use_defaults: bool | None) -> None:
+    """Checks an object and its children. ``use_defaults`` None lets required attributes be missing."""
     for field in schema.required:
         value = values.get(field.name)
-        if value is None or value == []:
+        if value or value == 0:
+            continue
+        if value == "":
+            if not field.may_be_blank:
+                raise _Misfit("required, but blank", field.name)
+        elif use_defaults is not None:
             default = field.attribute.default
             if not use_defaults or default is None:
                 raise _Misfit("required, but not set", field.name)
             values[field.name] = default
+    for field in schema.optional_keys:
+        if values.get(field.name) == "":
+            raise _Misfit("a key, but blank", field.name)
+    for field in schema.checked:
+        value = values.get(field.name)
+        if value is not None:
+            _check_facets(field, value)
     for field in schema.children:
         value = values.get(field.name)
         if value is None:

@@ -18,6 +18,7 @@ from connector.businessobjects.definition import (
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.types import DECIMAL, text_converter
+from connector.config.facet_lint import read_facets
 from connector.config.handler_lint import check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects
 from connector.config.static_metaobject import make_static
@@ -119,17 +120,7 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
     elif attribute.is_many and (wrong := _wrong_list(attribute)):
         document.add((*where, "cardinality"), f"cardinality n of {wrong}", "1")
         attribute = replace(attribute, cardinality="1")
-    if attribute.max_length and attribute.is_child:
-        document.add(
-            (*where, "max_length"), "max_length of a child means nothing", "it left out", warning=True
-        )
-    for key, given in (("digits", attribute.digits), ("scale", attribute.scale)):
-        if given and attribute.type != DECIMAL:
-            document.add((*where, key), f"{key} of a {attribute.type}", "it left out; only a Decimal has it")
-    if attribute.digits and attribute.scale is not None and attribute.scale > attribute.digits:
-        found = f"{attribute.scale} places of {attribute.digits} digits"
-        document.add((*where, "scale"), found, "at most as many places as digits")
-        attribute = replace(attribute, scale=None)
+    attribute = _check_limits(attribute, document, collected)
     text = collected.defaults.get((document.name, attribute.name))
     if text is None:
         return attribute
@@ -143,11 +134,33 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
         blank = "" if text == _BLANK else str(text)
         limits = (attribute.max_length, attribute.digits, attribute.scale)
         value = text_converter(attribute.type, *limits)(blank)
+        if value != "" and (check := attribute.facets.check(attribute.type, False)) is not None:
+            check(value)
     except (ValueError, MalformedData) as error:
         found, _, expected = str(error).partition(", expected ")
         document.add((*where, "default"), found, expected or f"a {attribute.type}")
         return attribute
     return replace(attribute, default=value)
+
+
+def _check_limits(attribute: Attribute, document: Document, collected: Collected) -> Attribute:
+    """Checks lengths, digits and facets. Returns the attribute with those that are right."""
+    where = ("attributes", attribute.name)
+    if attribute.max_length and attribute.is_child:
+        document.add(
+            (*where, "max_length"), "max_length of a child means nothing", "it left out", warning=True
+        )
+    for key, given in (("digits", attribute.digits), ("scale", attribute.scale)):
+        if given and attribute.type != DECIMAL:
+            document.add((*where, key), f"{key} of a {attribute.type}", "it left out; only a Decimal has it")
+    if attribute.digits and attribute.scale is not None and attribute.scale > attribute.digits:
+        found = f"{attribute.scale} places of {attribute.digits} digits"
+        document.add((*where, "scale"), found, "at most as many places as digits")
+        attribute = replace(attribute, scale=None)
+    facets = collected.facets.get((document.name, attribute.name))
+    if facets is not None:
+        attribute = replace(attribute, facets=read_facets(attribute, facets, document))
+    return attribute
 
 
 def _wrong_list(attribute: Attribute) -> str:

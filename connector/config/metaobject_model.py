@@ -146,6 +146,27 @@ class AttributeEntry(Section):
     )
     foreign_key: Boolean = Field(default=False, description="The key of another object.")
     required: Boolean = Field(default=False, description="Bodies and requests need the attribute.")
+    blank: Boolean = Field(
+        default=False,
+        description="A required attribute or a key may be blank. Without it, a blank one is an error.",
+    )
+    values: list[Annotated[str, AS_WRITTEN]] = Field(
+        default=[], description="The only values that the attribute can have. Empty: any."
+    )
+    minimum: Annotated[str | None, AS_WRITTEN] = Field(
+        default=None, description="Of a number: the least value. Compared exactly."
+    )
+    maximum: Annotated[str | None, AS_WRITTEN] = Field(
+        default=None, description="Of a number: the greatest value."
+    )
+    pattern: Annotated[str | None, AS_WRITTEN] = Field(
+        default=None,
+        description="Of a text: a regular expression for the whole text, without look-around and "
+        "back-references.",
+    )
+    min_length: Annotated[int, integer(0, "characters")] = Field(
+        default=0, description="Of a text: the least number of characters."
+    )
     max_length: Annotated[int, integer(0, "characters")] = Field(
         default=0,
         description="Of a String, LongText or Ciphertext. In fixed-width text: the width of any field. "

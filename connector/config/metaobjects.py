@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.rules import StaticMetaObject
@@ -92,6 +92,7 @@ class Collected:
     Attributes:
         incomplete: a part could not be read, so a missing name may be defined there.
         defaults: texts of attribute defaults, by business object and attribute.
+        facets: as they are written, by business object, attribute and key.
         rules: the texts of each static meta-object, by its name.
         home_of: as of :func:`collect`.
     """
@@ -99,6 +100,7 @@ class Collected:
     documents: dict[str, Document] = field(default_factory=dict)
     definitions: dict[str, Definition] = field(default_factory=dict)
     defaults: dict[tuple[str, str], Leaf] = field(default_factory=dict)
+    facets: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     rules: dict[str, StaticTexts] = field(default_factory=dict)
     handler_options: dict[str, dict[str, dict[str, Leaf]]] = field(default_factory=dict)
     incomplete: bool = False
@@ -296,7 +298,17 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
             relationship=entry.relationship or "",
             digits=entry.digits,
             scale=entry.scale,
+            may_be_blank=entry.blank,
         )
+        facets = {
+            "values": entry.values,
+            "minimum": entry.minimum,
+            "maximum": entry.maximum,
+            "pattern": entry.pattern,
+            "min_length": entry.min_length,
+        }
+        if any(value not in (None, [], 0) for value in facets.values()):
+            collected.facets[document.name, name] = facets
         if isinstance(entry.default, Leaf) and entry.default != _IGNORE:
             collected.defaults[document.name, name] = entry.default
     # A verb counts as defined also if its entry has a mistake.

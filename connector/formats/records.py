@@ -276,7 +276,7 @@ class RecordHandler(DataHandler):
                 self.put_run(texts, bo, part, self.special.write_run(bo, part))
                 continue
             field = part.field
-            value = bo[field.name]
+            value = bo.value(field.name)
             if value is not None and not field.many:
                 value = [value]
             self.put_count(texts, bo, part, None if value is None else len(value))

@@ -132,7 +132,7 @@ class XmlWriter:
     def _culprit(self, bo: BusinessObject, path: str = "") -> str:
         """Names the attribute with a character that is not possible in XML."""
         for name in bo:
-            value = bo[name]
+            value = bo.value(name)
             for number, child in enumerate(value if isinstance(value, list) else [value]):
                 if isinstance(child, BusinessObject):
                     place = f"{path}{name}[{number}]." if isinstance(value, list) else f"{path}{name}."
@@ -189,7 +189,7 @@ class XmlWriter:
 
 def _write_attributes(bo: BusinessObject, plan: XmlPlan, names: _Names, out: list[str]) -> None:
     for item in plan.attributes.values():
-        value = bo[item.field.name]
+        value = bo.value(item.field.name)
         if value is not None:
             name = names.attribute(item)
             text = _list_text(item, value, bo) if item.is_list_text else text_of(value)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
-from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions, Field
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions, Schema
 from connector.businessobjects.metadata import MAX_TIMEOUT
 from connector.businessobjects.types import DECIMAL, MAX_FLOAT, SECRET, TEXTS
 from connector.http.timeout_limits import TIMEOUT
@@ -69,7 +69,7 @@ def object_schemas(
     for name in _reachable(definitions, having, in_body=False):
         schema = _object(definitions[name])
         if name in in_bodies:
-            _require(schema, definitions.schema(name).required, use_defaults)
+            _require(schema, definitions.schema(name), use_defaults)
         if name in metadata:
             _bound(schema, definitions[name], most_timeout)
         made[name] = schema
@@ -106,11 +106,14 @@ def _object(definition: Definition) -> SchemaObject:
     }
 
 
-def _require(schema: SchemaObject, fields: Sequence[Field], use_defaults: bool) -> None:
-    """Sets which attributes are required. A blank attribute satisfies this. Null and an empty list do not."""
-    needed = [field for field in fields if not (use_defaults and field.attribute.default is not None)]
+def _require(schema: SchemaObject, held: Schema, use_defaults: bool) -> None:
+    """Sets which attributes are required. Null and an empty list are missing. A blank is an error."""
+    properties = schema["properties"]
+    for field in (*held.required, *held.optional_keys):
+        if not (field.may_be_blank or field.many or field.child):
+            properties[field.name] = _not_blank(properties[field.name])
+    needed = [field for field in held.required if not (use_defaults and field.attribute.default is not None)]
     for field in needed:
-        properties = schema["properties"]
         properties[field.name] = _not_null(properties[field.name])
         if field.many:
             properties[field.name]["minItems"] = 1
@@ -128,6 +131,20 @@ def _not_null(schema: SchemaObject) -> SchemaObject:
         made["type"] = kept[0] if len(kept) == 1 else kept
     if "enum" in made:
         made["enum"] = [each for each in made["enum"] if each is not None]
+    return made
+
+
+def _not_blank(schema: SchemaObject) -> SchemaObject:
+    """Returns the schema of a value that is not blank."""
+    made = dict(schema)
+    if "anyOf" in made:
+        made["anyOf"] = [
+            {"type": "null"} if each.get("maxLength") == 0 else _not_blank(each) for each in made["anyOf"]
+        ]
+    elif "enum" in made:
+        made["enum"] = [each for each in made["enum"] if each != ""]
+    elif "string" in made["type"]:
+        made["minLength"] = max(1, made.get("minLength", 0))
     return made
 
 

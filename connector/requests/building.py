@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.instance import BusinessObject, check
 from connector.businessobjects.rules import set_format
 from connector.errors import ConfigurationError, MalformedData, RequestRefused
 from connector.formats.datahandler import DataHandler, HandlerFailed, message_body
@@ -96,6 +96,7 @@ def _body(
 ) -> tuple[str, bytes]:
     handler = find_handler(properties, handlers)
     try:
+        check(bo)
         body: object = handler.to_body(_without_metaobjects(bo, settings))
         if not isinstance(body, str | bytes):
             what = type(body).__name__
@@ -112,5 +113,5 @@ def _without_metaobjects(bo: BusinessObject, settings: RequestSettings) -> Busin
     held = bo.definition.metaobject_attributes
     if not any(name in bo for name in held):
         return bo
-    values = {name: bo[name] for name in bo if name not in held}
+    values = {name: bo.value(name) for name in bo if name not in held}
     return BusinessObject(settings.definitions, bo.type, bo.verb, values)

@@ -135,7 +135,9 @@ def _levels(bo: BusinessObject, settings: RequestSettings) -> Iterator[_Level]:
     if child is not None:
         attributes = child.definition.attributes
         values = {
-            name: child[name] for name in child if not (attributes[name].is_child or attributes[name].is_list)
+            name: child.value(name)
+            for name in child
+            if not (attributes[name].is_child or attributes[name].is_list)
         }
         yield _Level(f"{bo.type}.{bo.definition.dynamic_metaobject}", values)
     if settings.rules is None:

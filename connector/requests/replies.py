@@ -107,7 +107,7 @@ def _refill(
     if reply.message_class == "O":
         raise MalformedData("an object message is never deserialised; answer with text or bytes")
     if _is_empty(reply):
-        values = {name: bo[name] for name in bo}
+        values = {name: bo.value(name) for name in bo}
         made = BusinessObject(settings.definitions, bo.type, bo.verb, values)
     else:
         handler = find_handler(properties, handlers)

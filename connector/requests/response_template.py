@@ -28,6 +28,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from connector.businessobjects.definition import Definition, Definitions
+from connector.businessobjects.instance import BusinessObject
 from connector.errors import RequestRefused
 from connector.lazy_property import lazy_property
 from connector.requests.selector_values import MAX_SELECTOR, Mistake, Value, follow, marker
@@ -193,7 +194,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         try:
-            return obj[argument]
+            return obj.value(argument) if isinstance(obj, BusinessObject) else obj[argument]
         except (LookupError, TypeError, AttributeError):
             return self.undefined(obj=obj, name=str(argument))
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.instance import BusinessObject, check
 from connector.errors import MalformedData
 from connector.formats.datahandler import HandlerFailed, message_body
 from connector.limits import stages
@@ -285,6 +285,7 @@ def write_body(to_body: Callable[[BusinessObject], bytes | str], bo: BusinessObj
         HandlerFailed: the data handler raised another exception.
     """
     handler = getattr(to_body, "__self__", to_body)
+    check(bo)
     try:
         with stages.Stage("data_handler", type(handler).__name__):
             return message_body(to_body(bo))

@@ -31,7 +31,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -42,7 +42,8 @@ from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.dynamic import fill_dynamic
-from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.facets import Facets
+from connector.businessobjects.instance import BusinessObject, check
 from connector.businessobjects.types import TEXTS
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.catalogue import discover
@@ -408,6 +409,21 @@ class DataHandlerSuite:
         for sample in samples:
             for end in range(len(sample.body)):
                 _read_or_refuse(handler, sample.body[:end], sample.hint)
+
+    def test_facets_hold_for_what_is_read(
+        self, handler: DataHandler, objects: Sequence[BusinessObject]
+    ) -> None:
+        for bo in objects:
+            again = handler.to_business_object(handler.to_body(bo), Hint(bo.type, bo.verb))
+            for name, attribute in again.definition.attributes.items():
+                if attribute.type not in TEXTS or name not in again:
+                    continue
+                strict = replace(attribute, facets=Facets(values=("another value",)))
+                attributes = {**again.definition.attributes, name: strict}
+                made = replace(again.definition, attributes=attributes)
+                known = Definitions({**again.definitions, bo.type: made})
+                with pytest.raises(MalformedData, match=f"{name}.*expected one of another value"):
+                    check(BusinessObject(known, bo.type, bo.verb, again.as_dict()))
 
     def test_a_big_text_arrives_whole(self, handler: DataHandler, objects: Sequence[BusinessObject]) -> None:
         for bo in objects:

@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import json
 import pickle
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connector.businessobjects.definition import Attribute
-from connector.businessobjects.instance import BusinessObject, UnknownAttribute, finish
+from connector.businessobjects.instance import BusinessObject, UnknownAttribute, check, finish
 from connector.errors import MalformedData
 from connector.formats.catalogue import discover
 from connector.formats.datahandler import Hint
@@ -150,13 +152,54 @@ def test_no_verb_and_a_verb_that_the_object_lacks_are_malformed_and_the_verbs_ar
     assert "no verb 'Updat'; it has Create, Update, did you mean 'Update'" in reason
 
 
-def test_a_missing_required_attribute_is_malformed_at_every_level_and_a_blank_one_is_none() -> None:
+def test_a_missing_required_attribute_is_malformed_at_every_level() -> None:
     assert refusal(finish, customer()) == "Customer: CustomerId: required, but not set"
     bo = customer({"CustomerId": "C", "Address": [{"City": "a"}, {"City": "b", "Before": {}}]})
     assert refusal(finish, bo) == "Customer: Address[1].Before.City: required, but not set"
-    bo = customer({"CustomerId": ""})
+
+
+@rows("is_required", [True, False])
+@rows("kind", ["String", "Integer", "Boolean", "Decimal", "Date"])
+def test_a_blank_key_or_required_attribute_is_malformed_unless_it_may_be_blank(
+    kind: str, is_required: bool
+) -> None:
+    for may_be_blank in (False, True):
+        attribute = Attribute("Code", kind, is_key=True, is_required=is_required, may_be_blank=may_be_blank)
+        definitions = known(
+            define("A", Part=Attribute("Part", "B", cardinality="n")), define("B", Code=attribute)
+        )
+        bo = BusinessObject(definitions, "A", "Create", {"Part": [{"Code": ""}]})
+        for test in (finish, check):
+            if may_be_blank:
+                test(bo)
+            else:
+                assert f"A: Part[0].Code: {'required' if is_required else 'a key'}, but blank" in refusal(
+                    test, bo
+                )
+    assert bo["Part"][0].is_blank("Code")
+
+
+@rows("value", [0, False, Decimal(0)])
+def test_zero_and_false_are_no_blanks(value: Any) -> None:
+    kind = {int: "Integer", bool: "Boolean", Decimal: "Decimal"}[type(value)]
+    definitions = known(define("A", Code=Attribute("Code", kind, is_key=True, is_required=True)))
+    bo = BusinessObject(definitions, "A", "Create", {"Code": value})
     finish(bo)
-    assert bo["CustomerId"] == ""
+    assert bo["Code"] == value
+    assert not bo.is_blank("Code")
+
+
+def test_an_object_that_is_written_may_lack_what_is_required() -> None:
+    check(customer())
+
+
+def test_a_blank_that_is_no_text_reads_as_none_and_is_told_from_not_set() -> None:
+    bo = customer({"Rating": "", "Name": "", "Since": ""})
+    assert (bo["Rating"], bo["Since"], bo["Name"], bo.get("Rating", 7)) == (None, None, "", 7)
+    assert [bo.is_blank(name) for name in ("Rating", "Since", "Name", "Limit")] == [True, True, True, False]
+    assert (bo.value("Rating"), bo.value("Limit")) == ("", None)
+    assert bo.as_dict() == {"Name": "", "Rating": "", "Since": ""}
+    assert "no attribute 'Nam'" in refusal(bo.is_blank, "Nam")
 
 
 @rows("required", [True, False])
@@ -192,3 +235,26 @@ def test_a_ciphertext_is_in_bodies_and_in_no_repr_or_error(mime_type: str, tmp_p
     reason = refusal(handler.to_business_object, longer, Hint("Card", "Create"))
     assert "Pin" in reason
     assert "hush" not in reason
+
+
+@rows(
+    "text, expected",
+    [
+        ("2024-05-31", datetime.date(2024, 5, 31)),
+        ("20240531", datetime.date(2024, 5, 31)),
+        ("2024-05-31+02:00", datetime.date(2024, 5, 31)),
+        ("2024-05-31T08:00", datetime.datetime(2024, 5, 31, 8)),
+        ("2024-05-31T24:00:00Z", datetime.datetime(2024, 6, 1, tzinfo=datetime.UTC)),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_date_is_a_date_or_a_time_by_what_its_text_says(text: str | None, expected: Any) -> None:
+    found = customer({"Since": text}).date("Since")
+    assert (type(found), found) == (type(expected), expected)
+
+
+def test_what_is_no_date_of_python_is_malformed() -> None:
+    reason = refusal(customer({"Since": "2016-12-31T23:59:60Z"}).date, "Since")
+    assert reason.startswith("Customer: Since: found the text '2016-12-31T23:59:60Z', expected")
+    assert "Customer: Name: found a String, expected a Date" in refusal(customer().date, "Name")

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from connector.businessobjects.definition import Definitions
+from connector.businessobjects.facets import Facets
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.errors import MalformedData, Problem
 from tests.config.mistakes import Edit, Mistake, O, R, case
@@ -123,6 +125,52 @@ def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Samp
     assert [problem.path for problem in found(deployment, "")] == ["CustomerProperties.business_object"]
 
 
+@rows(
+    "attribute, key, words",
+    [
+        (
+            "{type: Decimal, minimum: 5, maximum: 4.5}",
+            "minimum",
+            "5 over the maximum 4.5, expected at most that",
+        ),
+        ("{type: String, min_length: 5, max_length: 4}", "min_length", "5 over the max_length 4"),
+        ('{type: String, pattern: "(a"}', "pattern", "unclosed group, expected a regular expression"),
+        ('{type: String, pattern: "(?=a)"}', "pattern", "look-around"),
+        ('{type: String, pattern: "a)(b"}', "pattern", "unopened group"),
+        ("{type: Integer, values: [1, x]}", "values", "the text 'x', expected an integer"),
+        ("{type: Integer, values: [1, 9], maximum: 5}", "values", "the number 9, expected at most 5"),
+        (
+            "{type: Date, minimum: 5}",
+            "minimum",
+            "minimum of a Date, expected it left out; only a number has it",
+        ),
+        ("{type: Integer, pattern: x}", "pattern", "pattern of a Integer"),
+        ("{type: Boolean, values: [true]}", "values", "values of a Boolean"),
+        ("{type: Part, min_length: 1}", "min_length", "min_length of a Part"),
+        (
+            "{type: String, required: true, values: [EU, US], default: XX}",
+            "default",
+            "the text 'XX', expected one of EU, US",
+        ),
+    ],
+)
+def test_facets_that_contradict_are_found_where_they_stand(
+    deployment: Sample, attribute: str, key: str, words: str
+) -> None:
+    (problem,) = found(deployment, f"Cell: {attribute}", PART)
+    assert problem.path == f"Thing.attributes.Cell.{key}"
+    assert words in f"{problem.found}, expected {problem.expected}"
+
+
+def test_facets_are_read_by_the_type_of_their_attribute(deployment: Sample) -> None:
+    cells = "Cell: {type: String, values: [no, 0710], blank: true}\nSize: {type: Decimal, minimum: 0, maximum: 1e2}"
+    assert found(deployment, cells) == []
+    thing = definitions(deployment)["Thing"].attributes
+    assert thing["Cell"].facets == Facets(values=("no", "0710"))
+    assert thing["Cell"].may_be_blank
+    assert thing["Size"].facets == Facets(minimum=Decimal(0), maximum=Decimal(100))
+
+
 def test_the_default_cxblank_is_an_empty_text_and_cxignore_is_none(deployment: Sample) -> None:
     attributes = [
         f"{name}: {{type: Integer, required: true, default: {name}}}" for name in ("CxBlank", "CxIgnore")
@@ -131,7 +179,7 @@ def test_the_default_cxblank_is_an_empty_text_and_cxignore_is_none(deployment: S
     bo = BusinessObject(definitions(deployment), "Thing", "Create")
     with pytest.raises(MalformedData, match="CxIgnore: required, but not set"):
         finish(bo, use_defaults=True)
-    assert bo["CxBlank"] == ""
+    assert bo.is_blank("CxBlank")
 
 
 def test_no_default_of_a_ciphertext_is_shown(deployment: Sample) -> None:

@@ -194,7 +194,7 @@ def test_a_width_comes_from_the_digits_and_a_number_is_never_cut() -> None:
 @rows("value", [Decimal("1.50"), 7, "1.50", "", 10**400, Decimal("1E+3")])
 def test_a_decimal_takes_exact_numbers(value: Any) -> None:
     bo = BusinessObject(KNOWN, "Payment", "Create", {"Amount": value})
-    assert bo["Amount"] == (Decimal(value) if value != "" else "")
+    assert bo.value("Amount") == (Decimal(value) if value != "" else "")
 
 
 @rows(

@@ -93,7 +93,7 @@ def test_the_document_is_openapi_and_has_every_verb_of_every_business_object_and
 
 def test_an_attribute_is_described_as_it_is_defined() -> None:
     customer = object_schemas(DEFINITIONS)["Customer"]["properties"]
-    identity = {"type": ["string", "null"], "maxLength": 20, "description": "Key."}
+    identity = {"type": ["string", "null"], "maxLength": 20, "description": "Key.", "minLength": 1}
     assert customer["CustomerId"] == identity
     assert customer["Limit"]["default"] == 0.0
     assert "never part of a message's body" in customer["Meta"]["description"]

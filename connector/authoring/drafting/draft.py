@@ -77,6 +77,8 @@ class DraftAttribute:
 
     Attributes:
         comment: what a person should know of the attribute.
+        facets: further entries: ``values``, ``minimum``, ``maximum``, ``pattern`` and ``min_length``.
+        allows_blank: whether a schema allows an empty text.
     """
 
     name: str
@@ -90,6 +92,8 @@ class DraftAttribute:
     member: BodyPart = NO_MEMBER
     digits: int = 0
     scale: int | None = None
+    allows_blank: bool = False
+    facets: dict[str, str] = field(default_factory=dict)
 
     def add_tag(self, tag: str) -> None:
         """Adds a tag to the application-specific information."""
@@ -101,6 +105,9 @@ class DraftAttribute:
             found["key"] = "true"
         if self.required:
             found["required"] = "true"
+        if self.allows_blank and (self.required or (self.is_key and not _ID.fullmatch(self.name))):
+            found["blank"] = "true"
+        found.update(self.facets)
         if self.max_length:
             found["max_length"] = str(self.max_length)
         if self.digits:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from connector.authoring.drafting.draft import Draft, DraftObject, key
+from connector.authoring.drafting.facets import facet_entries
 from connector.authoring.drafting.kinds import BOOLEAN, HUGE, kind_of_number, kind_of_string, type_of_json
 from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER
 from connector.datahandlers.json_handler import parse_object
@@ -179,6 +181,7 @@ class _Schema:
             if made is not None:
                 made.scale = scale
                 made.max_length = _length(schema) if type_name == "String" else 0
+                made.facets = _facets(type_name, schema)
         if made is not None:
             made.many, made.required = many, required and not is_nullable
             if required and is_nullable:
@@ -364,6 +367,39 @@ def _items(schema: JsonObject) -> Any:
     if isinstance(items, list) or "prefixItems" in schema:
         raise _Misfit("a list whose elements differ by their place")
     return items
+
+
+def _facets(type_name: str, schema: JsonObject) -> dict[str, str]:
+    bounds = {
+        key: str(schema[key])
+        for key in ("minimum", "maximum")
+        if _is_number(schema.get(key)) and schema.get(f"exclusive{key.capitalize()}") is not True
+    }
+    values = _list(schema.get("enum"))
+    is_text = type_name == "String"
+    if any(not (isinstance(one, str) if is_text else _is_number(one)) for one in values):
+        values = []
+    pattern = schema.get("pattern")
+    least = schema.get("minLength")
+    return facet_entries(
+        type_name,
+        bounds,
+        [str(one) for one in values],
+        _whole(pattern) if isinstance(pattern, str) else "",
+        least if isinstance(least, int) and not isinstance(least, bool) else 0,
+    )
+
+
+def _whole(pattern: str) -> str:
+    """Returns a pattern of JSON Schema, which finds a part of a text, for the whole text. Empty = none."""
+    pattern = pattern.replace(r"\d", "[0-9]") if r"[\d" not in pattern else pattern
+    is_plain = re.fullmatch(r"[ -~]*", pattern) and not re.search(r"\\[A-Za-z0-9]|&&|--|~~", pattern)
+    if not is_plain or ("|" in pattern and not re.fullmatch(r"\^\([^()]*\)\$", pattern)):
+        return ""
+    inner = pattern.removeprefix("^")
+    is_end = inner.endswith("$") and not inner.endswith(r"\$")
+    before = "" if inner != pattern else "(?s:.*)"
+    return before + (inner.removesuffix("$") if is_end else f"{inner}(?s:.*)")
 
 
 def _length(schema: JsonObject) -> int:

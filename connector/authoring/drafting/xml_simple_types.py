@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from lxml import etree
 
 from connector.authoring.drafting.draft import DraftAttribute
+from connector.authoring.drafting.facets import facet_entries
 from connector.authoring.drafting.xml_schema_files import (
     COMPLEX,
     SIMPLE,
@@ -24,6 +25,9 @@ from connector.formats.xml_schema_documents import NAMESPACE
 _WITH_PATTERN: Final = "a number of a pattern, so a text: a number would lose leading zeros"
 _WITH_PREFIX: Final = "a name with a prefix: the prefix has to be one that is written"
 _FINITE: Final = "without INF and NaN"
+_BOUNDS: Final = {"minInclusive": "minimum", "maxInclusive": "maximum"}
+_COMMON: Final = re.compile(r"(?:[A-Za-z0-9 _,:;/@#%!=.*+?(){}|-]|\\[d.*+?(){}|-]|\[[A-Za-z0-9_ .-]+\])*")
+"""Patterns of XML Schema that mean the same in definitions."""
 _DIGITS: Final = 9
 """Every number of so many digits has 32 bits."""
 _BUILT_IN: Final = {
@@ -64,6 +68,7 @@ class SimpleType:
         smallest, largest: facets of a number.
         digits, scale: of a Decimal.
         has_pattern: a facet gives the form of the text.
+        pattern, values, bounds, min_length: those facets.
     """
 
     type: str = "String"
@@ -74,18 +79,31 @@ class SimpleType:
     digits: int = 0
     scale: int | None = None
     has_pattern: bool = False
+    pattern: str = ""
+    values: list[str] = field(default_factory=list)
+    bounds: dict[str, str] = field(default_factory=dict)
+    min_length: int = 0
 
     def take_facets(self, step: etree._Element) -> None:
         """Takes the facets of a restriction. The outermost restriction comes first, and is the narrowest."""
+        values = [facet.get("value", "") for facet in step if kind_of(facet) == "enumeration"]
+        patterns = [facet.get("value", "") for facet in step if kind_of(facet) == "pattern"]
+        self.values = self.values or values
+        if patterns and not self.pattern and _COMMON.fullmatch("".join(patterns)):
+            self.pattern = "|".join(patterns).replace(r"\d", "[0-9]")
         for facet in step:
             kind, text = kind_of(facet), facet.get("value", "").strip()
             self.has_pattern |= kind == "pattern"
+            if kind in _BOUNDS:
+                self.bounds.setdefault(_BOUNDS[kind], text)
             if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
                 continue
             number = int(text)
             if kind in ("maxLength", "length"):
                 self.max_length = self.max_length or number
-            elif kind in ("maxInclusive", "maxExclusive"):
+            if kind in ("minLength", "length"):
+                self.min_length = self.min_length or number
+            if kind in ("maxInclusive", "maxExclusive"):
                 self.largest = number if self.largest is None else self.largest
             elif kind in ("minInclusive", "minExclusive"):
                 self.smallest = number if self.smallest is None else self.smallest
@@ -118,6 +136,12 @@ class SimpleType:
     def describe(self, attribute: DraftAttribute) -> None:
         """Gives an attribute the facets of the type."""
         attribute.max_length, attribute.digits, attribute.scale = self.max_length, self.digits, self.scale
+        is_text = self.type == "String" and not self.comment
+        values = self.values if is_text or self.type != "String" else []
+        attribute.facets = facet_entries(
+            self.type, self.bounds, values, self.pattern if is_text else "", self.min_length if is_text else 0
+        )
+        attribute.allows_blank = self.type == "String" and not (self.has_pattern or attribute.facets)
 
 
 def simple_type_of(files: XmlSchemaFiles, node: etree._Element) -> SimpleType:

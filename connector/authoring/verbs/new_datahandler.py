@@ -74,7 +74,7 @@ class {class_name}:
     def to_body(self, bo):
         lines = []
         for name in _names(bo):
-            value = bo[name]
+            value = bo.value(name)  # a blank is ""
             if value is not None:
                 lines.append(f"{{name}}{{self._separator}} {{json.dumps(text_of(value))}}\\n")
         if not lines:

@@ -232,7 +232,7 @@ class TaskNotes(TaskHook):
                 names = key_names(bo)
                 name = self._only_key[bo.type] = names[0] if len(names) == 1 else None
             if name is not None:
-                value = bo[name]
+                value = bo.value(name)
                 is_key = value is None or (type(value) is str and len(value) <= LONGEST_KEY)
                 return value if is_key else key_text(value)
         keys = (key for one in objects for key in keys_of(one.bo))

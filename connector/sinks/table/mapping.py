@@ -47,7 +47,7 @@ def source_of(text: str, definition: Definition) -> Source:
             f"{text} is a list of values ({attribute.type}), and a column holds a single value"
         )
     if attribute is not None and not attribute.is_child:
-        return Source(text, attribute, lambda bo: bo[text])
+        return Source(text, attribute, lambda bo: bo.value(text))
     if attribute is not None:
         raise WrongExpression(f"{text} is a {attribute.type}, not a single value")
     if _NAME.match(text):
