@@ -71,10 +71,8 @@ def make_inbound(
         intake, closing = Intake(whole), Closing(whole, rules, journals)
     else:
         stays = OpenSettlements(working.lines, settings.connector.order)
-        intake, closing = (
-            BrokerIntake(whole, found, stays),
-            BrokerClosing(whole, rules, journals, found, stays),
-        )
+        intake = BrokerIntake(whole, found, stays)
+        closing = BrokerClosing(whole, rules, journals, found, stays)
     inbound = Inbound(whole, jobs, intake, closing, Recovery(whole, state, rules), control)
     journals.make()  # last: a client that fails before leaves nothing behind
     return inbound
@@ -89,11 +87,8 @@ def _connection_state(
     own: OwnHistory,
     hooks: EventHooks,
 ) -> ConnectionState:
-    order, in_progress, size = (
-        settings.connector.order,
-        settings.copies.in_progress,
-        settings.duplicate_window,
-    )
+    order, size = settings.connector.order, settings.duplicate_window
+    in_progress = settings.copies.in_progress
     window = state.window(connection.client_id, size) if size else None
     schedule = Schedule(order, pipeline)
     return ConnectionState(

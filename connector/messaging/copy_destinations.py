@@ -13,7 +13,7 @@ from connector.status import OutcomeKind
 class CopyDestinations:
     """Where copies of the messages of all inputs go. None = the message is acknowledged without a copy.
 
-    Whoever needs such a destination asks here, by outcome.
+    All code that needs such a destination asks here, by outcome.
     """
 
     archive: Destination | None = None

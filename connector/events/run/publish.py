@@ -184,7 +184,7 @@ class Publisher:
         retries: Mapping[str, int],
         result: Publication,
     ) -> Sequence[_Delivery]:
-        """Returns what is delivered, in order. Notes what was confirmed before, and what nobody wants."""
+        """Returns the deliveries in order. Notes earlier confirmations, and objects without a subscriber."""
         found = [
             _Delivery(
                 one,
@@ -299,7 +299,7 @@ class Publisher:
     def _context(
         self, delivery: _Delivery, reference: object
     ) -> tuple[ReplyContext | Unanswered | None, BaseException | None]:
-        """Returns what is known of a reply before the call, if one is awaited, and why that is not known."""
+        """Returns the context of an awaited reply, or the error that its making has raised."""
         name, event = delivery.subscription.name, delivery.matched.event
         self._limit.begin()
         try:

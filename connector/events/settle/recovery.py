@@ -164,7 +164,7 @@ class Recovery:
             identity, before = planned[id(settlement.claim)]
             if outcome is not None and outcome is not before:
                 told.append((settlement.claim, outcome, identity))
-        if told:  # what was told above is a commit that was refused
+        if told:  # the broker has refused commits that were told above
             self._tell(leftover, told, {})
         for claim in doubtful:
             if not self._decide_in_doubt(claim, result, leaves=True):
@@ -192,7 +192,7 @@ class Recovery:
             )
 
     def _give_back(self, claims: Iterable[Claim], cycles: Mapping[int, CycleJournal]) -> Iterator[_Decision]:
-        """Gives claims back that cannot be settled because a message is missing. Yields what is settled."""
+        """Gives claims back that cannot be settled because a message is missing. Yields the settled ones."""
         for claim in claims:
             begun = max(1, cycles.get(claim.cycle, _NOBODY).begun.get(claim.sequence, 0))
             yield from self._settle([(begun_settlement(claim, begun), None)])[0]
@@ -217,7 +217,7 @@ class Recovery:
             self._window.add(one.published for one, _ in decisions if one.published is not None)
 
     def _forget(self, leftover: Leftover, journals: ClientJournals) -> None:
-        """Removes what a dead client has left, last its record."""
+        """Removes the traces of a dead client, and its record last."""
         self._told.discard(leftover.client_id)
         if self._window is not None:
             self._window.release(leftover.client_id)

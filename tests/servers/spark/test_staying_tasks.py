@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from connector.java import find_java
 from tests.crash.conftest import Deploy
@@ -38,6 +39,13 @@ def _daemon(run: Run) -> int:
     """PySpark's daemon, the child of Java."""
     (daemon,) = wait_for(lambda: _children(run, run.java()), what="a daemon")
     return daemon
+
+
+def _takes_events(pid: int) -> bool:
+    """Whether a process is a worker, a runner of one, or PySpark's daemon."""
+    with suppress(OSError):
+        return b"pyspark.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def _kill(pid: int | None) -> None:
@@ -94,9 +102,12 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
         deployment.await_archived(ids)
 
     def kill_idle_workers() -> None:
-        for worker in _children(run, _daemon(run)):
-            with suppress(ProcessLookupError):  # a worker of a Java that is gone ends by itself
-                _kill(worker)
+        """Also those that take events although their daemon was killed."""
+        daemon = _daemon(run)
+        for worker in run.members():
+            if worker != daemon and _takes_events(worker):
+                with suppress(ProcessLookupError):  # a worker of a Java that is gone ends by itself
+                    _kill(worker)
 
     with _going_on(run):
         beside("worker", lambda runners: run.signal_parent_of(runners[0]))
