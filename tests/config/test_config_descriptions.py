@@ -29,7 +29,9 @@ connector:
   ApplicationName: demo
   InputDestination:
     - queue://orders
-    - {destination: queue://customers, rate: 50/s, PollQuantity: 5}
+    - {destination: queue://customers, rate: 50/s, PollQuantity: 5, order: none, max_body: 1MiB,
+      max_attempts: 3, convert_timeout: 5s, DataHandlerMimeType: text/xml, DefaultVerb: Update,
+      ArchiveDestination: queue://done, ErrorDestination: queue://wrong, UnsubscribedDestination: queue://rest}
     - {destination: queue://notes, selector: "urgent = TRUE"}
     - {destination: topic://prices, subscription: prices, shared: true}
     - {destination: topic://prices, subscription: others, no_local: true}

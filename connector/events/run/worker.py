@@ -49,7 +49,6 @@ class Runner:
 
     def __init__(self, task_settings: TaskSettings, deployment: str) -> None:
         self.control = RunnerControl()
-        self._convert_timeout = task_settings.connector.convert_timeout
         self.is_full = False
         """Whether the runner keeps so much memory that another runner should go on."""
         command_read, self._commands = os.pipe()
@@ -97,7 +96,7 @@ class Runner:
                 self.kill()
                 if deadline.converts:
                     stage = deadline.text or "choice of the data handler"
-                    limit = f"{self._convert_timeout:g} s (convert_timeout)"
+                    limit = f"{deadline.whole:g} s (convert_timeout)"
                     why = f"{stage}: did not end within {limit}"
                     raise RunnerEnded(TaskAnswer(ended=why, exceeded=True))
                 why = f"did not return from {deadline.text} in time and was ended"
