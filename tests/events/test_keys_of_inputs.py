@@ -180,6 +180,19 @@ def test_an_input_has_its_own_data_handler_and_verb(deploy: Deploy, bench: Bench
     )
 
 
+def test_a_reply_has_the_format_of_the_input_of_its_request(deploy: Deploy) -> None:
+    xml = {"destination": "queue://prices", "DataHandlerMimeType": "text/xml"}
+    deployment = deploy(
+        xml,
+        processes="def answer(order, event):\n    return order\n",
+        subscriptions=[{"object": "Order", "process": "processes:answer", "reply": True}],
+    )
+    for queue, body in (("orders", ORDER), ("prices", "<Order><Id>1</Id></Order>")):
+        deployment.send(queue, body, reply_to="queue://answers")
+    deployment.drain()
+    assert sorted(one.body[:6] for one in deployment.messages("answers")) == [b"<?xml ", b'{"Busi']
+
+
 def test_a_data_handler_of_an_input_is_nearer_than_a_class_of_the_connector(bench: Bench) -> None:
     json = {"destination": "queue://prices", "DataHandlerMimeType": "application/json"}
     deployment = bench.deploy(
