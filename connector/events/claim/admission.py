@@ -30,7 +30,7 @@ class Admission:
     """
 
     def __init__(self, orders: Orders, connector: Connector, waits: EventWaits) -> None:
-        self._key = orders.keys() if orders.has_any else None
+        self._key = orders.key_of() if orders.has_any else None
         self._max_attempts = connector.max_attempts
         self._own_attempts: dict[Input | None, int] = {
             named: one.max_attempts for named, one in connector.by_input.items()

@@ -135,7 +135,7 @@ class Schedule:
     """
 
     def __init__(self, orders: Orders, pipeline: TasksKind) -> None:
-        self._key = orders.group_keys()
+        self._key = orders.group_key_of()
         self._pipeline = pipeline
         self._seconds: dict[Input | None, float] = {}
         """The duration of an event by input, learned from earlier events."""
