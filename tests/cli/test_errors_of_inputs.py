@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -50,17 +49,11 @@ def world(bench: Bench) -> World:
 
 def test_errors_are_those_of_all_inputs(world: World) -> None:
     groups = world.run("errors", "--json").documents
-    assert [(one["count"], one["origins"]) for one in groups] == [
-        (1, [f"queue://{origin}"]) for origin in sorted(world.ids, key=lambda one: _group(groups, one))
-    ]
+    assert sorted(one["origins"] for one in groups) == [["queue://orders"], ["queue://prices"]]
     told = world.run("errors").stderr
     assert "2 messages in queue://error, queue://price-errors" in told
     (only,) = world.run("errors", "queue://price-errors", "--json").documents
     assert only["sample"] == world.ids["prices"]
-
-
-def _group(groups: list[dict[str, Any]], origin: str) -> int:
-    return [f"queue://{origin}" in one["origins"] for one in groups].index(True)
 
 
 def test_a_replay_takes_the_messages_of_all_inputs(world: World) -> None:
@@ -143,4 +136,3 @@ def test_the_resolved_configuration_is_json(world: World) -> None:
     inputs = world.run("config", "--json").document["connector"]["InputDestination"]
     shown = {one["destination"]: one["ErrorDestination"] for one in inputs}
     assert shown == {"queue://orders": "queue://error", "queue://prices": "queue://price-errors"}
-    assert json.dumps(inputs)
