@@ -140,9 +140,9 @@ class Script:
 
 def _refusal(bo: BusinessObject) -> RequestResult | None:
     """What a client that knows nothing of rules says to meta-data that cannot be."""
-    metadata: Mapping[str, Any] = bo["Meta"] or {} if bo.type == "Customer" else {}
-    for name in metadata:
-        value = metadata[name]
+    metadata: BusinessObject | None = bo["Meta"] if bo.type == "Customer" else None
+    for name in metadata or ():
+        value = metadata.value(name) if metadata else ""
         try:
             if value != "":
                 READERS[name](value)

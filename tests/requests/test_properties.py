@@ -63,6 +63,17 @@ def test_the_dynamic_meta_object_counts_before_the_entry_of_the_static_one_and_t
         assert found(customer(SAMPLES, None, **{name: blank}), {name: values[1]}) == meant[1]
 
 
+def test_a_blank_of_a_typed_attribute_is_not_given() -> None:
+    entry = {"ResponseTimeout": "7", "TimeoutFatal": "false"}
+    typed = {"ResponseTimeout": "Integer", "TimeToLive": "Double", "Priority": "Float"}
+    typed["TimeoutFatal"] = "Boolean"
+    of = definitions(types=typed)
+    blank: dict[str, Any] = dict.fromkeys(typed, "")
+    found = resolve(customer(of, **blank), settings(of, entry=entry))
+    assert found == resolve(customer(of), settings(of, entry=entry))
+    assert (found.response_timeout, found.timeout_fatal, found.time_to_live) == (7, False, None)
+
+
 def test_all_is_undefined_where_nobody_says_anything() -> None:
     nothing = RequestProperties(Destination("queue", "out"), handler=("application/json", ""))
     assert resolve(customer(), settings()) == nothing
