@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Attribute, Definitions
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rules import OutputEntry, StaticMetaObject
 from connector.errors import RequestRefused
 from connector.messaging.destination import Destination, parse_destination
 from connector.requests.properties import RequestProperties, resolve
@@ -142,6 +143,15 @@ WITHOUT = Definitions({**SAMPLES, META.name: replace(META, attributes=OTHERS)})
             {"entry": {}, "default": {}},
             "Customer.Create: no OutputDestination: Customer.Meta.OutputDestination is not set; the entry "
             "Customer_Create of MO_Config has none; Default of MO_Config has none. Say it in one of them",
+        ),
+        (
+            customer(),
+            {
+                "rules": StaticMetaObject(
+                    "MO", entries=[OutputEntry("Customer_Create[1]", "Customer", "Create")]
+                )
+            },
+            "the entry Customer_Create[1] of MO has none",
         ),
         (customer(), {"default": {}}, "the dynamic meta-object Customer.Meta is not set"),
         (customer(), {"default": {}}, "MO_Config has no entry Customer_Create"),
