@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from connector.businessobjects.dates import read_date
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definition, Definitions, Field, Schema
@@ -24,7 +24,24 @@ class UnknownAttribute(MalformedData, KeyError):
         return str(self.args[0])
 
 
-class BusinessObject:
+_PARTS: Final = ("_event_id", "_schema", "_values", "verb")
+
+
+class _Parts:
+    """The parts of a business object.
+
+    They are set before an object is a :class:`BusinessObject`, whose ``__setattr__`` takes far longer.
+    """
+
+    __slots__ = _PARTS
+
+    _event_id: str | None
+    _schema: Schema
+    _values: dict[str, Any]
+    verb: str | None
+
+
+class BusinessObject(_Parts):
     """The typed object that a message means, with a verb.
 
     ``bo["Name"]`` is the value of an attribute. By its type the value is text, number or boolean, or a
@@ -36,8 +53,12 @@ class BusinessObject:
     may be assigned as a mapping, an n-cardinality child as a list of mappings or objects. No value of a list
     is None.
 
+    ``bo.Name`` is the same as ``bo["Name"]``, unless the name is one of this class or begins with ``_``.
+    ``connector new types`` writes classes that tell type checkers of these names.
+
     An attribute that is not defined raises :class:`UnknownAttribute`, which is both a ``KeyError`` and
-    a :class:`~connector.errors.MalformedData`. The text names the nearest right attribute.
+    a :class:`~connector.errors.MalformedData`. The text names the nearest right attribute. ``bo.Nam`` raises
+    ``AttributeError`` with the same text.
 
     Args:
         verb: the verb. None = not known yet (see :func:`finish`).
@@ -48,7 +69,7 @@ class BusinessObject:
         MalformedData: a value does not fit.
     """
 
-    __slots__ = ("_event_id", "_schema", "_values", "verb")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -166,6 +187,33 @@ class BusinessObject:
     def __delitem__(self, name: str) -> None:
         self[name] = None
 
+    if not TYPE_CHECKING:  # so that a type checker knows the names of `connector new types` only
+
+        def __getattr__(self, name: str) -> Any:
+            if name[0] == "_":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            try:
+                return self[name]
+            except UnknownAttribute as error:
+                raise AttributeError(str(error)) from None
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in _SETTABLE or name[0] == "_":
+                object.__setattr__(self, name, value)
+                return
+            if hasattr(BusinessObject, name):
+                raise AttributeError(
+                    f"{name} is a name of every business object, and cannot be set; "
+                    f"the attribute of a definition is bo[{name!r}]"
+                )
+            try:
+                self[name] = value
+            except UnknownAttribute as error:
+                raise AttributeError(str(error)) from None
+
+        def __dir__(self) -> Iterable[str]:
+            return [*object.__dir__(self), *self._schema.fields]
+
     def __contains__(self, name: object) -> bool:
         """Tells whether an attribute is set."""
         return name in self._values
@@ -272,6 +320,9 @@ class BusinessObject:
         return f"<{self.type}.{self.verb or '?'}, {len(self._values)} attributes set>"
 
 
+_SETTABLE: Final = frozenset({*_PARTS, "object_event_id"})
+
+
 def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults: bool = False) -> None:
     """Completes an object that a data handler made from a body. Checks verb, required attributes and facets.
 
@@ -338,12 +389,13 @@ class _Misfit(Exception):
 
 def object_of(schema: Schema, values: dict[str, Any]) -> BusinessObject:
     """Returns an object with values that are checked already."""
-    bo = BusinessObject.__new__(BusinessObject)
+    bo = _Parts.__new__(_Parts)
     bo._schema = schema
     bo._values = values
     bo._event_id = None
     bo.verb = None
-    return bo
+    bo.__class__ = BusinessObject
+    return bo  # type: ignore[return-value]  # it is one now
 
 
 def _restore(

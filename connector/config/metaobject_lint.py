@@ -16,6 +16,7 @@ from connector.businessobjects.definition import (
     Definitions,
 )
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
+from connector.businessobjects.facets import NO_FACETS
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.types import DECIMAL, text_converter
 from connector.config.facet_lint import read_facets
@@ -64,13 +65,13 @@ def _check_definitions(collected: Collected, quoting: Quoting) -> Definitions:
     _check_cycles(collected)
     known = Definitions(definitions)
     if not collected.incomplete:
-        only_metaobjects = _only_metaobjects(known)
+        metaobjects = only_metaobjects(known)
         for name, definition in known.items():
             document = collected.documents[name]
-            _check_keys(definition, name in only_metaobjects, document)
-            _check_defaults(definition, name in only_metaobjects, document)
+            _check_keys(definition, name in metaobjects, document)
+            _check_defaults(definition, name in metaobjects, document)
             _check_children(definition, collected)
-            if name not in only_metaobjects:  # which no body holds
+            if name not in metaobjects:  # which no body holds
                 _check_names(definition, known, document)
         _check_dynamic(known, collected)
         _check_metadata(known, collected)
@@ -213,7 +214,7 @@ def _required_children(name: str, collected: Collected) -> Iterator[Attribute]:
             yield attribute
 
 
-def _only_metaobjects(known: Definitions) -> set[str]:
+def only_metaobjects(known: Definitions) -> set[str]:
     """Returns the objects that serve only as dynamic meta-objects or as their JMSProperties."""
     children = {
         (name, attribute.name in definition.metaobject_attributes, attribute.name, attribute.type)
@@ -247,8 +248,14 @@ def _check_keys(definition: Definition, is_metaobject: bool, document: Document)
 
 
 def _check_defaults(definition: Definition, is_metaobject: bool, document: Document) -> None:
-    """Reports unused defaults. They only satisfy ``required`` (WBI Adapter for JMS, UseDefaults)."""
+    """Reports unused defaults. They only satisfy ``required`` (WBI Adapter for JMS, UseDefaults).
+
+    Reports facets in meta-objects, too, because a meta-object holds what a message says.
+    """
     for attribute in definition.attributes.values():
+        if is_metaobject and attribute.facets != NO_FACETS:
+            found = "facets in a meta-object are never checked"
+            document.add(("attributes", attribute.name), found, "no facets", warning=True)
         if attribute.default is None or (attribute.is_required and not is_metaobject):
             continue
         found = "a default of an attribute that is not required is never used"

@@ -154,10 +154,10 @@ class AttributeEntry(Section):
         default=[], description="The only values that the attribute can have. Empty: any."
     )
     minimum: Annotated[str | None, AS_WRITTEN] = Field(
-        default=None, description="Of a number: the least value. Compared exactly."
+        default=None, description="Of a number or a Date: the least value. Compared exactly."
     )
     maximum: Annotated[str | None, AS_WRITTEN] = Field(
-        default=None, description="Of a number: the greatest value."
+        default=None, description="Of a number or a Date: the greatest value."
     )
     pattern: Annotated[str | None, AS_WRITTEN] = Field(
         default=None,

@@ -81,7 +81,7 @@ def test_what_cannot_be_converted_is_told(
 
 
 def test_what_convert_prints_is_a_body_again(plugged_run: Commands) -> None:
-    body = '{"OrderId": "7", "Pin": "p", "Total": 1e+22, "Line": [{"Item": ""}, {}]}'
+    body = '{"OrderId": "7", "Pin": "p", "Total": 1e+22, "Line": [{"Item": "A"}, {}]}'
     once = plugged_run(*OBJECT, "--verb", "Cancel", data=body)
     assert once.document["Total"] == 1e22
     again = plugged_run(data=once.stdout)

@@ -68,7 +68,7 @@ def _read(path: Path) -> CycleJournal:
     return found
 
 
-def order(identity: str = "") -> str:
+def order(identity: str = "7") -> str:
     return f'{{"BusinessObject": "Order", "Id": "{identity}"}}'
 
 

@@ -1,4 +1,4 @@
-"""``connector new``: drafts a business object or a data handler."""
+"""``connector new``: drafts a business object or a data handler, or writes types."""
 
 from __future__ import annotations
 
@@ -16,12 +16,22 @@ class DraftKind(str, Enum):
 
     BUSINESSOBJECT = "businessobject"
     DATAHANDLER = "datahandler"
+    TYPES = "types"
 
 
 # long: more than half declares the options
 def new(
-    kind: Annotated[DraftKind, typer.Argument(metavar="businessobject|datahandler", help="What is drafted.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
+    kind: Annotated[
+        DraftKind, typer.Argument(metavar="businessobject|datahandler|types", help="What is drafted.")
+    ],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Its name. Of types: the file. Left out: business_objects.py beside the configuration.",
+            show_default=False,
+        ),
+    ] = None,
     from_sample: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A body or a schema that the business object is for."),
@@ -57,9 +67,19 @@ def new(
 ) -> None:
     """Drafts a business object, from a sample if there is one, or a data handler.
 
+    With `types`, writes a module of classes for the definitions, for editors and type checkers.
     Prints the path of the file, and what a person has to look at. Overwrites nothing without --force.
     Exit status 2 when the sample cannot be read, or the name or the file exists already.
     """
+    if kind is DraftKind.TYPES:
+        if any(given is not None for given in (into, from_sample, format_name, schema_directory)):
+            raise BadArgument("connector new types takes a file, and no other option than --force and --json")
+        from connector.authoring.verbs.new_types import new_types
+
+        new_types(name, config, force=force, as_json=json)
+        return
+    if name is None:
+        raise BadArgument(f"connector new {kind.value} needs a NAME")
     if kind is DraftKind.BUSINESSOBJECT:
         from connector.authoring.verbs.new_businessobject import new_businessobject
 
