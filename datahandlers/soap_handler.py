@@ -95,7 +95,8 @@ class SoapHandler(DataHandler):
             name = shown(local_name(elements[1].tag))
             raise error_at(f"found a second element {name} in the Body, expected one", elements[1])
         name = hint.object if hint is not None else self._plans.object_of(elements[0].tag)
-        bo = self._reader.read(self._definitions.schema(name), elements[0])
+        is_named = not (hint and hint.is_of_body)
+        bo = self._reader.read(self._definitions.schema(name), elements[0], is_named=is_named)
         if hint is not None and hint.verb:
             bo.verb = hint.verb
         self._read_headers(bo, header, version)
@@ -158,7 +159,7 @@ class SoapHandler(DataHandler):
                         block,
                     )
                 continue
-            child = self._reader.read(field.child, block)
+            child = self._reader.read(field.child, block, is_named=False)
             child.verb = None
             if field.many:
                 bo[field.name] = [*(bo[field.name] or ()), child]

@@ -26,7 +26,8 @@ class XmlHandler(SplittingHandler):
     """XML elements.
 
     The root element names the type: ``Customer``, or with ``BOPrefix: MyApp`` the object
-    ``MyApp_Customer``. Its attribute ``verb`` names the verb. A rule that dictates them wins over both.
+    ``MyApp_Customer``. Its attribute ``verb`` names the verb, unless a rule does. The root element has to
+    be that of the object, by its name and by the namespace that the tag ``ns`` gives.
     Elements are attributes by name, in any order. An n-cardinality child is a repeated element. An
     empty element is blank, an element with ``xsi:nil="true"`` is not set. Elements are written in the order
     of the definition. Tags in the application-specific information say what else an attribute is in XML
@@ -109,7 +110,7 @@ class XmlHandler(SplittingHandler):
 
     def _object(self, root: etree._Element, hint: Hint | None) -> BusinessObject:
         name = self._object_name(root, hint)
-        bo = self._reader.read(self._definitions.schema(name), root)
+        bo = self._reader.read(self._definitions.schema(name), root, is_named=not (hint and hint.is_of_body))
         if hint is not None and hint.verb:
             bo.verb = hint.verb
         return bo

@@ -168,7 +168,7 @@ def _objects(
     is_split = getattr(handler, "splits", False)
     objects = []
     if hint is None and name is not None:
-        hint = Hint(name(body))
+        hint = Hint(name(body), is_of_body=True)
     try:
         with Stage("data_handler", type(handler).__name__):
             if is_split:

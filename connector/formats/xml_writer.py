@@ -309,7 +309,7 @@ def _markup(item: XmlItem, value: SimpleValue, bo: BusinessObject, default: str)
         root = parse_xml(text)
     except MalformedData as error:
         raise MalformedData(f"{place} has type=xml, and is no XML: {error}") from None
-    if root.tag != item.tag:
+    if root.tag != item.tag and not (item.any_namespace and local_name(str(root.tag)) == item.name):
         raise MalformedData(f"{place}: found the element {shown(str(root.tag))}, expected {item.tag}")
     whole: str = etree.tostring(root, encoding="unicode")
     if default and None not in root.nsmap and has_no_namespace(root):
