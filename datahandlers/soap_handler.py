@@ -55,6 +55,13 @@ class SoapHandler(DataHandler):
         Option("version", str, "1.2", "The version of envelopes that are written.", choices=("1.1", "1.2")),
         Option("BOPrefix", str, "", "Stands before the name of the element, and `_`, in the object's name."),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over elements that the definition lacks."),
+        Option(
+            "null",
+            str,
+            "ignore",
+            "`value`: xsi:nil is null, and is written again. `ignore`: not set.",
+            choices=("ignore", "value"),
+        ),
         Option("FaultObject", str, "", "The business object of faults. Empty: a fault is malformed."),
         Option("charset", str, "", "The character set. Empty: as the body says. UTF-8 on writing.", charset),
     )
@@ -71,14 +78,16 @@ class SoapHandler(DataHandler):
             attribute = definitions[self._fault].attributes.get(name)
             if attribute is not None and (attribute.is_child or attribute.is_many):
                 raise ValueError(f"FaultObject: {self._fault}.{name} is no single value of a simple type")
+        keeps_null = options.get("null") == "value"
         plans = XmlPlans(definitions, options["BOPrefix"])
         self._plans = plans
         self._reader = XmlReader(
             plans,
             ignore_undefined=self._ignore_undefined,
+            keeps_null=keeps_null,
             no_attributes=(*_NAMESPACES.values(), *_ENCODINGS),
         )
-        self._writer = XmlWriter(plans)
+        self._writer = XmlWriter(plans, keeps_null=keeps_null)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -225,7 +234,7 @@ class SoapHandler(DataHandler):
             body = BusinessObject(bo.definitions, bo.type, bo.verb)
             for name in bo:
                 if name not in without:
-                    body[name] = bo.value(name)
+                    body.set_values({name: bo.value(name)}, keeps_null=True)
             bo = body
         return self._writer.element(bo)
 
@@ -239,7 +248,9 @@ class SoapHandler(DataHandler):
 
     def _fault_text(self, bo: BusinessObject) -> str:
         code, reason, actor, detail = (
-            text_of(bo.value(name)) if name in bo.definition.attributes and name in bo else None
+            text_of(bo.value(name))
+            if name in bo.definition.attributes and bo.value(name) is not None
+            else None
             for name in _FAULT_PARTS
         )
         if detail:

@@ -47,6 +47,13 @@ class XmlHandler(SplittingHandler):
             "BOPrefix", str, "", "Stands before the name of the root element, and `_`, in the object's name."
         ),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over elements that the definition lacks."),
+        Option(
+            "null",
+            str,
+            "ignore",
+            "`value`: xsi:nil is null, and is written again. `ignore`: not set.",
+            choices=("ignore", "value"),
+        ),
         Option("DefaultEscapeBehavior", bool, True, "Escape & < > and quotes where no tag `escape` says so."),
         Option("Validation", bool, False, "Validate against `schema`, else against a DTD in DTDPath."),
         Option("schema", Path, "", "An XML Schema."),
@@ -74,8 +81,10 @@ class XmlHandler(SplittingHandler):
         self.splits: bool = options["split"]
         plans = XmlPlans(definitions, options["BOPrefix"], options["DefaultEscapeBehavior"])
         self._plans = plans
-        self._reader = XmlReader(plans, ignore_undefined=options["IgnoreUndefinedAttributes"])
-        self._writer = XmlWriter(plans)
+        keeps_null = options.get("null") == "value"
+        ignores = options["IgnoreUndefinedAttributes"]
+        self._reader = XmlReader(plans, ignore_undefined=ignores, keeps_null=keeps_null)
+        self._writer = XmlWriter(plans, keeps_null=keeps_null)
         self._schema = self._dtds = None
         self._at_schema = stages.Stage("schema", os.path.basename(options["schema"] or options["DTDPath"]))
         if options["Validation"]:

@@ -45,10 +45,19 @@ class XmlReader:
 
     Args:
         ignore_undefined: pass over elements and XML attributes that the definitions lack.
+        keeps_null: an element with ``xsi:nil`` is null. False = not set.
         no_attributes: further namespaces whose XML attributes are passed over.
     """
 
-    def __init__(self, plans: XmlPlans, *, ignore_undefined: bool, no_attributes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        plans: XmlPlans,
+        *,
+        ignore_undefined: bool,
+        keeps_null: bool = False,
+        no_attributes: Sequence[str] = (),
+    ) -> None:
+        self._keeps_null = keeps_null
         self._plans = plans
         self._ignore_undefined = ignore_undefined
         self._no_attributes = (*_NO_ATTRIBUTES, *(f"{{{uri}}}" for uri in no_attributes))
@@ -150,6 +159,8 @@ class XmlReader:
                 self._child(item, field.child, inner, values, path, depth)
         if nils:
             _refuse_second(nils, values, path)
+            if self._keeps_null:
+                values.update(dict.fromkeys(name for name, _ in nils))
         if foreign:
             self._refuse_foreign(foreign, {*values, *(name for name, _ in nils)}, path)
 
@@ -202,7 +213,7 @@ class XmlReader:
                     raise error_at(reason, element, f"{path}{name}")
         if item.nil == BLANK and item.field.child is None:
             self._value(item, "", element, values, path)
-        elif item.field.is_list:
+        elif item.field.is_list and not self._keeps_null:
             place = f"{path}{name}[{len(values.get(name, ()))}]"
             raise error_at("xsi:nil is true, but each value of a list has to be set", element, place)
 

@@ -119,6 +119,44 @@ def test_an_update_changes_what_is_set_and_replaces_the_children_as_a_whole(shop
     assert lines(shop) == []
 
 
+def test_null_sets_a_column_to_null_and_removes_the_children(shop: Shop) -> None:
+    first = order(1, Customer="Ada", Note="a", Line=[{"Sku": "a"}])
+    write(shop, first)
+    change = order(1)
+    for name in ("Customer", "Note", "Line"):
+        change.set_null(name)
+    write(shop, change, operation="update")
+    assert (orders(shop, "customer, note"), lines(shop)) == ([(None, None)], [])
+    write(shop, first, on_conflict="update")
+    write(shop, change, on_conflict="update")
+    assert (orders(shop, "customer, note"), lines(shop)) == ([(None, None)], [])
+    new = order(2, Line=[{"Sku": "b"}])
+    new.set_null("Note")
+    new["Line"][0].set_null("Quantity")
+    write(shop, new)
+    assert orders(shop, "orderid, note")[1] == (2, None), "no default"
+    assert lines(shop) == [(2, "b", None)]
+    new.set_null("OrderId")
+    with pytest.raises(ObjectRefused, match="OrderId is null, and is a key of orders"):
+        write(shop, new, operation="update")
+
+
+def test_a_path_through_children_may_lead_to_null(shop: Shop) -> None:
+    bill = Definition(
+        "Bill", attributes={"Id": Attribute("Id", "Integer", is_key=True), "Line": Attribute("Line", "Line")}
+    )
+    definitions = Definitions({"Bill": bill, "Line": LINE})
+    mapping = TableMapping("orders", (("orderid", "Id"), ("note", "Line.Sku")))
+    objects = [
+        BusinessObject(definitions, "Bill", "Create", {"Id": number, "Line": {}}) for number in (1, 2, 3)
+    ]
+    objects[1]["Line"].set_null("Sku")
+    objects[2].set_null("Line")
+    for bo in objects:
+        write(shop, bo, mapping=mapping)
+    assert orders(shop, "note") == [("none",), (None,), (None,)]
+
+
 def test_an_update_that_finds_no_row_fails(shop: Shop) -> None:
     for values in ({"Customer": "x"}, {}):
         with pytest.raises(ObjectRefused, match="has no row with orderid = 7"):

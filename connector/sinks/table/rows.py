@@ -216,11 +216,12 @@ class TableRows:
     def _replace_children(self, connection: Connection, bo: BusinessObject, *, deletes: bool) -> None:
         for name, child in self._children.items():
             objects = bo[name]
-            if objects is None:
+            if objects is None and not bo.is_null(name):
                 continue
             if deletes:
                 child._delete_of(connection, bo)
-            child._insert_of(connection, bo, name, objects)
+            if objects is not None:
+                child._insert_of(connection, bo, name, objects)
 
     def _delete_of(self, connection: Connection, parent: BusinessObject) -> None:
         """Deletes the rows of the children of an object."""
@@ -277,9 +278,13 @@ class TableRows:
             except ValueError as error:
                 raise ObjectRefused(f"{place}: {error}") from None
             if value is None:
-                if only_set:
-                    continue
-                raise ObjectRefused(f"{place}: {source.text} is not set, and is a key of {self._name}")
+                is_null = source.is_null(bo)
+                if not only_set:
+                    what = "null" if is_null else "not set"
+                    raise ObjectRefused(f"{place}: {source.text} is {what}, and is a key of {self._name}")
+                if is_null:
+                    row[column.name] = None
+                continue
             try:
                 row[column.name] = column.hold(connection, value)
             except Unfit as error:
