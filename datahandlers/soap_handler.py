@@ -24,6 +24,8 @@ _NAMESPACES: Final = {
     "1.2": "http://www.w3.org/2003/05/soap-envelope",
 }
 _VERSIONS: Final = {uri: version for version, uri in _NAMESPACES.items()}
+ENVELOPES: Final = frozenset(_VERSIONS)
+"""The namespaces of envelopes."""
 _ENCODINGS: Final = (
     "http://schemas.xmlsoap.org/soap/encoding/",
     "http://www.w3.org/2003/05/soap-encoding",

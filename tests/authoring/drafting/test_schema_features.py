@@ -10,6 +10,7 @@ import pytest
 from lxml import etree
 
 from connector.authoring.drafting.draft import Draft
+from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.samples import draft_of
 from connector.businessobjects.instance import finish
 from connector.datahandlers.xml_handler import XmlHandler
@@ -34,7 +35,7 @@ def files(directory: Path, **texts: str) -> Path:
 
 
 def drafted(main: Path, name: str = "Order") -> Draft:
-    return draft_of(name, main, main.read_bytes(), "xsd", (), main.parent)
+    return draft_of(name, Samples([(main, main.read_bytes())]), "xsd", (), main.parent)
 
 
 def check(main: Path, draft: Draft, *bodies: str) -> None:
