@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -90,7 +90,7 @@ class TableMapping:
     Args:
         name: TABLE or SCHEMA.TABLE.
         columns: column and source. None = all attributes of simple types, by their names.
-        key: column and source in the parent, for the table of a child.
+        key: column and source in the objects around (:func:`owner_of`), for the table of a child.
         children: attribute and table.
     """
 
@@ -98,6 +98,19 @@ class TableMapping:
     columns: tuple[tuple[str, str], ...] | None = None
     key: tuple[tuple[str, str], ...] = ()
     children: tuple[tuple[str, TableMapping], ...] = ()
+
+
+def owner_of(text: str, around: Sequence[Definition]) -> int:
+    """Returns the number of the object that has a source: the nearest one with an attribute of that name.
+
+    Args:
+        text: of the source. An expression is one of the containing object.
+        around: the definitions of the objects around a child, the containing one first.
+    """
+    for number, definition in enumerate(around):
+        if text in definition.attributes and not definition.attributes[text].is_child:
+            return number
+    return 0
 
 
 def default_columns(definition: Definition) -> list[str]:
