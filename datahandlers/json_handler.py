@@ -55,8 +55,8 @@ class JsonHandler(DataHandler):
     """JSON objects.
 
     Numbers stand for Integer, Float and Double. Strings stand for String, LongText and Date. true and false
-    stand for Boolean, a list of objects for an n-cardinality child. null leaves an attribute unset, ``""`` is
-    blank. The keys ``BusinessObject`` and ``Verb`` name type and verb if no rule does. An attribute of the
+    stand for Boolean, a list of objects for an n-cardinality child. null leaves an attribute unset, but
+    with the option ``null: value`` sets it to null. ``""`` is blank. The keys ``BusinessObject`` and ``Verb`` name type and verb if no rule does. An attribute of the
     same name is set as well.
 
     A key is the name of an attribute, or the name in the application-specific information of the attribute:
@@ -73,6 +73,13 @@ class JsonHandler(DataHandler):
     options = (
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over keys that the definition lacks."),
         Option(
+            "null",
+            str,
+            "ignore",
+            "`value`: null is null, and is written again. `ignore`: not set.",
+            choices=("ignore", "value"),
+        ),
+        Option(
             "write_type", bool, True, "Write the keys BusinessObject and Verb, so that no rule is needed."
         ),
         Option("schema", Path, "", "A file with the JSON Schema of the bodies. Empty: none."),
@@ -82,10 +89,11 @@ class JsonHandler(DataHandler):
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self._definitions = definitions
         self._plans = JsonPlans(definitions)
-        self._decoder = JsonDecoder(self._plans, (_TYPE_KEY, _VERB_KEY))
+        # Other handlers may use this one, without the options that came later.
+        self._keeps_null = options.get("null") == "value"
+        self._decoder = JsonDecoder(self._plans, (_TYPE_KEY, _VERB_KEY), keeps_null=self._keeps_null)
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
         self._write_type: bool = options["write_type"]
-        # Other handlers may use this one, without the options that came later.
         self._charset: str = options.get("charset", "")
         self._schema: JsonSchema | None = None
         self._at_schema = stages.Stage("schema", Path(options.get("schema") or "").name)
@@ -155,7 +163,12 @@ class JsonHandler(DataHandler):
                 document = plan.to_attributes(document, self._ignore_undefined)
             except MalformedData as error:
                 raise MalformedData(f"{bo.type}: {error}") from None
-        bo.set_values(document, ignore_undefined=self._ignore_undefined, body_only=True)
+        bo.set_values(
+            document,
+            ignore_undefined=self._ignore_undefined,
+            body_only=True,
+            keeps_null=self._keeps_null,
+        )
         return bo
 
     def to_body(self, bo: BusinessObject) -> bytes:
@@ -166,7 +179,7 @@ class JsonHandler(DataHandler):
                 document[_VERB_KEY] = bo.verb
         plan = self._plans.get(bo.type)
         try:
-            values = bo.as_dict(body_only=True)
+            values = bo.as_dict(body_only=True, keeps_null=self._keeps_null)
             document.update(values if plan.is_plain else plan.to_members(values))
             if self._schema is not None:
                 with self._at_schema:

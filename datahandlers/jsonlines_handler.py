@@ -37,6 +37,13 @@ class JsonLinesHandler(SplittingHandler):
         ),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over keys that the definition lacks."),
         Option(
+            "null",
+            str,
+            "ignore",
+            "`value`: null is null, and is written again. `ignore`: not set.",
+            choices=("ignore", "value"),
+        ),
+        Option(
             "write_type", bool, True, "Write the keys BusinessObject and Verb, so that no rule is needed."
         ),
         Option("schema", Path, "", "A file with the JSON Schema of each line. Empty: none."),

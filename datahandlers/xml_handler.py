@@ -26,7 +26,8 @@ class XmlHandler(SplittingHandler):
     """XML elements.
 
     The root element names the type: ``Customer``, or with ``BOPrefix: MyApp`` the object
-    ``MyApp_Customer``. Its attribute ``verb`` names the verb. A rule that dictates them wins over both.
+    ``MyApp_Customer``. Its attribute ``verb`` names the verb, unless a rule does. The root element has to
+    be that of the object, by its name and by the namespace that the tag ``ns`` gives.
     Elements are attributes by name, in any order. An n-cardinality child is a repeated element. An
     empty element is blank, an element with ``xsi:nil="true"`` is not set. Elements are written in the order
     of the definition. Tags in the application-specific information say what else an attribute is in XML
@@ -46,6 +47,13 @@ class XmlHandler(SplittingHandler):
             "BOPrefix", str, "", "Stands before the name of the root element, and `_`, in the object's name."
         ),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over elements that the definition lacks."),
+        Option(
+            "null",
+            str,
+            "ignore",
+            "`value`: xsi:nil is null, and is written again. `ignore`: not set.",
+            choices=("ignore", "value"),
+        ),
         Option("DefaultEscapeBehavior", bool, True, "Escape & < > and quotes where no tag `escape` says so."),
         Option("Validation", bool, False, "Validate against `schema`, else against a DTD in DTDPath."),
         Option("schema", Path, "", "An XML Schema."),
@@ -73,8 +81,10 @@ class XmlHandler(SplittingHandler):
         self.splits: bool = options["split"]
         plans = XmlPlans(definitions, options["BOPrefix"], options["DefaultEscapeBehavior"])
         self._plans = plans
-        self._reader = XmlReader(plans, ignore_undefined=options["IgnoreUndefinedAttributes"])
-        self._writer = XmlWriter(plans)
+        keeps_null = options.get("null") == "value"
+        ignores = options["IgnoreUndefinedAttributes"]
+        self._reader = XmlReader(plans, ignore_undefined=ignores, keeps_null=keeps_null)
+        self._writer = XmlWriter(plans, keeps_null=keeps_null)
         self._schema = self._dtds = None
         self._at_schema = stages.Stage("schema", os.path.basename(options["schema"] or options["DTDPath"]))
         if options["Validation"]:
@@ -109,7 +119,7 @@ class XmlHandler(SplittingHandler):
 
     def _object(self, root: etree._Element, hint: Hint | None) -> BusinessObject:
         name = self._object_name(root, hint)
-        bo = self._reader.read(self._definitions.schema(name), root)
+        bo = self._reader.read(self._definitions.schema(name), root, is_named=not (hint and hint.is_of_body))
         if hint is not None and hint.verb:
             bo.verb = hint.verb
         return bo

@@ -94,7 +94,8 @@ def replay(
     message in doubt count on. What a client or a lot owns stays. Without a choice all messages of the queue
     are meant. A message has to fit all choices that are given. With --body the message of --id goes back with
     another body under a new id, and the old message goes to the ArchiveDestination.
-    Exit status 1 when --expect names another number, or when a message that was meant is not moved.
+    Exit status 1 when --expect names another number, or when a message that was meant is not moved. Exit
+    status 2 when there is no such --group.
     """
 
     def order(source: Destination, configuration: Configuration) -> Order:
@@ -179,6 +180,11 @@ def run_order(
             note(f"connector: {_number(moved)} were moved before this failure")
         raise
     result = total(movers)
+    if not any(mover.has_group for mover in movers):
+        searched = ", ".join(map(str, sources))
+        raise BadArgument(
+            f"--group {choice.group}: there is no such group in {searched}; connector errors lists the groups"
+        )
     if json:
         answer_json(result.document())
     else:

@@ -66,9 +66,10 @@ def _check_definitions(collected: Collected, quoting: Quoting) -> Definitions:
     known = Definitions(definitions)
     if not collected.incomplete:
         metaobjects = only_metaobjects(known)
+        needs_no_key = metaobjects | _only_contained(known)
         for name, definition in known.items():
             document = collected.documents[name]
-            _check_keys(definition, name in metaobjects, document)
+            _check_keys(definition, name in needs_no_key, document)
             _check_defaults(definition, name in metaobjects, document)
             _check_children(definition, collected)
             if name not in metaobjects:  # which no body holds
@@ -233,11 +234,23 @@ def only_metaobjects(known: Definitions) -> set[str]:
     return {name for name in found if name in known and not known[name].verbs}
 
 
-def _check_keys(definition: Definition, is_metaobject: bool, document: Document) -> None:
-    """Checks that every business object has a key. Objects that only hold headers need no key."""
+def _only_contained(known: Definitions) -> set[str]:
+    """Returns the objects that are only children of others: they have no verbs, and are no meta-objects."""
+    children = {
+        (attribute.name in definition.metaobject_attributes, attribute.type)
+        for name, definition in known.items()
+        for attribute in definition.attributes.values()
+        if attribute.is_child and attribute.type != name
+    }
+    contained = {kind for is_hidden, kind in children if not is_hidden and (True, kind) not in children}
+    return {name for name in contained if name in known and not known[name].verbs}
+
+
+def _check_keys(definition: Definition, needs_no_key: bool, document: Document) -> None:
+    """Checks that every business object has a key, but for headers and for children of other objects."""
     # An entry counts as a key also if the value of `key` is a mistake.
     written = [document.leaf("attributes", name, "key") for name in document.keys("attributes")]
-    if is_metaobject or any(key is not None and key.casefold() != "false" for key in written):
+    if needs_no_key or any(key is not None and key.casefold() != "false" for key in written):
         return
     document.add(
         ("business_object",),

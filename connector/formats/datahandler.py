@@ -37,10 +37,13 @@ class Hint:
     Args:
         object: the name of the business object.
         verb: None = the verb that the body names, if any.
+        is_of_body: whether a name handler found the object in the body. Then the root element of XML may
+            have another name than the object.
     """
 
     object: str
     verb: str | None = None
+    is_of_body: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -313,7 +313,9 @@ class Mover:
         self.result = ReplayResult()
         self.source = source
         self.order = order
-        self._choice = choice
+        self.choice = choice
+        self.has_group = not choice.group
+        """Whether a message of the group is there, whatever else the choice says."""
         self._meant: Counter[int] = Counter()
         """Keys of the messages that are meant and not yet taken."""
         self._ids: dict[int, str] = {}
@@ -333,10 +335,13 @@ class Mover:
             owners: of these messages (:meth:`.roles.Looking.owners`). What has an owner stays.
             others: number of messages of other queues that the limit of the choice counts, too.
         """
-        result, limit = self.result, self._choice.limit
+        result, limit = self.result, self.choice.limit
         left = {identity: list(notes) for identity, notes in owners.items()}
         owned: list[OwnerNote] = []
-        for message in filter(self._choice.fits, messages):
+        for message in messages:
+            self.has_group = self.has_group or group_of(message) == self.choice.group
+            if not self.choice.fits(message):
+                continue
             if notes := left.get(message.message_id or ""):
                 owned.append(notes.pop())
                 continue

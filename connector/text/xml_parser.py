@@ -142,5 +142,6 @@ def _check_doctype(body: bytes, may_have_doctype: bool) -> None:
 
 def _doctype() -> MalformedData:
     return MalformedData(
-        "the body has a document type declaration (<!DOCTYPE), which is refused; send it without"
+        "the body has a document type declaration (<!DOCTYPE), which is refused; send it without, or "
+        "validate it: the options Validation and DTDPath of text/xml take one without an internal subset"
     )

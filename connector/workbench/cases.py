@@ -252,9 +252,7 @@ class _Reader:
                     nearest(key, schema.fields),
                 )
             elif field.from_text is not None and isinstance(value, Leaf):
-                if is_absent(value):
-                    continue
-                values[key] = self._value(value, field.from_text, here)
+                values[key] = None if is_absent(value) else self._value(value, field.from_text, here)
             elif field.is_list and isinstance(value, Items):
                 assert field.value_from_text is not None
                 values[key] = [
@@ -268,7 +266,9 @@ class _Reader:
                 ]
             elif field.child is not None and not field.many and isinstance(value, Table):
                 values[key] = self._values(value, field.child, here)
-            elif not is_absent(value):
+            elif is_absent(value):
+                values[key] = None
+            else:
                 if field.is_list:
                     expected = "a list of values"
                 else:

@@ -223,6 +223,19 @@ CASES = [
     case("child of nothing", A, P, "    table: shop.customer\n    children: {Adress: §{table: shop.address, key: {id: CustomerId}}}", "subscriptions[0].children.Adress", "no contained object", nearest="Address"),
     case("child elsewhere", A, P, "    table: shop.customer\n    children: {Address: {table: §crm.address, key: {id: CustomerId}}}", "subscriptions[0].children.Address.table", "another database"),
     case("child without a key", A, P, "    table: shop.customer\n    children: {Address: {table: shop.address, key: §{}}}", "subscriptions[0].children.Address.key", "no column"),
+    *(
+        case(f"child within a child {number}", A, P, "    table: shop.customer\n    children: {Address: {table: shop.address, key: {id: CustomerId}, columns: {city: City}, children: " + inner + "}}", f"subscriptions[0].children.Address.children.{path}", words, more=((O, "  City: {type: String, key: true}", "  City: {type: String, key: true}\n  Inner: {type: Inner, cardinality: n}"), (O, "business_object: Address", "business_object: Inner\nattributes: {Text: String}\n---\nbusiness_object: Address")))
+        for number, (inner, path, words) in enumerate(
+            (
+                ("{Parts: §{table: shop.inner, key: {city: City}}}", "Parts", "Address has no contained object 'Parts'"),
+                ("{Inner: {table: §crm.inner, key: {city: City}}}", "Inner.table", "another database"),
+                ("{Inner: {table: shop.inner, key: §{}}}", "Inner.key", "no column"),
+                ("{Inner: {table: shop.inner, key: {id: CustomerId, name: §Name}}}", "Inner.key.name", "Name, which no column of the table around has, expected one of City, CustomerId"),
+                ("{Inner: {table: §shop.address, key: {city: City}}}", "Inner.table", "shop.address, the table of Address, expected a table of its own"),
+                ("{Inner: {table: shop.inner, key: {city: City}, columns: {x: §Txt}}}", "Inner.columns.x", "no attribute 'Txt'"),
+            )
+        )
+    ),
     # requests
     case("view of replies", A, "PollQuantity: 25", "ReplyToDestination: §replies~EXPIRED", "connector.ReplyToDestination", "nothing can be sent there"),
     case("replies are polled", A, "PollQuantity: 25", "ReplyToDestination: §queue://orders", "connector.ReplyToDestination", "the InputDestination too (line 8)", "endless loop"),

@@ -220,6 +220,25 @@ def test_every_definition_that_is_shown_or_shipped_has_a_key_and_no_dead_default
         assert [one for one in warnings if "has no key" in one or "is never used" in one] == []
 
 
+def test_a_child_of_another_object_needs_no_key(deployment: Sample) -> None:
+    parts = (
+        "business_object: Parcel\nverbs: {Create: }\nattributes: {Id: {type: String, key: true}, Items: Items}",
+        "business_object: Items\nattributes: {Item: {type: Item, cardinality: n}}",
+        "business_object: Item\nattributes: {Name: String}",
+        "business_object: Alone\nattributes: {Name: String}",
+        "business_object: Ring\nattributes: {Ring: Ring}",
+        "business_object: Inner\nverbs: {Create: }\nattributes: {Name: String}",
+        "business_object: Outer\nattributes: {Id: {type: String, key: true}, Inner: Inner}",
+    )
+    deployment.write("metaobjects/parcel.yaml", "\n---\n".join(parts))
+    warnings = [str(one) for one in deployment.check() if "has no key" in str(one)]
+    assert [one.partition(" has no key")[0].rpartition(" ")[2] for one in warnings] == [
+        "Alone",
+        "Ring",
+        "Inner",
+    ]
+
+
 # --- what requests are told -------------------------------------------------------------------
 
 SAID = [

@@ -32,16 +32,32 @@ def new(
             show_default=False,
         ),
     ] = None,
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Further samples.", show_default=False)
+    ] = None,
     from_sample: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A body or a schema that the business object is for."),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE...", help="Bodies of one shape, or a schema, that the business object is for."
+        ),
     ] = None,
     format_name: Annotated[
         str | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="json, xml, csv, delimited, namevalue, xsd or json-schema. Left out: by suffix and content.",
+            help="json, jsonlines, xml, csv, delimited, namevalue, xsd or json-schema. Left out: by suffix "
+            "and content.",
+        ),
+    ] = None,
+    charset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Character set of the samples. Left out: as each body says."),
+    ] = None,
+    header: Annotated[
+        str | None,
+        typer.Option(
+            metavar="yes|no", help="no: the first record of a CSV sample is no header. Left out: it is one."
         ),
     ] = None,
     into: Annotated[
@@ -72,7 +88,7 @@ def new(
     Exit status 2 when the sample cannot be read, or the name or the file exists already.
     """
     if kind is DraftKind.TYPES:
-        if any(given is not None for given in (into, from_sample, format_name, schema_directory)):
+        if more or any(one is not None for one in (into, from_sample, format_name, schema_directory)):
             raise BadArgument("connector new types takes a file, and no other option than --force and --json")
         from connector.authoring.verbs.new_types import new_types
 
@@ -81,14 +97,19 @@ def new(
     if name is None:
         raise BadArgument(f"connector new {kind.value} needs a NAME")
     if kind is DraftKind.BUSINESSOBJECT:
-        from connector.authoring.verbs.new_businessobject import new_businessobject
+        from connector.authoring.verbs.new_businessobject import SampleOptions, new_businessobject
 
-        new_businessobject(
-            name, from_sample, format_name, schema_directory, into, config, force=force, as_json=json
-        )
+        if more and not from_sample:
+            raise BadArgument(f"found {more[0]} behind the name; samples stand behind --from-sample")
+        files = [*(from_sample or ()), *(more or ())]
+        samples = SampleOptions(files, format_name, charset, header, schema_directory)
+        new_businessobject(name, samples, into, config, force=force, as_json=json)
         return
-    if from_sample is not None or format_name is not None or schema_directory is not None:
-        raise BadArgument("--from-sample, --format and --schema-directory are for a business object")
+    options = (format_name, charset, header, schema_directory)
+    if more or from_sample or any(option is not None for option in options):
+        raise BadArgument(
+            "--from-sample, --format, --charset, --header and --schema-directory are for a business object"
+        )
     from connector.authoring.verbs.new_datahandler import new_datahandler
 
     new_datahandler(name, config, into, force=force, as_json=json)

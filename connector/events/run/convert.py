@@ -109,7 +109,7 @@ class Converter:
         handler, hint = choice.handler, choice.hint
         body = b"" if message.message_class == "M" else message.body
         if hint is None and choice.name is not None:
-            hint = Hint(choice.name(body))
+            hint = Hint(choice.name(body), is_of_body=True)
         try:
             with stages.Stage("data_handler", type(handler).__name__):
                 if getattr(handler, "splits", False):
