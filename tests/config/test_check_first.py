@@ -159,7 +159,7 @@ CASES = [
     option("no XML Schema", "text/xml", "{Validation: true, schema: s.xsd}", "schema", "s.xsd", ("s.xsd", "<a/>")),
     option("no schema at all", "text/xml", "{Validation: true}", "Validation", "needs schema or DTDPath"),
     option("two delimiters", "text/delimited", '{Delimiter: ""}', "Delimiter", "at least one character"),
-    option("widths", "text/fixedwidth", "{BONameSize: 0}", "BONameSize", "at least 1"),
+    option("widths", "text/fixedwidth", "{BONameSize: -1}", "BONameSize", "0 or more"),
     option("fault of nothing", "application/soap+xml", "{FaultObject: Nothing}", "FaultObject", "no business object"),
     option("pair of itself", "text/requestresponse", "{RequestDataHandlerMimeType: text/requestresponse}", "RequestDataHandlerMimeType", "part of itself"),
     option("part of a pair", "text/requestresponse", "{RequestDataHandlerMimeType: text/nothing}", "RequestDataHandlerMimeType", "text/nothing"),
