@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.notation import NOTATION_OPTIONS
 from connector.formats.plan import AttributeRun, Item, Plan
 from connector.formats.records import NAME, VERB, Cursor, Missing, RecordHandler
 from connector.text.names import did_you_mean, shown
 
 _COUNT: Final = "AttributeCount"
 _END: Final = OBJECT_EVENT_ID.lower()
+_BLANKS: Final = " \t"
 
 
 class NameValueHandler(RecordHandler):
@@ -23,8 +25,10 @@ class NameValueHandler(RecordHandler):
     ``BusinessObject=`` and ``Verb=`` come first, then the attributes in the order of the definition. A child
     is its number of objects, ``Address=2``, and their blocks. Each block ends with ``ObjectEventId=``. A list
     of values is their number, ``Tag=2``, and a line ``Tag=VALUE`` for each. An attribute that is missing,
-    empty or ``CxIgnore`` is not set. A value cannot contain a line break. Reading needs at most 80 times the
-    size of the body in memory, for a body of empty lines.
+    empty or ``CxIgnore`` is not set. A value cannot contain a line break. Empty lines and comments are passed
+    over. Reading needs at most 80 times the size of the body in memory, for a body of empty lines.
+
+    With ``header: none`` no object has its name and its verb, and blanks around names and values are lost.
     """
 
     unit = "line"
@@ -40,25 +44,58 @@ class NameValueHandler(RecordHandler):
         Option(
             "DefaultVerb", str, "", "The verb if the body has none. Empty: the DefaultVerb of the connector."
         ),
+        Option(
+            "header",
+            str,
+            "names",
+            "`none`: no object has its name and its verb, and the whole object has no ObjectEventId.",
+            choices=("names", "none"),
+        ),
+        Option("comment", str, "#", "Lines that begin with this text are passed over. Empty: none."),
+        *NOTATION_OPTIONS,
         Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         blank = options["CxBlankValue"] or options["CxBlank"]
+        self.has_names = self.has_verbs = options["header"] != "none"
         super().__init__({**options, "CxBlank": blank}, definitions)
         self._skips: bool = options["SkipCxIgnore"]
         self._counts: bool = options["ValidateAttrCount"]
         self._default_verb: str = options["DefaultVerb"]
+        self._comment: str = options["comment"]
+        if "\n" in self._comment or "\r" in self._comment:
+            raise ValueError("comment: expected a text without a line break")
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         bo = super().to_business_object(body, hint)
         bo.verb = bo.verb or self._default_verb or None
         return bo
 
-    def split(self, text: str) -> list[str]:
+    def split(self, text: str) -> _Lines:
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-        return text.rstrip("\n").split("\n")
+        lines = _Lines(text.rstrip("\n").split("\n"))
+        comment = self._comment
+        if "" in lines or not self.has_names or (comment and any(map(_begins(comment), lines))):
+            numbers = [n for n, line in enumerate(lines, 1) if not self._is_passed_over(line)]
+            lines[:] = [lines[number - 1] for number in numbers]
+            lines.numbers = numbers
+        if not self.has_names:
+            lines[:] = map(_without_blanks, lines)
+        return lines
+
+    def _is_passed_over(self, line: str) -> bool:
+        comment = self._comment
+        if not self.has_names:
+            line = line.strip(_BLANKS)
+        return not line or (bool(comment) and line.startswith(comment))
+
+    def where(self, cursor: Cursor, place: int, slot: Item | str) -> str:
+        lines: _Lines = cursor.texts
+        if lines.numbers:
+            place = lines.numbers[place] - 1 if place < len(lines.numbers) else lines.numbers[-1]
+        return super().where(cursor, place, slot)
 
     def take(self, cursor: Cursor, slot: Item | str) -> str:
         key = slot if isinstance(slot, str) else slot.name
@@ -71,6 +108,8 @@ class NameValueHandler(RecordHandler):
         return text
 
     def read_verb(self, cursor: Cursor, plan: Plan[Item]) -> str:
+        if not self.has_verbs:
+            return ""
         return self.take(cursor, VERB) if _is_next(cursor, f"{VERB}=") else ""
 
     def read_attributes(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
@@ -83,10 +122,10 @@ class NameValueHandler(RecordHandler):
             name, separator, text = lines[place].partition("=")
             item = plan.by_name.get(name)
             if not separator:
-                self.fail(place, f"found {shown(lines[place])}, expected NAME=VALUE")
+                self.fail(place, f"found {shown(lines[place])}, expected NAME=VALUE", cursor)
             if name.lower() == _END:
                 cursor.place += 1
-                self.read_one(plan, OBJECT_EVENT_ID, text, place, values)
+                self.read_one(plan, OBJECT_EVENT_ID, text, place, values, cursor)
                 break
             if item is None or name in seen:
                 if depth > 1:
@@ -97,9 +136,11 @@ class NameValueHandler(RecordHandler):
                 self.read_many(cursor, plan, item, values, depth)
                 continue
             cursor.place += 1
-            self.read_one(plan, name, text, place, values)
+            self.read_one(plan, name, text, place, values, cursor)
         if expected is not None and expected != len(seen):
-            self.fail(start, f"{_COUNT} is {expected}, but {plan.name} has {len(seen)} attributes here")
+            self.fail(
+                start, f"{_COUNT} is {expected}, but {plan.name} has {len(seen)} attributes here", cursor
+            )
 
     def _in_order(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> set[str]:
         """Reads the lines in the order of the definition, up to another line. Returns their names."""
@@ -113,7 +154,7 @@ class NameValueHandler(RecordHandler):
                 cursor.place += len(lines)
                 seen.update(part.names)
                 texts = list(map(str.removeprefix, lines, part.prefixes))
-                self.read_run(plan, part, texts, start, values)
+                self.read_run(plan, part, texts, start, values, cursor)
             else:
                 if not _is_next(cursor, f"{part.name}="):
                     break
@@ -124,24 +165,33 @@ class NameValueHandler(RecordHandler):
     def _count(self, cursor: Cursor, plan: Plan[Item]) -> int:
         text = self.need(cursor, plan, _COUNT, "the number of attributes")
         if not (text.isascii() and text.isdigit() and len(text) < 10):
-            self.fail(cursor.place - 1, f"{_COUNT}: found {shown(text)}, expected a number")
+            self.fail(cursor.place - 1, f"{_COUNT}: found {shown(text)}, expected a number", cursor)
         return int(text)
 
     def _refuse(self, cursor: Cursor, plan: Plan[Item], name: str) -> NoReturn:
         if name not in plan.schema.fields:
             guess = did_you_mean(name, plan.schema.fields)
-            self.fail(cursor.place, f"{plan.name} has no attribute {shown(name)}{guess}")
+            self.fail(cursor.place, f"{plan.name} has no attribute {shown(name)}{guess}", cursor)
         reason = "stands twice" if name in plan.by_name else plan.unknown_name(name)
-        self.fail(cursor.place, f"{plan.name}: {name} {reason}")
+        self.fail(cursor.place, f"{plan.name}: {name} {reason}", cursor)
 
     def check_end(self, cursor: Cursor, plan: Plan[Item]) -> None:
         if cursor.place < len(cursor.texts):
-            self.fail(cursor.place, f"found {shown(cursor.texts[cursor.place])} after the end of {plan.name}")
+            self.fail(
+                cursor.place,
+                f"found {shown(cursor.texts[cursor.place])} after the end of {plan.name}",
+                cursor,
+            )
 
     def put(self, texts: list[str], slot: Item | str, text: str, place: str) -> None:
         if "\n" in text or "\r" in text:
             raise MalformedData(f"{place} contains a line break, which no line can hold")
+        self._check_blanks(text, place)
         texts.append(f"{slot if isinstance(slot, str) else slot.name}={text}")
+
+    def _check_blanks(self, text: str, place: str) -> None:
+        if not self.has_names and text != text.strip(_BLANKS):
+            raise MalformedData(f"{place} begins or ends with a blank, which would be lost")
 
     def put_count(self, texts: list[str], bo: BusinessObject, item: Item, count: int | None) -> None:
         if count is not None or not self._skips:
@@ -153,6 +203,9 @@ class NameValueHandler(RecordHandler):
         joined = "".join(values)
         if "\n" in joined or "\r" in joined:
             super().put_run(texts, bo, run, values)  # names the attribute
+        if not self.has_names:
+            for name, text in zip(run.names, values, strict=True):
+                self._check_blanks(text, f"{bo.type}: {name}")
         lines = map(str.__add__, run.prefixes, values)
         if self._skips:
             given = zip(lines, bo.values_of(run.names), strict=True)
@@ -161,7 +214,8 @@ class NameValueHandler(RecordHandler):
             texts += lines
 
     def put_head(self, texts: list[str], bo: BusinessObject, plan: Plan[Item]) -> None:
-        texts += [f"{NAME}={bo.type}", f"{VERB}={bo.verb or ''}"]
+        if self.has_names:
+            texts += [f"{NAME}={bo.type}", f"{VERB}={bo.verb or ''}"]
         if self._counts:
             values = bo.values_of([item.field.name for item in plan.items])
             texts.append(f"{_COUNT}={len(values) - (values.count(None) if self._skips else 0)}")
@@ -173,7 +227,27 @@ class NameValueHandler(RecordHandler):
         texts.append(f"{OBJECT_EVENT_ID}={event_id or ''}")
 
     def join(self, texts: list[str], bo: BusinessObject) -> str:
+        if not self.has_names:
+            del texts[-1]  # the ObjectEventId of the whole object
+            if not texts:
+                raise MalformedData(f"{bo.type} has no line, and an empty body cannot be read")
         return "\n".join([*texts, ""])
+
+
+class _Lines(list[str]):
+    """The lines of a body. ``numbers`` are those in the body. Empty = the lines count from 1."""
+
+    numbers: Sequence[int] = ()
+
+
+def _begins(comment: str) -> Callable[[str], bool]:
+    return lambda line: line.startswith(comment)
+
+
+def _without_blanks(line: str) -> str:
+    """Returns a line without the blanks around its name and its value."""
+    name, separator, text = line.partition("=")
+    return f"{name.strip(_BLANKS)}{separator}{text.strip(_BLANKS)}"
 
 
 def _is_next(cursor: Cursor, prefix: str) -> bool:
