@@ -189,6 +189,11 @@ class DelimitedHandler(LineRecordHandler):
             self.need(cursor, plan, run.items[len(texts)], run.names[len(texts)])
         return texts
 
+    def check_end(self, cursor: Cursor, plan: Plan[Item]) -> None:
+        has_last_delimiter = cursor.line is not None and cursor.texts[cursor.place :] == [""]
+        if not has_last_delimiter:
+            super().check_end(cursor, plan)
+
     def read_foot(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
         if not self._omits and (depth > 1 or cursor.place < len(cursor.texts)):
             event_id = self.need(cursor, plan, OBJECT_EVENT_ID, OBJECT_EVENT_ID)

@@ -101,6 +101,7 @@ class FixedWidthHandler(LineRecordHandler):
         Option(
             "line_end", str, "\n", "Written after each line: `\\n`, `\\r\\n` or `\\r`. Read are all three."
         ),
+        Option("short_lines", bool, False, "Columns that a line lacks at its end are not set."),
         Option("comment", str, "", "Lines that begin with this text are passed over. Empty: none."),
         Option("width", str, "characters", "The unit of widths.", choices=("characters", "bytes")),
         *NOTATION_OPTIONS,
@@ -129,6 +130,7 @@ class FixedWidthHandler(LineRecordHandler):
             raise ValueError("PadCharacter: expected a character of one byte, because widths count bytes")
         self.unit = "byte" if self._in_bytes else "character"
         self._length_of_record: int = options["record_length"]
+        self._may_be_short: bool = options["short_lines"]
         self.by_lines = self.splits or not self.has_names or self._length_of_record > 0
         self._check_lines()
         self._truncates: bool = options["Truncation"]
@@ -258,7 +260,7 @@ class FixedWidthHandler(LineRecordHandler):
     def take(self, cursor: Cursor, slot: Item | str) -> str:
         place = self._slots[slot]
         start, end = cursor.place, cursor.place + place.width
-        if end > len(cursor.texts):
+        if end > len(cursor.texts) and not (self._may_be_short and cursor.line is not None):
             left = max(len(cursor.texts) - start, 0)
             whole = "body" if cursor.line is None else "line"
             raise Missing(f"the {whole} ends after {left} of {place.width} {self.unit}s, expected")

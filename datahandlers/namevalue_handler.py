@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NoReturn
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
-from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
 from connector.formats.notation import NOTATION_OPTIONS
 from connector.formats.plan import AttributeRun, Item, Plan
 from connector.formats.records import NAME, VERB, Cursor, Missing, RecordHandler
+from connector.formats.splitting import in_record, refuse_joint_body, write_each
+from connector.text.encoding import decode, encode
 from connector.text.names import did_you_mean, shown
 
 _COUNT: Final = "AttributeCount"
@@ -19,7 +22,7 @@ _END: Final = OBJECT_EVENT_ID.lower()
 _BLANKS: Final = " \t"
 
 
-class NameValueHandler(RecordHandler):
+class NameValueHandler(RecordHandler, SplittingHandler):
     """Lines of names and values.
 
     ``BusinessObject=`` and ``Verb=`` come first, then the attributes in the order of the definition. A child
@@ -51,6 +54,7 @@ class NameValueHandler(RecordHandler):
             "`none`: no object has its name and its verb, and the whole object has no ObjectEventId.",
             choices=("names", "none"),
         ),
+        Option("split", bool, False, "Blocks with an empty line between them are objects of their own."),
         Option("comment", str, "#", "Lines that begin with this text are passed over. Empty: none."),
         *NOTATION_OPTIONS,
         Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
@@ -63,6 +67,7 @@ class NameValueHandler(RecordHandler):
         self._skips: bool = options["SkipCxIgnore"]
         self._counts: bool = options["ValidateAttrCount"]
         self._default_verb: str = options["DefaultVerb"]
+        self.splits: bool = options["split"]
         self._comment: str = options["comment"]
         if "\n" in self._comment or "\r" in self._comment:
             raise ValueError("comment: expected a text without a line break")
@@ -72,30 +77,59 @@ class NameValueHandler(RecordHandler):
         bo.verb = bo.verb or self._default_verb or None
         return bo
 
+    def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
+        number = 0
+        for block in self._blocks(decode(body, self.charset)):
+            number += 1
+            try:
+                bo = self.read_body(Cursor(block), hint)
+            except MalformedData as error:
+                raise in_record(number, error) from None
+            bo.verb = bo.verb or self._default_verb or None
+            yield bo
+        if not number:
+            raise MalformedData("the body is empty, expected lines of names and values")
+
+    def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
+        if not self.splits:
+            refuse_joint_body(bos, self.mime_types[0])
+
+        def write(bo: BusinessObject) -> str:
+            texts: list[str] = []
+            self.write(texts, bo, 1)
+            return self.join(texts, bo)
+
+        return encode("\n".join(write_each(bos, write)), self.charset)
+
     def split(self, text: str) -> _Lines:
+        """Returns the lines, without empty lines and comments."""
+        if self.has_names and "\r" not in text and not (self._comment and self._comment in text):
+            found = text.rstrip("\n").split("\n")
+            if "" not in found:
+                return _Lines(found, range(1, len(found) + 1))
+        blocks = list(self._blocks(text))
+        return _Lines(chain.from_iterable(blocks), list(chain.from_iterable(one.numbers for one in blocks)))
+
+    def _blocks(self, text: str) -> Iterator[_Lines]:
+        """Iterates over the blocks of a body. A block ends with an empty line."""
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = _Lines(text.rstrip("\n").split("\n"))
-        comment = self._comment
-        if "" in lines or not self.has_names or (comment and any(map(_begins(comment), lines))):
-            numbers = [n for n, line in enumerate(lines, 1) if not self._is_passed_over(line)]
-            lines[:] = [lines[number - 1] for number in numbers]
-            lines.numbers = numbers
-        if not self.has_names:
-            lines[:] = map(_without_blanks, lines)
-        return lines
-
-    def _is_passed_over(self, line: str) -> bool:
-        comment = self._comment
-        if not self.has_names:
-            line = line.strip(_BLANKS)
-        return not line or (bool(comment) and line.startswith(comment))
+        lines: list[str] = []
+        numbers: list[int] = []
+        for number, line in enumerate([*text.split("\n"), ""], 1):
+            bare = line if self.has_names else _without_blanks(line)
+            if not bare:
+                if lines:
+                    yield _Lines(lines, numbers)
+                lines, numbers = [], []
+            elif not self._comment or not bare.startswith(self._comment):
+                lines.append(bare)
+                numbers.append(number)
 
     def where(self, cursor: Cursor, place: int, slot: Item | str) -> str:
-        lines: _Lines = cursor.texts
-        if lines.numbers:
-            place = lines.numbers[place] - 1 if place < len(lines.numbers) else lines.numbers[-1]
-        return super().where(cursor, place, slot)
+        numbers = cursor.texts.numbers
+        number = numbers[place] if place < len(numbers) else (numbers[-1] if numbers else 0) + 1
+        return f"line {number}"
 
     def take(self, cursor: Cursor, slot: Item | str) -> str:
         key = slot if isinstance(slot, str) else slot.name
@@ -235,13 +269,11 @@ class NameValueHandler(RecordHandler):
 
 
 class _Lines(list[str]):
-    """The lines of a body. ``numbers`` are those in the body. Empty = the lines count from 1."""
+    """Lines of a body, and the number of each in the body, from 1."""
 
-    numbers: Sequence[int] = ()
-
-
-def _begins(comment: str) -> Callable[[str], bool]:
-    return lambda line: line.startswith(comment)
+    def __init__(self, lines: Iterable[str], numbers: Sequence[int]) -> None:
+        super().__init__(lines)
+        self.numbers = numbers
 
 
 def _without_blanks(line: str) -> str:

@@ -202,10 +202,20 @@ class RecordHandler(DataHandler):
             elif self.has_count(part):
                 self.read_many(cursor, plan, part, values, depth)
             else:
-                assert part.field.child is not None
-                child = self.read_object(cursor, self.plans.of(part.field.child), depth + 1)
+                child = self._read_only(cursor, plan, part, depth)
                 if next(iter(child), None) is not None:
                     values[part.field.name] = child
+
+    def _read_only(self, cursor: Cursor, plan: Plan[Item], item: Item, depth: int) -> BusinessObject:
+        """Reads the child that stands without a number."""
+        assert item.field.child is not None
+        child = self.plans.of(item.field.child)
+        start = cursor.place
+        name = self.need(cursor, plan, NAME, f"the name of {item.name}") if self.has_names else child.name
+        if name != child.name:
+            reason = f"found {shown(name)}, expected the object {child.name}"
+            self.fail(start, f"{plan.name}: {item.name}: {reason}", cursor)
+        return self.read_object(cursor, child, depth + 1)
 
     def read_foot(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
         """Reads what stands after the attributes of an object. Nothing, unless a format overrides this."""

@@ -103,6 +103,7 @@ class TestDelimitedWithoutNames(Suite):
     )
     BODIES = (
         Sample(b"1|20240531|5\n", Hint("Bank", "Create"), {"Code": "1", "Day": "20240531", "Branches": 5}),
+        Sample(b"1|20240531|5|\n", Hint("Bank", "Create"), {"Code": "1", "Day": "20240531", "Branches": 5}),
         Sample(b"B\\|1||2024-05-31||\r\n", PRICE, {"Sku": "B|1", "Since": "2024-05-31"}),
     )
     MALFORMED = (b"", b"\n", b"1", b"1|2|x", b"1|2|3|4", b"1|2|3\n1|2|3", b"1|2|3\\", b"\xff")
@@ -359,3 +360,42 @@ def test_comments_and_blank_lines_of_name_value_text_count_as_lines() -> None:
 def test_wrong_options_of_flat_files_are_refused(kind: Any, options: dict[str, Any], said: str) -> None:
     with pytest.raises((ValueError, ConfigurationError), match=said):
         make(kind, FLAT, **options)
+
+
+def test_blocks_of_name_value_text_are_an_event_each() -> None:
+    body = b"# two banks\nCode = 1\n# the day\nDay = x\n\n\nCode=2\nBranches=3\n"
+    handler = make(NameValueHandler, FLAT, header="none", split=True)
+    bos = list(handler.to_business_objects(body, Hint("Bank", "Create")))
+    assert [bo.as_dict() for bo in bos] == [{"Code": "1", "Day": "x"}, {"Code": "2", "Branches": 3}]
+    assert list(handler.to_business_objects(handler.to_joint_body(bos), Hint("Bank", "Create"))) == bos
+    said = refusal(lambda: list(handler.to_business_objects(body.replace(b"=3", b"=x"), Hint("Bank"))))
+    assert said.startswith("record 2: line 8: Bank: Branches: found the text 'x'")
+    named = make(NameValueHandler, FLAT, split=True)
+    assert list(named.to_business_objects(named.to_joint_body(bos), None)) == bos
+
+
+def test_lines_without_the_blanks_at_their_ends_are_read_on_request() -> None:
+    text = b"\n".join(line.rstrip() for line in FIXED_TEXT.split(b"\n"))
+    options: dict[str, Any] = {**NO_NAMES, "record_type": {"at": 1, "length": 2}}
+    for width in ("characters", "bytes"):
+        handler = make(FixedWidthHandler, FLAT, **options, short_lines=True, width=width)
+        assert handler.to_business_object(text, STATEMENT).as_dict() == BOOK
+        assert handler.to_body(handler.to_business_object(text, STATEMENT)) == FIXED_TEXT
+    assert "the line ends after 4 of 8 characters" in refusal(TYPED.to_business_object, text, STATEMENT)
+
+
+@rows("handler", [DELIMITED, TYPED, make(NameValueHandler, FLAT), make(DelimitedHandler, FLAT)])
+def test_without_split_one_body_holds_one_object(handler: Any) -> None:
+    bo = BusinessObject(FLAT, "Statement", "Create", BOOK)
+    assert "or set the option split" in refusal(handler.to_joint_body, [bo, bo])
+
+
+def test_a_child_without_a_number_may_have_its_name() -> None:
+    handler = make(FixedWidthHandler, FLAT, BONameSize=6, BOVerbSize=7, BOCountSize=0)
+    for values in ({"Sku": "B-1", "Place": {"City": "Oslo"}}, {"Sku": "B-1"}):
+        bo = BusinessObject(FLAT, "Price", "Create", values)
+        assert handler.to_business_object(handler.to_body(bo), None) == bo
+    body = handler.to_body(bo).replace(b"Place ", b"Plaza ")
+    assert "Price: Place: found 'Plaza', expected the object Place" in refusal(
+        handler.to_business_object, body, None
+    )

@@ -273,7 +273,8 @@ def test_what_is_written_is_read_equal_for_all_options(data: st.DataObject) -> N
     )
     pad = draw(st.sampled_from([" ", "0"]))
     fixed = {**NO_NAMES, "PadCharacter": pad}
-    for kind, own in [*FORM.items(), (CsvHandler, csv), (FixedWidthHandler, fixed)]:
+    dialects: list[tuple[type[Any], dict[str, Any]]] = [(CsvHandler, csv), (FixedWidthHandler, fixed)]
+    for kind, own in [*FORM.items(), *dialects]:
         handler = make(kind, ROW, **own, **options)
         try:
             body = handler.to_body(bo)
