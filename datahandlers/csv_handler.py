@@ -223,6 +223,8 @@ class _BodyReader:
         self._header: list[str] | None = None
         self._header_line = 0
         self._first_line = ""
+        self._fitting = ""
+        """The last type whose columns the header was compared with."""
         self.rest = iter(records)
         """The records that are not read."""
 
@@ -304,12 +306,13 @@ class _BodyReader:
         return ""
 
     def _columns_of_body(self, name: str) -> BodyColumns:
-        if self._header is not None:
+        if self._header is not None and name != self._fitting:
             known = self._handler.names_of(name)
             guess = "" if known & set(self._header) else self._delimiter_of(self._first_line, bool, known)
             if guess:
                 reason = f"the header names no attribute of {name}{guess}"
                 raise MalformedData(f"{reason}: line {self._header_line}")
+            self._fitting = name
         try:
             return self._handler.columns_of_body(name, self._header)
         except UnknownBusinessObject:
