@@ -53,7 +53,7 @@ class JsonLinesHandler(SplittingHandler):
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self.splits: bool = options["split"]
         self._charset: str = options["charset"]
-        self._json = JsonHandler({**options, "charset": ""}, definitions)
+        self._json = JsonHandler({**options, "charset": "", "split": False}, definitions)
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         lines = self._lines(body)

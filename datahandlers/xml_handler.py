@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from lxml import etree
 
@@ -20,6 +20,8 @@ from connector.formats.xml_validation import DtdValidator, SchemaValidator
 from connector.formats.xml_writer import XmlWriter
 from connector.limits import stages
 from connector.text.xml_parser import parse_xml
+
+_ADVICE: Final = ", or set doctype: ignore, or Validation and DTDPath"
 
 
 class XmlHandler(SplittingHandler):
@@ -36,9 +38,9 @@ class XmlHandler(SplittingHandler):
     Names are compared without their namespace, unless a tag gives one. XML attributes of the namespaces
     ``xml`` and ``xsi``, comments and processing instructions are passed over. The option gives the character
     set, else the byte order mark, else the XML declaration. A document type declaration is refused, unless
-    the body is validated against a DTD. So are all entities but the five of XML itself. These are errors:
-    nesting deeper than 200, text between elements, elements or attributes that are not defined. A document
-    needs some ten times its size in memory.
+    the body is validated against a DTD or the option ``doctype`` says ``ignore``. So are all entities but the
+    five of XML itself. These are errors: nesting deeper than 200, text between elements, elements or
+    attributes that are not defined. A document needs some ten times its size in memory.
     """
 
     mime_types = ("text/xml", "application/xml")
@@ -65,6 +67,13 @@ class XmlHandler(SplittingHandler):
             "directory of adapter.yaml.",
         ),
         Option("DTDPath", Path, "", "The directory with DTDs."),
+        Option(
+            "doctype",
+            str,
+            "refuse",
+            "`ignore`: a document type declaration without an internal subset is passed over.",
+            choices=("refuse", "ignore"),
+        ),
         Option("EntityResolver", str, "", "In settings of WBI Adapter for JMS. Without effect."),
         Option("Parser", str, "", "In settings of WBI Adapter for JMS. Without effect."),
         Option("split", bool, False, "Each element within the root element is an object of its own."),
@@ -86,6 +95,7 @@ class XmlHandler(SplittingHandler):
         self._reader = XmlReader(plans, ignore_undefined=ignores, keeps_null=keeps_null)
         self._writer = XmlWriter(plans, keeps_null=keeps_null)
         self._schema = self._dtds = None
+        self._ignores_doctype = options["doctype"] == "ignore"
         self._at_schema = stages.Stage("schema", os.path.basename(options["schema"] or options["DTDPath"]))
         if options["Validation"]:
             if options["schema"]:
@@ -100,12 +110,11 @@ class XmlHandler(SplittingHandler):
         return self._object(root, hint)
 
     def _parse(self, body: bytes | str, hint: Hint | None) -> etree._Element:
-        root = parse_xml(body, self._charset, may_have_doctype=self._dtds is not None)
+        may_have_doctype = self._ignores_doctype or self._dtds is not None
+        root = parse_xml(body, self._charset, may_have_doctype=may_have_doctype, advice=_ADVICE)
         name = self._object_name(root, hint)
         if not self.splits and self._plans.has_specials(name):  # few objects have
-            root = parse_xml(
-                body, self._charset, keeps_specials=True, may_have_doctype=self._dtds is not None
-            )
+            root = parse_xml(body, self._charset, keeps_specials=True, may_have_doctype=may_have_doctype)
         if self._schema is not None:
             with self._at_schema:
                 self._schema.check(root)

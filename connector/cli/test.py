@@ -16,6 +16,7 @@ import typer
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Schema
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rule_conditions import holds
 from connector.businessobjects.types import SECRET, text_of
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -177,6 +178,8 @@ def _objects(expected: Sequence[ExpectedObject], found: Explanation) -> Iterator
         if wanted.values is not None and wanted.object == bo.type:
             for line in _values(wanted.values, bo, whole=wanted.whole):
                 yield f"{place}{line}"
+        if wanted.expression is not None and not holds(wanted.expression, bo.as_dict()):
+            yield f"{place}jmespath: {wanted.expression} does not hold"
 
 
 def _values(wanted: dict[str, Any], bo: BusinessObject, *, whole: bool) -> Iterator[str]:

@@ -27,6 +27,7 @@ from connector.declare.reading import node_at
 from connector.declare.tree import Leaf
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.catalogue import Catalogue
+from connector.formats.datahandler import OptionText, bare
 from connector.formats.handlers import normal_mime_type
 from connector.requests.response_selector import ResponseSelector, misspellings
 from connector.requests.selector_values import Quoting
@@ -43,9 +44,9 @@ def check_metaobjects(
     known = _check_definitions(collected, quoting)
     static = {name: make_static(name, known, collected, catalogue, directory) for name in collected.rules}
     check_options(collected, catalogue)
-    options = {
+    options: dict[str, dict[str, dict[str, OptionText]]] = {
         name: {
-            normal_mime_type(mime): {key: str(text) for key, text in given.items()}
+            normal_mime_type(mime): {key: bare(value) for key, value in given.items()}
             for mime, given in handlers.items()
         }
         for name, handlers in collected.handler_options.items()

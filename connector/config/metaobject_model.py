@@ -23,6 +23,7 @@ from connector.declare.destinations import ANY_DESTINATION, REPLIES, SELECTOR, S
 from connector.declare.section import Section
 from connector.declare.value_types import (
     AS_WRITTEN,
+    OPTION,
     Boolean,
     Text,
     ValueType,
@@ -327,7 +328,7 @@ class HandlerDocument(Section):
     """A data-handler meta-object: the options of data handlers."""
 
     datahandler_metaobject: MetaObjectName = Field(description="The name.")
-    handlers: dict[str, dict[str, Annotated[str, AS_WRITTEN]]] = Field(
+    handlers: dict[str, dict[str, Annotated[Any, OPTION]]] = Field(
         default={}, description="MIME type: options of its handler."
     )
 
