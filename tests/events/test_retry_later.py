@@ -34,8 +34,9 @@ def deploy(
 ) -> EventDeployment:
     """A deployment whose first subscription has these rules, and ``entry`` besides."""
     first = {**A, "retry_later": dict(rules), **connector.pop("entry", {})}
+    provider = connector.pop("provider", None)
     settings = {"InputDestination": "queue://customers", "order": "none", **connector}
-    return bench.deploy(subscriptions=[first, *others], **settings)
+    return bench.deploy(subscriptions=[first, *others], provider=provider, **settings)
 
 
 def send(
@@ -315,6 +316,38 @@ def test_what_was_put_aside_comes_before_what_came_after_it(
         sent += send(deployment, "", groups="x")
         drain_with(adapter, deployment)
     assert [sent.index(identity) for identity in bench.called()] == [0, 0, 1, 2, 3]
+
+
+def test_a_history_that_does_not_count_does_not_count_after_a_wait(
+    bench: Bench, section: Mapping[str, str]
+) -> None:
+    deployment = deploy(bench, {"first": "200ms"}, order="group", provider=section)
+    said = {"connector_outcome": "failed", "connector_delivered": "a"}
+    counts = {**said, "connector_attempts": 3, "connector_retries": "a=1000"}
+    histories: list[tuple[dict[str, Any], int]] = [
+        (counts, 1),
+        ({**counts, "connector_application": "other"}, 1),
+        ({**counts, "connector_application": "other", "connector_outcome": "later"}, 1),
+        ({**said, "connector_application": "test", "connector_outcome": "published"}, 1),
+        ({"connector_application": "test", "connector_attempts": 3, "connector_outcome": "failed"}, 4),
+    ]
+
+    def send_copy(name: str, history: Mapping[str, Any], group: str) -> str:
+        properties = {**history, "JMSXGroupID": group}
+        return deployment.send("queue://customers", customer(name), properties=properties)
+
+    sent = []
+    for number, (history, _) in enumerate(histories):
+        waits = send_copy("a: temporary-until 1", history, f"{number}")
+        send_copy("a: temporary-until 1", {}, f"behind {number}")
+        sent.append((waits, send_copy("", history, f"behind {number}")))
+    drain(deployment)
+    with Table() as table:
+        for (waits, behind), (history, attempts) in zip(sent, histories, strict=True):
+            with table.row(history):
+                assert (tries(bench, waits), tries(bench, behind)) == ([0, 1], [0])
+                for identity in (waits, behind):
+                    assert deployment.properties("archive", identity)["connector_attempts"] == attempts
 
 
 def test_mistakes_are_named(bench: Bench) -> None:

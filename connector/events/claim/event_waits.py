@@ -186,7 +186,8 @@ class EventWaits:
         return None if message.group_id is None else (destination, message.group_id)
 
     def _has_waited(self, message: Message, destination: Destination) -> bool:
-        return "connector_retries" in message.properties and self._own.counts(message, str(destination))
+        has_tries = bool(message.properties.get("connector_retries"))
+        return has_tries and self._own.counts(message, str(destination))
 
 
 def _name_of(claim: Claim) -> str:
