@@ -337,8 +337,9 @@ def give_back_settlement(claim: Claim, outcome: Outcome, own: OwnHistory) -> Set
         properties["connector_outcome"] = outcome.kind
         properties["connector_delivered"] = join_names(outcome.delivered)
     if outcome.retries:
-        properties["connector_outcome"] = outcome.kind
         properties["connector_retries"] = outcome.retries
+    if outcome.kind == OutcomeKind.LATER:
+        properties["connector_outcome"] = outcome.kind
     if properties:
         properties = {**_empty_history(claim.headers(), own, str(claim.destination)), **properties}
     return Settlement(
