@@ -13,6 +13,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.operate.own_history import OwnHistory
+from connector.status import OutcomeKind
 
 _GRACE_MS: Final = 2_000
 """Milliseconds after its time in which an event that waited should be here. Later, it has gone elsewhere."""
@@ -51,11 +52,16 @@ class EventWaits:
 
         0 = the event is here, and has no final outcome yet.
         """
+        self._left_aside: dict[Destination, dict[Hashable, int]] = {}
+        """By key of ``order``: when all events are here that an earlier connection has put aside.
+
+        Until then no event of the key runs. Afterwards a poll finds them and older ones, in their order.
+        """
 
     @property
     def has_any(self) -> bool:
         """Whether an event may have to wait."""
-        return bool(self.until or self._behind)
+        return bool(self.until or self._behind or self._left_aside)
 
     def read(self, poller: Poller) -> None:
         """Finds the keys and ids of the events that wait in an input, whichever client has left them there.
@@ -65,10 +71,23 @@ class EventWaits:
         """
         if self._orders.of(poller.destination) == NONE and not self._has_ids:
             return
+        destination = poller.destination
         for message, identity in poller.delayed():
-            if self._has_waited(message, poller.destination):
-                self._note(self._key_of(poller.destination, message), message.delivery_time)
-                self._note(identity if self._has_ids else None, message.delivery_time)
+            key, due = self._key_of(destination, message), message.delivery_time
+            if self._has_waited(message, destination):
+                self._note(key, due)
+                self._note(identity if self._has_ids else None, due)
+            elif key is not None and self._was_put_aside(message, destination):
+                left = self._left_aside.setdefault(destination, {})
+                left[key] = max(due, left.get(key, 0))
+
+    def begin_poll(self, destination: Destination) -> None:
+        """Lets nothing wait any more for what an earlier connection has put aside, if this poll finds it."""
+        if self._left_aside:
+            now = self.now()
+            left = {key: due for key, due in self._left_aside.pop(destination, {}).items() if due > now}
+            if left:
+                self._left_aside[destination] = left
 
     def add(self, claim: Claim, outcome: Outcome) -> None:
         """Lets the key and the id of an event that comes again later wait for it.
@@ -77,7 +96,8 @@ class EventWaits:
         """
         key = self._orders.key(claim)
         if outcome.not_read:
-            self._put_aside(key, _name_of(claim), outcome.due)
+            if key not in self._left_aside.get(claim.destination, ()):
+                self._put_aside(key, _name_of(claim), outcome.due)
             return
         self._note(key, outcome.due)
         self._note(claim.duplicate_key if self._has_ids else None, outcome.due)
@@ -115,7 +135,12 @@ class EventWaits:
             self._note(key, due)
         elif is_first and not due:
             self._end(key)
-        due = max(self._due(key, now), due, self._due_behind(key, name, now))
+        due = max(self._due(key, now), due)
+        left = self._left_aside.get(claim.destination, {})
+        if key in left:
+            left[key] = due = max(left[key], due)
+            return due
+        due = max(due, self._due_behind(key, name, now))
         self._put_aside(key, name, due)
         return due
 
@@ -126,7 +151,10 @@ class EventWaits:
 
     def has(self, destination: Destination) -> bool:
         """Whether all events of an input have to wait."""
-        return self._orders.of(destination) == DESTINATION and self.until.get(destination, 0) > self.now()
+        if self._orders.of(destination) != DESTINATION:
+            return False
+        left = self._left_aside.get(destination, {}).get(destination, 0)
+        return max(left, self.until.get(destination, 0)) > self.now()
 
     def _note(self, key: Hashable, due: int) -> None:
         self._has_waits = True
@@ -188,7 +216,12 @@ class EventWaits:
         return (destination, message.group_id) if has_key else None
 
     def _has_waited(self, message: Message, destination: Destination) -> bool:
-        return "connector_retries" in message.properties and self._own.counts(message, str(destination))
+        has_tries = bool(message.properties.get("connector_retries"))
+        return has_tries and self._own.counts(message, str(destination))
+
+    def _was_put_aside(self, message: Message, destination: Destination) -> bool:
+        is_later = message.properties.get("connector_outcome") == OutcomeKind.LATER
+        return is_later and self._own.counts(message, str(destination))
 
 
 def _name_of(claim: Claim) -> str:
