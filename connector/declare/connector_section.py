@@ -52,6 +52,7 @@ from connector.messaging.selector import selector_text
 from connector.text.names import shown
 
 CopiesName = Annotated[Destination, COPIES]
+MOST_PARALLEL = 1000
 
 
 def _right_form(destination: str, selector: Any) -> str:
@@ -112,6 +113,12 @@ class InputEntry(Section):
         "connector.",
     )
 
+    parallel: Annotated[int | None, integer(1, "events", maximum=MOST_PARALLEL)] = Field(
+        default=None,
+        description="Events of this input that an instance delivers at the same time. Left out: they share "
+        "the number of the connector.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
@@ -138,7 +145,11 @@ class InputEntry(Section):
         Args:
             all_inputs: says what the entry leaves out.
         """
-        return {"quantity": self.poll_quantity or all_inputs.poll_quantity, "rate": self.rate}
+        return {
+            "quantity": self.poll_quantity or all_inputs.poll_quantity,
+            "rate": self.rate,
+            "parallel": self.parallel,
+        }
 
     def short_form(self) -> str | dict[str, Any]:
         """Returns the input in the shortest form for the file."""
@@ -202,6 +213,12 @@ class Connector(Section):
         description="Events that are published one after the other: those of a destination, of a "
         "JMSXGroupID, or none. The order holds within an instance. With the provider `sql`, the order of a "
         "JMSXGroupID holds across instances, too.",
+    )
+    parallel: Annotated[int, integer(1, "events", maximum=MOST_PARALLEL)] = Field(
+        default=1,
+        description="Events that an instance delivers at the same time, in threads, whatever the number of "
+        "cores. For processes that wait for others. 1: one on each core, each in a process of its own. Not "
+        "with `order: destination`. An input may have its own.",
     )
     max_body: Size = Field(default=16 << 20, description="A larger body is not read, and the event fails.")
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(

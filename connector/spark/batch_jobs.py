@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from connector.errors import PipelineError
+from connector.events.run.pipeline import BESIDE
 from connector.spark import shipping
 from connector.spark.event_tasks import POOL, EventTasks, Explain, WorkerAnswer
 from connector.spark.worker import ECHO, PartitionFunction, probing, task
@@ -81,7 +82,8 @@ class BatchJobs(EventTasks):
     def run(
         self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
     ) -> list[bytes]:
-        return self._run(self._task(function, task_settings), payloads, description)
+        call = self._task(function, task_settings)
+        return self._run(call, payloads, description, shares=function == BESIDE)
 
     def probe(self, function: str, task_settings: bytes) -> list[WorkerAnswer]:
         """Calls ``function`` on every core. On a cluster, first waits at most a minute for an executor.
@@ -110,19 +112,26 @@ class BatchJobs(EventTasks):
         self._tasks.clear()
         self._threads.shutdown(wait=False)
 
-    def _run(self, call: PartitionFunction, payloads: Sequence[bytes], description: str) -> list[bytes]:
+    def _run(
+        self, call: PartitionFunction, payloads: Sequence[bytes], description: str, *, shares: bool = False
+    ) -> list[bytes]:
+        """Runs a job. With ``shares`` several payloads may share a partition, where they run side by side."""
+        most = self.parallelism if shares else len(payloads)
         with self._explain(description):
             # A thread of the adapter: the caller's own jobs keep their group and their pool.
-            return self._threads.submit(self._job, call, payloads, description).result()
+            return self._threads.submit(self._job, call, payloads, description, most).result()
 
-    def _job(self, call: PartitionFunction, payloads: Sequence[bytes], description: str) -> list[bytes]:
+    def _job(
+        self, call: PartitionFunction, payloads: Sequence[bytes], description: str, most: int
+    ) -> list[bytes]:
         context = self._context
         context.setJobGroup(self._group, f"{self._application}: {description}")
         context.setLocalProperty(POOL, "connector")
         job = object()
         self._running.append(job)
         try:
-            answers: list[bytes] = context.parallelize(payloads, len(payloads)).mapPartitions(call).collect()
+            parts = min(len(payloads), most)
+            answers: list[bytes] = context.parallelize(payloads, parts).mapPartitions(call).collect()
         finally:
             self._running.remove(job)
         if len(answers) != len(payloads):

@@ -14,16 +14,18 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from connector.errors import ConnectorError, PipelineError
 from connector.events.run.module_versions import versions
-from connector.events.run.pipeline import CHECK, FUNCTION
+from connector.events.run.pipeline import BESIDE, CHECK, FUNCTION
 from connector.events.run.task import Task
-from connector.events.run.task_answer import TaskAnswer, pack_answer
+from connector.events.run.task_answer import TaskAnswer, overdue_call, pack_answer
 from connector.events.run.task_settings import Assignment, TaskSettings
 from connector.events.run.worker import stop_runners
+from connector.sinks.event_loop import CallOverdue
 from connector.spark.worker import resolve
 
 
@@ -45,7 +47,8 @@ class InProcessPipeline:
     """Implements :class:`connector.events.run.pipeline.Workers` without Spark.
 
     The tasks of a job run one after the other, in the deployment's directory. Isolated jobs run side by side,
-    each with a separate child process.
+    each with a separate child process. Isolated events of an input with ``parallel`` run side by side in
+    one child process.
 
     Args:
         deployment: directory of adapter.yaml.
@@ -107,6 +110,9 @@ class InProcessPipeline:
             PipelineError: a task failed.
         """
         self.jobs.append(description)
+        if self._isolated and function == BESIDE:
+            with ThreadPoolExecutor(len(payloads)) as threads:
+                return [*threads.map(lambda payload: self._call(function, task_settings, payload), payloads)]
         with contextlib.nullcontext() if self._isolated else self._one_at_a_time:
             return [self._call(function, task_settings, payload) for payload in payloads]
 
@@ -117,7 +123,7 @@ class InProcessPipeline:
             with _working_directory(self._deployment), warnings.catch_warnings():
                 # the child runs only code that is safe after a fork in a process with threads
                 warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
-                if self._isolated or function not in (FUNCTION, CHECK):
+                if self._isolated or function not in (FUNCTION, BESIDE, CHECK):
                     return resolve(function)(task_settings, self._deployment, payload)
                 return self._run_here(task_settings, payload)
         except PipelineError:
@@ -135,7 +141,10 @@ class InProcessPipeline:
         assignment: Assignment = pickle.loads(payload)  # from our own driver
         assert assignment.journal is not None
         began, task = time.monotonic(), self._task[1]
-        outcomes = task.run(assignment.journal, *assignment[1:])
+        try:
+            outcomes = task.run(assignment.journal, *assignment[1:])
+        except CallOverdue as overdue:
+            return pack_answer(overdue_call(overdue.subscription))
         seconds = time.monotonic() - began
         return pack_answer(TaskAnswer(calls=task.calls, seconds=seconds, told=task.take_told()), outcomes)
 

@@ -28,12 +28,14 @@ class InputSettings:
         subscription: of a topic, with all details. None for a queue.
         quantity: PollQuantity, the most messages that one poll takes.
         rate: most messages a second that this instance claims. None = no limit.
+        parallel: events of the input at the same time. None = that of the connector, for all such inputs.
     """
 
     input: Input
     subscription: TopicSubscription | None = None
     quantity: int = 1
     rate: float | None = None
+    parallel: int | None = None
 
     @property
     def source(self) -> Destination | TopicSubscription:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 FUNCTION: Final = "connector.events.run.worker:run_assignment"
+BESIDE: Final = "connector.events.run.worker:run_beside"
+"""Like :data:`FUNCTION`, for assignments that run beside others in one process."""
 CHECK: Final = "connector.events.run.worker:check_worker"
 
 
@@ -32,6 +34,8 @@ class Pipeline(Protocol):
         self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
     ) -> list[bytes]:
         """Runs a job with one task for each payload. Several threads may run jobs at the same time.
+
+        Payloads of :data:`BESIDE` share tasks. A task may also have another payload at the same time.
 
         Raises:
             PipelineError: a task or the whole job failed.

@@ -62,7 +62,9 @@ def _sequence(numbered: tuple[WorkItem, int]) -> int:
 class TaskControl(CallTimer, ConversionTimer, Protocol):
     """A timer of calls and conversions that also tells a task to stop."""
 
-    stopping: bool
+    @property
+    def stopping(self) -> bool:
+        """Whether no further event begins."""
 
     @property
     def is_full(self) -> bool:
