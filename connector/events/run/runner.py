@@ -24,9 +24,11 @@ import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from connector.errors import ConnectorError
+from connector.events.hooks.grouped_log import LogGroups
 from connector.events.run.task import Task
 from connector.events.run.task_answer import NO_ANSWER, TaskAnswer, overdue_call, pack_answer
 from connector.events.run.task_settings import Assignment, TaskSettings
@@ -40,6 +42,7 @@ from connector.log import (
 )
 from connector.printed import PrintedLines, take_prints
 from connector.sinks.event_loop import CallOverdue
+from connector.sinks.lazy_requests import SharedRequests
 
 _log: Final = logging.getLogger("connector.events")
 
@@ -103,12 +106,14 @@ def follow_shared(
     printed = _set_up(task_settings, state, {commands, answers}, parent)
     if printed is None:
         return
-    writing = threading.Lock()
+    writing, groups = threading.Lock(), LogGroups()
+    if task_settings.requests is not None:
+        task_settings = replace(task_settings, requests=SharedRequests(task_settings.requests))
     slots: dict[int, _Slot] = {}
     while (data := receive(commands)) is not None and not state.stopping:
         (number,) = SLOT.unpack_from(data)
         if number not in slots:
-            worker = _RunnerTask(task_settings, deployment, state.slot(number))
+            worker = _RunnerTask(task_settings, deployment, state.slot(number), groups)
             slots[number] = _Slot(number, worker, printed, answers, writing)
             slots[number].start()
         slots[number].work.put(data[SLOT.size :])
@@ -206,7 +211,14 @@ def _take_signals(state: RunnerState, stop_timeout: float) -> None:
 class _RunnerTask:
     """The task of a runner, made for the first assignment."""
 
-    def __init__(self, task_settings: TaskSettings, deployment: str, control: RunnerControl) -> None:
+    def __init__(
+        self,
+        task_settings: TaskSettings,
+        deployment: str,
+        control: RunnerControl,
+        groups: LogGroups | None = None,
+    ) -> None:
+        self._groups = groups
         self._task_settings = task_settings
         self._connector = task_settings.connector
         self._deployment = deployment
@@ -241,7 +253,7 @@ class _RunnerTask:
 
     def _make_task(self) -> Task:
         with _making:  # a module that is being imported is no module yet
-            task = Task(self._task_settings, self._deployment, self._control)
+            task = Task(self._task_settings, self._deployment, self._control, self._groups)
             if not gc.get_freeze_count():
                 gc.collect()
                 gc.freeze()

@@ -40,7 +40,7 @@ class SideBySide:
         """
         slots = min(free, -(-self.limit // _BATCHES))
         in_time = min(_MOST_EVENTS, int(_SLICE_SECONDS / max(seconds, 1e-6)))
-        return slots, max(1, min(in_time, -(-waiting // free)))
+        return slots, max(1, min(in_time, -(-waiting // self.limit)))
 
 
 class Parallel:
