@@ -47,8 +47,7 @@ class InProcessPipeline:
     """Implements :class:`connector.events.run.pipeline.Workers` without Spark.
 
     The tasks of a job run one after the other, in the deployment's directory. Isolated jobs run side by side,
-    each with a separate child process. Isolated events of an input with ``parallel`` run side by side in
-    one child process.
+    each with a separate child process. Events of an input with ``parallel`` run side by side in one process.
 
     Args:
         deployment: directory of adapter.yaml.
@@ -67,8 +66,11 @@ class InProcessPipeline:
         self._isolated = isolated
         self.parallelism = parallelism
         self.alive = True
-        self._task: tuple[bytes, Task] | None = None
+        self._plan = b""
+        self._tasks: list[Task] = []
+        """Tasks for the plan that do not run."""
         self._one_at_a_time = threading.Lock()
+        self._making = threading.Lock()
         self.jobs: list[str] = []
         """The descriptions of all jobs, one for each batch."""
 
@@ -85,7 +87,7 @@ class InProcessPipeline:
     def stop(self) -> None:
         """Ends the child process. Repeatable."""
         self.alive = False
-        self._close_task()
+        self._close_tasks()
         stop_runners()
 
     def check(self) -> None:
@@ -110,7 +112,7 @@ class InProcessPipeline:
             PipelineError: a task failed.
         """
         self.jobs.append(description)
-        if self._isolated and function == BESIDE:
+        if function == BESIDE:
             with ThreadPoolExecutor(len(payloads)) as threads:
                 return [*threads.map(lambda payload: self._call(function, task_settings, payload), payloads)]
         with contextlib.nullcontext() if self._isolated else self._one_at_a_time:
@@ -132,26 +134,35 @@ class InProcessPipeline:
             raise PipelineError(str(error)) from error
 
     def _run_here(self, plan_bytes: bytes, payload: bytes) -> bytes:
-        if self._task is None or self._task[0] != plan_bytes:
-            self._close_task()
-            task_settings: TaskSettings = pickle.loads(plan_bytes)  # from our own driver
-            self._task = plan_bytes, Task(task_settings, self._deployment, _NoTimer())
-        if not payload:
-            return versions()
-        assignment: Assignment = pickle.loads(payload)  # from our own driver
-        assert assignment.journal is not None
-        began, task = time.monotonic(), self._task[1]
+        task = self._take_task(plan_bytes)
         try:
-            outcomes = task.run(assignment.journal, *assignment[1:])
-        except CallOverdue as overdue:
-            return pack_answer(overdue_call(overdue.subscription))
-        seconds = time.monotonic() - began
-        return pack_answer(TaskAnswer(calls=task.calls, seconds=seconds, told=task.take_told()), outcomes)
+            if not payload:
+                return versions()
+            assignment: Assignment = pickle.loads(payload)  # from our own driver
+            assert assignment.journal is not None
+            began = time.monotonic()
+            try:
+                outcomes = task.run(assignment.journal, *assignment[1:])
+            except CallOverdue as overdue:
+                return pack_answer(overdue_call(overdue.subscription))
+            seconds = time.monotonic() - began
+            return pack_answer(TaskAnswer(calls=task.calls, seconds=seconds, told=task.take_told()), outcomes)
+        finally:
+            self._tasks.append(task)
 
-    def _close_task(self) -> None:
-        if self._task is not None:
-            self._task[1].close()
-            self._task = None
+    def _take_task(self, plan_bytes: bytes) -> Task:
+        with self._making:
+            if self._plan != plan_bytes:
+                self._close_tasks()
+                self._plan = plan_bytes
+            if self._tasks:
+                return self._tasks.pop()
+            task_settings: TaskSettings = pickle.loads(plan_bytes)  # from our own driver
+            return Task(task_settings, self._deployment, _NoTimer())
+
+    def _close_tasks(self) -> None:
+        while self._tasks:
+            self._tasks.pop().close()
 
 
 class _NoTimer:

@@ -62,6 +62,7 @@ class Scenario:
         attempts: max_attempts.
         neighbour: whether a second instance works beside each one that dies.
         managed: ContainerManagedEvents. Then all sinks are destinations.
+        parallel: of ``adapter.yaml``.
     """
 
     store: str
@@ -78,6 +79,7 @@ class Scenario:
     attempts: int = MANY
     neighbour: bool = False
     managed: bool = False
+    parallel: int = 1
 
     @classmethod
     def draw(cls, store: str, choices: random.Random) -> Scenario:
@@ -111,6 +113,7 @@ class Scenario:
             attempts=_MORE_THAN_DEATHS if managed else choices.choice((MANY, MANY, MANY, _FEW)),
             neighbour=neighbour,
             managed=managed,
+            parallel=1 if order == "destination" or "hook" in sinks else choices.choice((1, 2, 32)),
         )
 
     @property
@@ -157,6 +160,7 @@ class Scenario:
             "InputDestination": [*(f"queue://{name}" for name in self.inputs), *topic],
             "PollQuantity": self.quantity,
             "order": self.order,
+            "parallel": self.parallel,
             "ArchiveDestination": "queue://archive",
             "ErrorDestination": "queue://error",
             "UnsubscribedDestination": "queue://unsubscribed",
