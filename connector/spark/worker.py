@@ -175,6 +175,7 @@ def serve_shared(address: str, secret: bytes, number: int, deployment: str) -> N
         data = _answer(number, call)
         with writing, contextlib.suppress(OSError):
             connection.send_bytes(data)
+        faults.point("task.answered")
 
     def take() -> None:
         _enter(deployment)
