@@ -17,7 +17,6 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Final
 
 from connector.errors import ConnectorError, PipelineError
-from connector.events.run.pipeline import BESIDE
 from connector.spark.worker import calls
 from connector.testing.pipeline import InProcessPipeline
 
@@ -53,23 +52,35 @@ class ForkedPipeline(InProcessPipeline):
             workers.shutdown()
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
-        chunks = [payloads] if function == BESIDE else [[payload] for payload in payloads]
-        return self._side_by_side(function, task_settings, chunks)
+        chunks = [payloads] if shares else [[payload] for payload in payloads]
+        return self._side_by_side(function, task_settings, chunks, shares=shares)
 
     def _call(self, function: str, task_settings: bytes, payload: bytes) -> bytes:
         return self._side_by_side(function, task_settings, [[payload]])[0]
 
     def _side_by_side(
-        self, function: str, task_settings: bytes, chunks: Sequence[Sequence[bytes]]
+        self,
+        function: str,
+        task_settings: bytes,
+        chunks: Sequence[Sequence[bytes]],
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
         workers = self._workers
         if workers is None:
             raise PipelineError("the pipeline has been stopped")
         try:
             calls = [
-                workers.submit(_work, function, task_settings, self._deployment, chunk) for chunk in chunks
+                workers.submit(_work, function, task_settings, self._deployment, chunk, shares)
+                for chunk in chunks
             ]
             return [answer for call in calls for answer in call.result()]
         except BrokenProcessPool as error:
@@ -86,8 +97,10 @@ def _begin(deployment: str) -> None:
     os.chdir(deployment)
 
 
-def _work(function: str, task_settings: bytes, deployment: str, payloads: Sequence[bytes]) -> list[bytes]:
+def _work(
+    function: str, task_settings: bytes, deployment: str, payloads: Sequence[bytes], shares: bool
+) -> list[bytes]:
     try:
-        return [*calls(function, task_settings, deployment, payloads)]
+        return [*calls(function, task_settings, deployment, payloads, shares=shares)]
     except (ConnectorError, OSError) as error:
         raise PipelineError(str(error)) from None

@@ -91,7 +91,7 @@ def _connection_state(
     order, size = settings.connector.order, settings.duplicate_window
     in_progress = settings.copies.in_progress
     window = state.window(connection.client_id, size) if size else None
-    parallel = {one.input: one.parallel for one in settings.inputs if one.parallel is not None}
+    parallel = {one.input: one.parallel for one in working.inputs if one.parallel is not None}
     schedule = Schedule(order, pipeline, Parallel(settings.connector.parallel, parallel))
     return ConnectionState(
         connection,

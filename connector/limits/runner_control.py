@@ -7,7 +7,7 @@ import os
 import struct
 import threading
 import time
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 from connector.limits import stages
 from connector.limits.memory import WorkerMemory
@@ -127,7 +127,7 @@ class RunnerControl:
         text = bytes(self._shared[_TEXT_AT : _TEXT_AT + length]).decode("utf-8", "replace")
         return Deadline(at, converts, text)
 
-    def give_up(self) -> NoReturn:
+    def give_up(self) -> None:
         """Ends the runner, as the kernel would. The event at work runs again in a new runner."""
         self.limit(_LEAVE_SECONDS)  # the watcher reads that a conversion has ended the runner
         os._exit(1)
@@ -162,7 +162,7 @@ class SlotControl(RunnerControl):
     def is_full(self) -> bool:
         return self._runner.is_leaving or super().is_full
 
-    def give_up(self) -> NoReturn:
+    def give_up(self) -> None:
         """Lets the other slots end their events. The watcher then ends the runner."""
         self.note("")
         _DEADLINE.pack_into(self._shared, 0, GIVEN_UP)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from connector.errors import PipelineError
-from connector.events.run.pipeline import BESIDE
 from connector.spark import shipping
 from connector.spark.event_tasks import POOL, EventTasks, Explain, WorkerAnswer
 from connector.spark.worker import ECHO, PartitionFunction, probing, task
@@ -80,10 +79,16 @@ class BatchJobs(EventTasks):
         return self._parallelism
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
-        call = self._task(function, task_settings)
-        return self._run(call, payloads, description, shares=function == BESIDE)
+        call = self._task(function, task_settings, shares=shares)
+        return self._run(call, payloads, description, shares=shares)
 
     def probe(self, function: str, task_settings: bytes) -> list[WorkerAnswer]:
         """Calls ``function`` on every core. On a cluster, first waits at most a minute for an executor.
@@ -138,7 +143,7 @@ class BatchJobs(EventTasks):
             raise PipelineError(f"{len(payloads)} tasks gave {len(answers)} answers")
         return answers
 
-    def _task(self, function: str, task_settings: bytes) -> PartitionFunction:
+    def _task(self, function: str, task_settings: bytes, *, shares: bool = False) -> PartitionFunction:
         """Returns the task that each partition of a job calls. An executor gets the settings only once."""
         key = (function, hashlib.sha256(task_settings).digest())
         with self._lock:
@@ -148,7 +153,7 @@ class BatchJobs(EventTasks):
             with self._explain(""):
                 broadcast = self._context.broadcast(task_settings)
             code = str(shipping.code_directory())
-            made = task(function, broadcast, code, str(self._deployment), self._archive)
+            made = task(function, broadcast, code, str(self._deployment), self._archive, shares=shares)
             self._tasks[key] = made, broadcast
             if len(self._tasks) > _PLANS_KEPT:
                 _, (_, oldest) = self._tasks.popitem(last=False)

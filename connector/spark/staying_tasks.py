@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from connector.errors import PipelineError, SparkLost
-from connector.events.run.pipeline import BESIDE
 from connector.spark import shipping
 from connector.spark.dead_spark import LOOK_SECONDS, READY_SECONDS, SparkWatch
 from connector.spark.event_tasks import POOL, EventTasks, Explain, WorkerAnswer
@@ -130,7 +129,13 @@ class StayingTasks(EventTasks):
     # -- assignments -------------------------------------------------------------------------------
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
         """Calls ``function`` once for each payload. Each call gets the next task that comes free.
 
@@ -140,8 +145,8 @@ class StayingTasks(EventTasks):
         key = self._key(task_settings)
         if self._check is not None and self._check[1] is not task_settings:
             self._check = self._check[0], task_settings
-        if function == BESIDE:
-            return self._run_beside(key, task_settings, payloads, description)
+        if shares:
+            return self._run_shared(function, key, task_settings, payloads, description)
         calls: list[Future[bytes]] = [
             self._threads.submit(self._call, function, key, task_settings, payload, description)
             for payload in payloads[1:]
@@ -153,8 +158,8 @@ class StayingTasks(EventTasks):
                 call.exception()  # a batch has ended when all its tasks have
         return [first, *(call.result() for call in calls)]
 
-    def _run_beside(
-        self, key: bytes, task_settings: bytes, payloads: Sequence[bytes], description: str
+    def _run_shared(
+        self, function: str, key: bytes, task_settings: bytes, payloads: Sequence[bytes], description: str
     ) -> list[bytes]:
         """Gives each payload to the task with the fewest, beside its other assignments.
 
@@ -164,7 +169,7 @@ class StayingTasks(EventTasks):
         calls = []
         for payload in payloads:
             link = self._wait_for(self._least_shared, description)
-            calls.append((link, link.start(BESIDE, key, task_settings, payload)))
+            calls.append((link, link.start(function, key, task_settings, payload)))
         wait([call for _, call in calls])  # a batch has ended when all its tasks have
         answers = []
         for link, call in calls:

@@ -26,7 +26,6 @@ import orjson
 
 from connector import faults
 from connector.errors import ConnectorError
-from connector.events.run.pipeline import BESIDE
 
 STARTED_IN = os.getcwd()
 """The directory of the executor, before a task has entered the deployment's directory."""
@@ -51,7 +50,9 @@ _MOST_SHARED: Final = 1000
 _Value = TypeVar("_Value")
 
 
-def task(function: str, task_settings: Any, code: str, deployment: str, archive: str) -> PartitionFunction:
+def task(
+    function: str, task_settings: Any, code: str, deployment: str, archive: str, *, shares: bool = False
+) -> PartitionFunction:
     """Returns the function of a Spark partition that calls ``function`` for each payload.
 
     Args:
@@ -60,6 +61,7 @@ def task(function: str, task_settings: Any, code: str, deployment: str, archive:
         code: directory that holds the packages. Used if nothing was shipped.
         deployment: directory of adapter.yaml. Used if nothing was shipped.
         archive: name of the shipped archive in Spark's files. Empty if nothing was shipped.
+        shares: whether the payloads of a partition run side by side.
     """
 
     def on_worker(payloads: Iterable[bytes]) -> Iterator[bytes]:
@@ -78,7 +80,8 @@ def task(function: str, task_settings: Any, code: str, deployment: str, archive:
                 sys.path.insert(0, packages)
         from connector.spark.worker import calls, shipped_deployment
 
-        return calls(function, task_settings.value, shipped_deployment() if archive else deployment, payloads)
+        place = shipped_deployment() if archive else deployment
+        return calls(function, task_settings.value, place, payloads, shares=shares)
 
     return on_worker
 
@@ -227,14 +230,22 @@ def shipped_deployment() -> str:
     return str(Path(__file__).parents[3] / "deployment")
 
 
-def calls(function: str, task_settings: bytes, deployment: str, payloads: Iterable[bytes]) -> Iterator[bytes]:
+def calls(
+    function: str,
+    task_settings: bytes,
+    deployment: str,
+    payloads: Iterable[bytes],
+    *,
+    shares: bool = False,
+) -> Iterator[bytes]:
     """Calls ``function`` for each payload. The deployment is the working directory and importable.
 
-    Payloads of :data:`connector.events.run.pipeline.BESIDE` run side by side, in threads.
+    Args:
+        shares: whether the calls run side by side, in threads.
     """
     _enter(deployment)
     call = functools.partial(resolve(function), task_settings, deployment)
-    if function == BESIDE:
+    if shares:
         with ThreadPoolExecutor(_MOST_SHARED) as threads:
             yield from threads.map(call, payloads)
     else:

@@ -104,7 +104,13 @@ class InProcessPipeline:
             return [InProcessAnswer("this process", b"", str(error))]
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
         """Runs a job and returns the answers, in the order of the payloads.
 
@@ -112,7 +118,7 @@ class InProcessPipeline:
             PipelineError: a task failed.
         """
         self.jobs.append(description)
-        if function == BESIDE:
+        if shares:
             with ThreadPoolExecutor(len(payloads)) as threads:
                 return [*threads.map(lambda payload: self._call(function, task_settings, payload), payloads)]
         with contextlib.nullcontext() if self._isolated else self._one_at_a_time:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import NullPool, create_engine, text
 
-from tests.events.conftest import PROCESSES, Bench, EventDeployment, serving
+from tests.events.conftest import PROCESSES, Bench, EventDeployment, handler, serving
 from tests.tables import rows
 from tests.waiting import wait_for
 
@@ -255,3 +255,30 @@ def test_lines_of_the_log_keep_events_apart(bench: Bench, capfd: pytest.CaptureF
         assert len(lines) == number
         for line in lines:
             assert (line.get("text") or line["event"]).endswith(f"by {line['message_id']}")
+
+
+def test_a_conversion_that_takes_too_long_puts_nobody_else_in_doubt(bench: Bench) -> None:
+    reads = (
+        "if b'hang' in bytes(body):\n"
+        "    threading.Event().wait()\n"
+        "return BusinessObject(self.definitions, 'Customer', 'Create', {'CustomerId': '1'})"
+    )
+    head = "import threading\nfrom connector.businessobjects.instance import BusinessObject"
+    deployment = deploy(
+        bench,
+        parallel=4,
+        convert_timeout="1s",
+        DataHandlerMimeType="application/own",
+        more={"datahandlers": "./handlers"},
+    )
+    (deployment.directory / "handlers").mkdir()
+    own = handler("application/own", reads=reads, head=head)
+    (deployment.directory / "handlers" / "own.py").write_text(own)
+    deployment.drop_customers(h="hang", **{f"c{number}": "" for number in range(12)})
+    found = deployment.outcomes(isolated=True)
+    kind, reason = found.pop("ID:h")
+    assert kind == "failed"
+    assert reason.startswith("data handler Own: did not end within 1 s (convert_timeout)")
+    assert Counter(kind for kind, _ in found.values()) == {"published": 12}
+    assert set(bench.deliveries()) == {(f"ID:c{number}", 1) for number in range(12)}
+    assert len(bench.calls()) == 12

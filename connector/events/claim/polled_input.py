@@ -57,6 +57,8 @@ class PolledInput:
         self.input = settings.input
         self.destination = settings.input.destination
         self.quantity = settings.quantity
+        self.parallel = settings.parallel
+        """Events at the same time. None = the connector says it, for all such inputs."""
         self.rate = RateLimit(settings.rate) if settings.rate else None
         """None = no limit."""
         self.back_off = InputBackOff(frequency)

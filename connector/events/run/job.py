@@ -211,8 +211,14 @@ class EventJobs:
         answers: list[TaskAnswer] = []
         try:
             if not self._cancelled:
-                function = FUNCTION if batch.side_by_side is None else BESIDE
-                found = self._pipeline.run(function, self.plan_bytes, payloads, _description(batch))
+                shares = batch.side_by_side is not None
+                found = self._pipeline.run(
+                    BESIDE if shares else FUNCTION,
+                    self.plan_bytes,
+                    payloads,
+                    _description(batch),
+                    shares=shares,
+                )
                 answers = [unpack_answer(answer) for answer in found]
                 return None, answers
         except PipelineError as failed:

@@ -31,11 +31,19 @@ class Pipeline(Protocol):
         """Whether tasks stay from one batch to the next. Otherwise each batch is a Spark job."""
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
         """Runs a job with one task for each payload. Several threads may run jobs at the same time.
 
-        Payloads of :data:`BESIDE` share tasks. A task may also have another payload at the same time.
+        Args:
+            shares: whether the payloads share tasks with each other and with other payloads, and run side by
+                side there.
 
         Raises:
             PipelineError: a task or the whole job failed.
