@@ -91,7 +91,7 @@ def _document(info: HandlerInfo, catalogue: Catalogue, configuration: Configurat
     default = ""
     if configuration is not None:
         settings = configuration.connector
-        default = settings.data_handler_class_name or settings.data_handler_mime_type
+        default = settings.default_handler
         configured = [
             {"option": option, "value": text, "mime_type": mime_type, "config": config}
             for config, by_type in configuration.metaobjects.handler_options.items()

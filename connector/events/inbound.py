@@ -73,7 +73,7 @@ class Inbound:
         self._closing = closing
         self._recovery = recovery
         self._control = control
-        self._admission = Admission(settings.connector.order, settings.connector.max_attempts, state.waits)
+        self._admission = Admission(settings.orders, settings.connector, state.waits)
         self._traced_recover = settings.trace.around(
             "recover", self._recover, lambda at_start: {"at_start": at_start}
         )

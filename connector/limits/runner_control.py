@@ -13,8 +13,10 @@ from connector.limits import stages
 from connector.limits.memory import WorkerMemory
 
 _DEADLINE: Final = struct.Struct("<d")
+_WHOLE: Final = struct.Struct("<d")
 _TEXT: Final = struct.Struct("<?H")
-_TEXT_AT: Final = _DEADLINE.size + _TEXT.size
+_FACTS_AT: Final = _DEADLINE.size + _WHOLE.size
+_TEXT_AT: Final = _FACTS_AT + _TEXT.size
 _MAX_TEXT: Final = 1000
 GIVEN_UP: Final = -1.0
 """The deadline of a conversion that needs more memory than its runner has."""
@@ -32,11 +34,13 @@ class Deadline(NamedTuple):
         at: in monotonic seconds. 0 = there is none.
         converts: whether a conversion runs, and no call of a sink.
         text: the stage of the conversion, or the name of the subscription that is being called.
+        whole: seconds that the whole conversion may take.
     """
 
     at: float
     converts: bool
     text: str
+    whole: float
 
 
 class RunnerState:
@@ -106,8 +110,13 @@ class RunnerControl:
         self._write(what, converts=False)
         _DEADLINE.pack_into(self._shared, 0, time.monotonic() + seconds)
 
-    def limit(self, seconds: float) -> None:
-        """Arms the deadline of a conversion. The conversion tells its stages."""
+    def limit(self, seconds: float, whole: float) -> None:
+        """Arms the deadline of a conversion. The conversion tells its stages.
+
+        Args:
+            seconds: left of ``whole``, the seconds of the whole conversion.
+        """
+        _WHOLE.pack_into(self._shared, _DEADLINE.size, whole)
         self.note("")
         stages.tell(self.note)
         _DEADLINE.pack_into(self._shared, 0, time.monotonic() + seconds)
@@ -123,18 +132,19 @@ class RunnerControl:
     def read(self) -> Deadline:
         """Returns the deadline. For the watcher."""
         (at,) = _DEADLINE.unpack_from(self._shared, 0)
-        converts, length = _TEXT.unpack_from(self._shared, _DEADLINE.size)
+        (whole,) = _WHOLE.unpack_from(self._shared, _DEADLINE.size)
+        converts, length = _TEXT.unpack_from(self._shared, _FACTS_AT)
         text = bytes(self._shared[_TEXT_AT : _TEXT_AT + length]).decode("utf-8", "replace")
-        return Deadline(at, converts, text)
+        return Deadline(at, converts, text, whole)
 
     def give_up(self) -> None:
         """Ends the runner, as the kernel would. The event at work runs again in a new runner."""
-        self.limit(_LEAVE_SECONDS)  # the watcher reads that a conversion has ended the runner
+        self.limit(_LEAVE_SECONDS, _LEAVE_SECONDS)  # the watcher reads that a conversion has ended the runner
         os._exit(1)
 
     def _write(self, text: str, *, converts: bool) -> None:
         data = text.encode("utf-8", "replace")[:_MAX_TEXT]
-        _TEXT.pack_into(self._shared, _DEADLINE.size, converts, len(data))
+        _TEXT.pack_into(self._shared, _FACTS_AT, converts, len(data))
         self._shared[_TEXT_AT : _TEXT_AT + len(data)] = data
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from connector.events.claim.order_groups import DESTINATION, NONE, order_group_key
+from connector.events.claim.order_groups import DESTINATION, GROUP, NONE, Orders
 from connector.events.outcome import Outcome
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -27,17 +27,17 @@ class EventWaits:
     An event that another client has taken or an operator has moved is waited for two seconds.
 
     Args:
-        order: ``destination``, ``group`` or ``none``.
+        orders: of the destinations.
         own: says whose history of a message counts.
         has_ids: whether duplicates are eliminated, so that copies wait.
         clock: returns seconds since 1970.
     """
 
     def __init__(
-        self, order: str, own: OwnHistory, *, has_ids: bool, clock: Callable[[], float] = time.time
+        self, orders: Orders, own: OwnHistory, *, has_ids: bool, clock: Callable[[], float] = time.time
     ) -> None:
         self._own = own
-        self._order = order
+        self._orders = orders
         self._has_ids = has_ids
         self._clock = clock
         self._has_waits = False
@@ -63,7 +63,7 @@ class EventWaits:
         Raises:
             ProviderError: the input cannot be read.
         """
-        if self._order == NONE and not self._has_ids:
+        if self._orders.of(poller.destination) == NONE and not self._has_ids:
             return
         for message, identity in poller.delayed():
             if self._has_waited(message, poller.destination):
@@ -75,7 +75,7 @@ class EventWaits:
 
         An event that was not read waits for another event itself. What comes after it waits for it, too.
         """
-        key = order_group_key(self._order, claim)
+        key = self._orders.key(claim)
         if outcome.not_read:
             self._put_aside(key, _name_of(claim), outcome.due)
             return
@@ -84,7 +84,7 @@ class EventWaits:
 
     def end(self, claim: Claim) -> None:
         """Lets nothing wait for an event any more, because it has its final outcome."""
-        key = order_group_key(self._order, claim)
+        key = self._orders.key(claim)
         behind = self._behind.get(key, {})
         if behind.pop(_name_of(claim), None) is not None and not behind:
             del self._behind[key]
@@ -101,7 +101,7 @@ class EventWaits:
         """
         if not self.has_any:
             return 0
-        key = order_group_key(self._order, claim)
+        key = self._orders.key(claim)
         name = _name_of(claim)
         if self._has_waited(claim.headers(), claim.destination):
             self._put_aside(key, name, 0)
@@ -126,7 +126,7 @@ class EventWaits:
 
     def has(self, destination: Destination) -> bool:
         """Whether all events of an input have to wait."""
-        return self._order == DESTINATION and self.until.get(destination, 0) > self.now()
+        return self._orders.of(destination) == DESTINATION and self.until.get(destination, 0) > self.now()
 
     def _note(self, key: Hashable, due: int) -> None:
         self._has_waits = True
@@ -181,9 +181,11 @@ class EventWaits:
         return int(self._clock() * 1000)
 
     def _key_of(self, destination: Destination, message: Message) -> Hashable:
-        if self._order == DESTINATION:
+        order = self._orders.of(destination)
+        if order == DESTINATION:
             return destination
-        return None if message.group_id is None else (destination, message.group_id)
+        has_key = order == GROUP and message.group_id is not None
+        return (destination, message.group_id) if has_key else None
 
     def _has_waited(self, message: Message, destination: Destination) -> bool:
         return "connector_retries" in message.properties and self._own.counts(message, str(destination))

@@ -54,7 +54,7 @@ class Intake:
         self._open_and_close()
 
     def _open_poller(self, one: PolledInput) -> None:
-        one.open(self._connection, self._settings.copies.in_progress, self._settings.connector.order)
+        one.open(self._connection, self._settings.connector.in_progress_destination)
 
     def _is_paused(self, one: PolledInput) -> bool:
         return self._working.control.is_paused(str(one.destination))

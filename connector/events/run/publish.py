@@ -302,11 +302,12 @@ class Publisher:
     ) -> tuple[ReplyContext | Unanswered | None, BaseException | None]:
         """Returns the context of an awaited reply, or the error that its making has raised."""
         name, event = delivery.subscription.name, delivery.matched.event
-        self._limit.begin()
+        self._limit.renew()
         try:
             with self._limit, stages.Stage("reply", name):
                 key = f"{reference}|{delivery.label}"
-                return self._answering.context(delivery.subscription, event, key), None
+                named = delivery.matched.input
+                return self._answering.context(delivery.subscription, event, key, named), None
         except BaseException as error:
             if stages.is_interrupt(error):
                 raise

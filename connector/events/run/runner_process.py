@@ -30,13 +30,13 @@ class RunnerEnded(Exception):
         self.answer = answer
 
 
-def overdue_answer(deadline: Deadline, convert_timeout: float) -> TaskAnswer:
+def overdue_answer(deadline: Deadline) -> TaskAnswer:
     """Returns the answer of a task whose call or conversion has passed its deadline."""
     if deadline.at == GIVEN_UP:
         return TaskAnswer(ended=how_it_ended(1 << 8))
     if deadline.converts:
         stage = deadline.text or "choice of the data handler"
-        why = f"{stage}: did not end within {convert_timeout:g} s (convert_timeout)"
+        why = f"{stage}: did not end within {deadline.whole:g} s (convert_timeout)"
         return TaskAnswer(ended=why, exceeded=True)
     return overdue_call(deadline.text)
 

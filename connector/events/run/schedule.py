@@ -21,7 +21,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Final, Protocol
 
-from connector.events.claim.order_groups import NONE, group_key_of
+from connector.events.claim.order_groups import NONE, Orders
 from connector.events.claim.polled_input import PolledInput
 from connector.events.outcome import Outcome
 from connector.events.run.side_by_side import NOT_PARALLEL, Parallel, SideBySide
@@ -137,14 +137,13 @@ class Schedule:
     """The claims of one connection, from the poll until they are settled. For one thread.
 
     Args:
-        order: ``destination``, ``group`` or ``none``.
+        orders: of the destinations.
         parallel: says which events run side by side.
     """
 
-    def __init__(self, order: str, pipeline: TasksKind, parallel: Parallel = NOT_PARALLEL) -> None:
+    def __init__(self, orders: Orders, pipeline: TasksKind, parallel: Parallel = NOT_PARALLEL) -> None:
         self._parallel = parallel
-        self._order = order
-        self._key = group_key_of(order)
+        self._key = orders.group_key_of()
         self._pipeline = pipeline
         self._seconds: dict[Input | None, float] = {}
         """The duration of an event by input, learned from earlier events."""
@@ -194,7 +193,7 @@ class Schedule:
         unsettled = self._unsettled[named]
         if not unsettled or self._waiting[named] < self._most_events_in_batch(named):
             return True
-        is_worth_it = self._order == NONE or (one.is_full and named in self._seconds)
+        is_worth_it = one.order == NONE or (one.is_full and named in self._seconds)
         return unsettled <= one.quantity and is_worth_it
 
     def _most_events_in_batch(self, named: Input) -> int:

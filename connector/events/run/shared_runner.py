@@ -127,7 +127,7 @@ class SharedRunner:
         for slot in slots:
             deadline = self._controls[slot].read()
             if deadline.at and deadline.at <= now:
-                answer = overdue_answer(deadline, self._task_settings.connector.convert_timeout)
+                answer = overdue_answer(deadline)
                 self._overdue[slot] = pack_answer(answer)
                 self.leave()
             elif deadline.at:

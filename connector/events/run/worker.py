@@ -32,7 +32,6 @@ class Runner:
 
     def __init__(self, task_settings: TaskSettings, deployment: str) -> None:
         self.control = control = RunnerControl()
-        self._convert_timeout = task_settings.connector.convert_timeout
         self.is_full = False
         """Whether the runner keeps so much memory that another runner should go on."""
         self._process = RunnerProcess(
@@ -66,7 +65,7 @@ class Runner:
             left = deadline.at - time.monotonic() if deadline.at else POLL_MS / 1000
             if deadline.at and left <= 0:
                 process.kill()
-                raise RunnerEnded(overdue_answer(deadline, self._convert_timeout))
+                raise RunnerEnded(overdue_answer(deadline))
             ready = dict(poll.poll(min(POLL_MS, left * 1000 + 1)))
             if process.answers in ready and ready[process.answers] & select.POLLIN:
                 data = receive(process.answers)

@@ -77,7 +77,7 @@ class SettlementRules:
             published = key if key is not None else claim.duplicate_key
         return Settlement(
             claim,
-            self.copies.of(kind),
+            self.copies.of(kind, claim.input),
             self._copy_properties(claim, outcome, now),
             sends=self._sends(claim, outcome) if outcome.sends or outcome.not_read else (),
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
@@ -97,7 +97,7 @@ class SettlementRules:
         """
         keys = [id_of(claim) or claim.duplicate_key for claim in claims] if self._remember else ()
         properties = self._copy_properties(claims[0], outcome, now)
-        copy_to = self.copies.of(outcome.kind)
+        copy_to = self.copies.of(outcome.kind, claims[0].input)
         return GroupSettlement(claims, copy_to, properties, published=keys)
 
     def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
