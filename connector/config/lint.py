@@ -46,6 +46,7 @@ class Lint:
         connector = self.file.connector
         self._window(connector)
         self._keeping(connector)
+        self._parallel(connector)
         static = self.metaobjects.static.get(connector.configuration_meta_object or "")
         check_destinations(self.file, self.reading, self.entries, static, self.collected, self.reporter)
         self._meta_objects(connector)
@@ -99,6 +100,24 @@ class Lint:
                     f"{key} without InputDestination: who only makes requests removes nothing",
                     "an InputDestination",
                     warning=True,
+                )
+
+    def _parallel(self, connector: Connector) -> None:
+        """Reports events that are to run side by side although each waits for the one before."""
+        entries = connector.inputs
+        said = [
+            ((*place, "parallel"), one.parallel, [one])
+            for place, one in zip(self._inputs(), entries, strict=False)
+        ]
+        shared = [one for one in entries if one.order is None and one.parallel is None]
+        for where, parallel, concerned in [*said, (("connector", "parallel"), connector.parallel, shared)]:
+            if (parallel or 1) > 1 and any(
+                (one.order or connector.order) == "destination" for one in concerned
+            ):
+                self.reporter.add(
+                    where,
+                    f"parallel: {parallel} with order: destination, where an event waits for the one before",
+                    "order: group, or order: none, or parallel: 1",
                 )
 
     def _inputs(self) -> Iterator[tuple[str, str, int]]:

@@ -29,6 +29,7 @@ from connector.declare.input_entry import (
     CopiesName,
     InputEntry,
     OrderName,
+    Parallel,
     given_destinations,
     split_inputs,
 )
@@ -109,6 +110,12 @@ class Connector(Section):
         description="Events that are published one after the other: those of a destination, of a "
         "JMSXGroupID, or none. The order holds within an instance. With the provider `sql`, the order of a "
         "JMSXGroupID holds across instances, too.",
+    )
+    parallel: Parallel = Field(
+        default=1,
+        description="Events that an instance delivers at the same time, in threads, whatever the number of "
+        "cores. For processes that wait for others. 1: one on each core, each in a process of its own. Not "
+        "with `order: destination`. An input may have its own.",
     )
     max_body: Size = Field(default=16 << 20, description="A larger body is not read, and the event fails.")
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(

@@ -31,6 +31,7 @@ from connector.messaging.selector import selector_text
 from connector.text.names import shown
 
 CopiesName = Annotated[Destination, COPIES]
+Parallel = Annotated[int, integer(1, "events", maximum=1000)]
 OrderName = Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")]
 
 
@@ -95,6 +96,11 @@ class InputEntry(Section):
         alias="PollQuantity",
         description="Largest number of messages that a poll takes of this input. Left out: that of the "
         "connector.",
+    )
+    parallel: Parallel | None = Field(
+        default=None,
+        description="Events of this input that an instance delivers at the same time. Left out: its events "
+        "share the number of the connector, and with `order: destination` they go one after the other.",
     )
     order: OrderName | None = Field(
         default=None,
@@ -179,7 +185,13 @@ class InputEntry(Section):
         Args:
             resolved: the section ``connector`` as it holds for this input.
         """
-        return {"quantity": resolved.poll_quantity, "order": resolved.order, "rate": self.rate}
+        parallel = 1 if self.parallel is None and resolved.order == "destination" else self.parallel
+        return {
+            "quantity": resolved.poll_quantity,
+            "order": resolved.order,
+            "rate": self.rate,
+            "parallel": parallel,
+        }
 
     def short_form(self) -> str | dict[str, Any]:
         """Returns the input in the shortest form for the file."""

@@ -17,6 +17,7 @@ from connector.events.run.job import EventJobs
 from connector.events.run.pipeline import Pipeline
 from connector.events.run.prepared_replies import RefusalReplies
 from connector.events.run.schedule import Schedule
+from connector.events.run.side_by_side import Parallel
 from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
 from connector.events.settle.broker_closing import BrokerClosing
@@ -90,7 +91,8 @@ def _connection_state(
     orders, size = settings.orders, settings.duplicate_window
     in_progress = settings.copies.in_progress
     window = state.window(connection.client_id, size) if size else None
-    schedule = Schedule(orders, pipeline)
+    parallel = {one.input: one.parallel for one in working.inputs if one.parallel is not None}
+    schedule = Schedule(orders, pipeline, Parallel(settings.connector.parallel, parallel))
     return ConnectionState(
         connection,
         settings,

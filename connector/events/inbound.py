@@ -209,9 +209,9 @@ class Inbound:
         if self.stopping:
             return
         cores = self.jobs.parallelism
-        most = min(self._settings.max_jobs or cores, _MOST_THREADS)
-        while len(self._schedule.running) < most:
-            batch = self._schedule.next_batch(cores)
+        most = self._settings.max_jobs or cores
+        while len(self._schedule.running) < _MOST_THREADS:
+            batch = self._schedule.next_batch(cores, most)
             if batch is None:
                 return
             self._threads.submit(self._run, batch)

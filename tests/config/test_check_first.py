@@ -69,7 +69,9 @@ NOT_FOUND = {
         spark/pipeline.py SparkPipeline._explain   spark/pipeline.py SparkPipeline._running
         spark/pipeline.py SparkPipeline.session   spark/staying_tasks.py StayingTasks._call
         spark/staying_tasks.py StayingTasks._keep   spark/staying_tasks.py StayingTasks._reason
-        spark/staying_tasks.py StayingTasks._take   spark/task_links.py TaskLink.call
+        spark/staying_tasks.py StayingTasks._run_shared
+        spark/staying_tasks.py StayingTasks._wait_for
+        spark/task_links.py SharedLink._read   spark/task_links.py TaskLink.call
     """,
     "needs a connection": """
         brokers/engine/commits.py _announcements   brokers/engine/commits.py announce

@@ -120,6 +120,10 @@ CASES = [
     case("copies are kept that nobody makes", A, "  ErrorDestination: queue://error\n", "  keep_error: §30d\n", "connector.keep_error", "without ErrorDestination", "ErrorDestination, or no keep_error"),
     case("archive is the error queue", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://archive", "connector.ErrorDestination", "ArchiveDestination too"),
     case("in progress is an input", A, "PollQuantity: 25", "InProgressDestination: §queue://orders", "connector.InProgressDestination", "InputDestination too"),
+    case("parallel in order", A, "PollQuantity: 25", "parallel: §8", "connector.parallel", "parallel: 8 with order: destination", "order: group"),
+    case("parallel of an input in order", A, "- queue://customers", "- {destination: queue://customers, parallel: §8}", "connector.InputDestination[1].parallel", "parallel: 8 with order: destination"),
+    case("parallel of an input with an order of its own", A, "PollQuantity: 25\n", "order: none\n", "connector.InputDestination[1].parallel", "parallel: 8 with", more=((A, "- queue://customers", "- {destination: queue://customers, order: destination, parallel: §8}"),)),
+    case("too much at the same time", A, "PollQuantity: 25", "parallel: §1001", "connector.parallel", "from 1 to 1000"),
     case("input twice", A, "- queue://customers", "- §orders", "connector.InputDestination[1]", "stands twice"),
     # the provider
     case("memory", A, "type: dropbox\n  root: ./data", "type: §memory", "provider.type", "memory", "tests without Spark"),

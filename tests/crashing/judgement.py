@@ -57,32 +57,39 @@ class Deliveries:
         known: dict[tuple[str, str, int], int] = {}
         newest: dict[str, int] = {}
         for text in lines:
-            process, word, *rest = text.split(" ")
+            line, word, *rest = text.split(" ")
+            process = line.partition(".")[0]
+            if self.scenario.parallel == 1:
+                line = process  # the thread of its events does not matter
             if word == "life":
                 living = process
                 died_at.pop(process, None)  # the number of a process may come again
             elif word == "death":
-                number = died_at[process] = at_work.pop(process, 0)
+                number = died_at[process] = at_work.pop(line, 0)
                 is_sure = number and (self.scenario.store != "broker" or rest[0] in _OF_TASKS)
                 if is_sure:
                     self.interrupted[number] += 1  # otherwise the journal may have got its end in time
                 if not is_sure or self.scenario.parallelism > 1:
                     self.unseen += 1
-                may_repeat |= open_calls.pop(process, set())
+                for other in [one for one in at_work if one.startswith(f"{process}.")]:
+                    del at_work[other]
+                    self.unseen += 1  # perhaps its journal has the end
+                for other in [one for one in open_calls if one.partition(".")[0] == process]:
+                    may_repeat |= open_calls.pop(other)
             elif word == "done":
-                open_calls.pop(process, None)
-                at_work.pop(process, None)
+                open_calls.pop(line, None)
+                at_work.pop(line, None)
             elif word == "end":
                 self.ended[rest[0], rest[1]] += 1
             elif word in ("begin", "post"):
                 subscription, key = rest[:2]
                 count, retries = (int(rest[2]), int(rest[3])) if word == "begin" else (0, 0)
                 if word == "post":
-                    process = living  # there is no neighbour where there are hooks
+                    line = process = living  # there is no neighbour where there are hooks
                 number = int(key.partition("-")[0])
-                if at_work.get(process) != number:
-                    open_calls.pop(process, None)  # of an event without a journal
-                at_work[process] = number
+                if at_work.get(line) != number:
+                    open_calls.pop(line, None)  # of an event without a journal
+                at_work[line] = number
                 call = (subscription, key, retries)
                 if call in known:
                     self.repeated += 1
@@ -93,11 +100,14 @@ class Deliveries:
                 may_repeat.discard(call)
                 known[call] = count
                 if process not in died_at:
-                    open_calls.setdefault(process, set()).add(call)
+                    open_calls.setdefault(line, set()).add(call)
                 else:  # another thread came so far before the process ended, or the server of the hook
                     may_repeat.add(call)
-                    self.interrupted[number] += died_at[process] != number
-                    died_at[process] = number
+                    if self.scenario.parallel == 1:
+                        self.interrupted[number] += died_at[process] != number
+                        died_at[process] = number
+                    else:
+                        self.unseen += 1
                 self.begun[subscription, key] += 1
                 least = 0 if self._has_counts(number) else self.interrupted[number]
                 if count <= least - (process in died_at) and word == "begin":

@@ -62,6 +62,7 @@ class Scenario:
         attempts: max_attempts.
         neighbour: whether a second instance works beside each one that dies.
         managed: ContainerManagedEvents. Then all sinks are destinations.
+        parallel: of ``adapter.yaml``.
         own: whether the input ``b`` has archive, error and unsubscribed destination of its own.
     """
 
@@ -79,6 +80,7 @@ class Scenario:
     attempts: int = MANY
     neighbour: bool = False
     managed: bool = False
+    parallel: int = 1
     own: bool = False
 
     @classmethod
@@ -114,6 +116,7 @@ class Scenario:
             attempts=_MORE_THAN_DEATHS if managed else choices.choice((MANY, MANY, MANY, _FEW)),
             neighbour=neighbour,
             managed=managed,
+            parallel=1 if order == "destination" or "hook" in sinks else choices.choice((1, 2, 32)),
             own=len(inputs) > 1 and records == 1,
         )
 
@@ -161,6 +164,7 @@ class Scenario:
             "InputDestination": [*map(self._input, self.inputs), *topic],
             "PollQuantity": self.quantity,
             "order": self.order,
+            "parallel": self.parallel,
             "ArchiveDestination": "queue://archive",
             "ErrorDestination": "queue://error",
             "UnsubscribedDestination": "queue://unsubscribed",

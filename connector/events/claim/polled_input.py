@@ -27,6 +27,7 @@ class InputSettings:
         quantity: PollQuantity, the most messages that one poll takes.
         rate: most messages a second that this instance claims. None = no limit.
         order: ``destination``, ``group`` or ``none``.
+        parallel: events of the input at the same time. None = that of the connector, for all such inputs.
     """
 
     input: Input
@@ -34,6 +35,7 @@ class InputSettings:
     quantity: int = 1
     rate: float | None = None
     order: str = DESTINATION
+    parallel: int | None = None
 
     @property
     def source(self) -> Destination | TopicSubscription:
@@ -56,6 +58,8 @@ class PolledInput:
         self.destination = settings.input.destination
         self.quantity = settings.quantity
         self.order = settings.order
+        self.parallel = settings.parallel
+        """Events at the same time. None = the connector says it, for all such inputs."""
         self.rate = RateLimit(settings.rate) if settings.rate else None
         """None = no limit."""
         self.back_off = InputBackOff(frequency)

@@ -26,7 +26,7 @@ from connector.errors import PipelineError, SparkLost
 from connector.events.hooks.event_history import NOTES, pack_notes
 from connector.events.outcome import Outcome, retries_of
 from connector.events.run.circuits import CallCounts, CircuitState
-from connector.events.run.pipeline import FUNCTION, Pipeline
+from connector.events.run.pipeline import BESIDE, FUNCTION, Pipeline
 from connector.events.run.schedule import Batch
 from connector.events.run.task_answer import TaskAnswer, unpack_answer
 from connector.events.run.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
@@ -218,7 +218,14 @@ class EventJobs:
         answers: list[TaskAnswer] = []
         try:
             if not self._cancelled:
-                found = self._pipeline.run(FUNCTION, self.plan_bytes, payloads, _description(batch))
+                shares = batch.side_by_side is not None
+                found = self._pipeline.run(
+                    BESIDE if shares else FUNCTION,
+                    self.plan_bytes,
+                    payloads,
+                    _description(batch),
+                    shares=shares,
+                )
                 answers = [unpack_answer(answer) for answer in found]
                 return None, answers
         except PipelineError as failed:

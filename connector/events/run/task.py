@@ -21,6 +21,7 @@ from connector.agent_trace import DETAILS, STEPS
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import BodyTooLarge, MalformedData, ProviderError, UnknownBusinessObject
+from connector.events.hooks.grouped_log import LogGroups
 from connector.events.hooks.task_hooks import task_hooks
 from connector.events.outcome import Outcome, history, pack_prepared, retries_of, shorten
 from connector.events.run.circuits import CallCounts, CircuitState
@@ -66,7 +67,9 @@ def _sequence(numbered: tuple[WorkItem, int]) -> int:
 class TaskControl(CallTimer, ConversionTimer, Protocol):
     """A timer of calls and conversions that also tells a task to stop."""
 
-    stopping: bool
+    @property
+    def stopping(self) -> bool:
+        """Whether no further event begins."""
 
     @property
     def is_full(self) -> bool:
@@ -81,12 +84,19 @@ class Task:
 
     Args:
         control: limits the time of calls of sinks.
+        groups: of the log lines of all tasks of the process. None = the task has its own.
 
     Raises:
         ConnectorError: sinks or data handlers cannot be loaded.
     """
 
-    def __init__(self, task_settings: TaskSettings, deployment: str, control: TaskControl) -> None:
+    def __init__(
+        self,
+        task_settings: TaskSettings,
+        deployment: str,
+        control: TaskControl,
+        groups: LogGroups | None = None,
+    ) -> None:
         self._task_settings = task_settings
         self._connector = task_settings.connector
         self._by_input = task_settings.by_input
@@ -95,7 +105,7 @@ class Task:
         self._access = task_settings.access.open()
         self._converter = Converter(task_settings, deployment)
         self._limit = ConversionLimit(control)
-        self._hooks = task_hooks(task_settings)
+        self._hooks = task_hooks(task_settings, groups)
         self._publisher = Publisher(
             task_settings, deployment, self._converter, self._access, control, self._limit, self._hooks
         )
