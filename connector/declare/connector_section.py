@@ -325,6 +325,8 @@ class Connector(Section):
     def _of(self, own: dict[str, Any]) -> Connector:
         if "data_handler_mime_type" in own:  # it is nearer than a class that the connector names
             own["data_handler_class_name"] = None
+        if own.get("order") == "destination":  # its events never run side by side
+            own.setdefault("parallel", 1)
         return self.model_copy(update={**own, "inputs": ()})
 
     def of(self, named: Input | None) -> Connector:

@@ -185,7 +185,7 @@ class InputEntry(Section):
         Args:
             resolved: the section ``connector`` as it holds for this input.
         """
-        parallel = 1 if self.parallel is None and resolved.order == "destination" else self.parallel
+        parallel = resolved.parallel if resolved.order == "destination" else self.parallel
         return {
             "quantity": resolved.poll_quantity,
             "order": resolved.order,
