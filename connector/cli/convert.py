@@ -56,6 +56,7 @@ class _Refused(typer.TyperException):
     exit_code = 1
 
 
+# long: more than half declares the options
 def convert(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="The body. Left out: stdin.", show_default=False)
