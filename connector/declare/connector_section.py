@@ -52,6 +52,7 @@ from connector.messaging.selector import selector_text
 from connector.text.names import shown
 
 CopiesName = Annotated[Destination, COPIES]
+DuplicateKey = Annotated[str, choice("name")]
 
 
 def _right_form(destination: str, selector: Any) -> str:
@@ -112,6 +113,12 @@ class InputEntry(Section):
         "connector.",
     )
 
+    duplicate_key: DuplicateKey | None = Field(
+        default=None,
+        description="What makes two messages of this input one event, as the key of the connector says. Left "
+        "out: that of the connector.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
@@ -138,7 +145,11 @@ class InputEntry(Section):
         Args:
             all_inputs: says what the entry leaves out.
         """
-        return {"quantity": self.poll_quantity or all_inputs.poll_quantity, "rate": self.rate}
+        return {
+            "quantity": self.poll_quantity or all_inputs.poll_quantity,
+            "rate": self.rate,
+            "duplicate_key": self.duplicate_key or all_inputs.duplicate_key or "",
+        }
 
     def short_form(self) -> str | dict[str, Any]:
         """Returns the input in the shortest form for the file."""
@@ -272,6 +283,13 @@ class Connector(Section):
     )
     duplicate_window: Annotated[int, integer(1, "message ids")] = Field(
         default=100_000, description="Remembered published ids (WBI Adapter for JMS: one)."
+    )
+    duplicate_key: DuplicateKey | None = Field(
+        default=None,
+        description="What makes two messages of one input one event, so that only one is published, with or "
+        "without `DuplicateEventElimination`. `name`: the name of their file, the property "
+        "`connector_file_name`. A message that came in no file counts by its id. Left out: the id, with "
+        "`DuplicateEventElimination`.",
     )
     container_managed_events: Annotated[bool, CONTAINER_MANAGED] = Field(
         default=False,

@@ -28,12 +28,14 @@ class InputSettings:
         subscription: of a topic, with all details. None for a queue.
         quantity: PollQuantity, the most messages that one poll takes.
         rate: most messages a second that this instance claims. None = no limit.
+        duplicate_key: what makes two events one. Empty = their ids.
     """
 
     input: Input
     subscription: TopicSubscription | None = None
     quantity: int = 1
     rate: float | None = None
+    duplicate_key: str = ""
 
     @property
     def source(self) -> Destination | TopicSubscription:
