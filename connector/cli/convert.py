@@ -31,6 +31,8 @@ from connector.formats.datahandler import (
     HandlerFailed,
     Hint,
     SplittingHandler,
+    check_body,
+    check_records,
     message_body,
 )
 from connector.limits.call import ConversionEnded, call_limited
@@ -172,7 +174,8 @@ def _objects(
     try:
         with Stage("data_handler", type(handler).__name__):
             if is_split:
-                found = cast(SplittingHandler, handler).to_business_objects(body, hint)
+                records = cast(SplittingHandler, handler).to_business_objects(body, hint)
+                found = iter(check_records(records, handler))
             else:
                 found = iter([handler.to_business_object(body, hint)])
             for number, bo in enumerate(found, 1):
@@ -207,8 +210,9 @@ def _to_body(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: 
     try:
         with Stage("data_handler", type(writer).__name__):
             if splits:
-                return message_body(cast(SplittingHandler, writer).to_joint_body(objects))[1]
-            return message_body(writer.to_body(objects[0]))[1]
+                joint = cast(SplittingHandler, writer).to_joint_body(objects)
+                return message_body(check_body(joint, writer, "to_joint_body"))[1]
+            return message_body(check_body(writer.to_body(objects[0]), writer))[1]
     except MalformedData:
         raise
     except BaseException as error:  # code of a user may raise any exception
