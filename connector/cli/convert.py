@@ -32,8 +32,8 @@ from connector.formats.datahandler import (
     Hint,
     SplittingHandler,
     check_body,
-    check_records,
     message_body,
+    read_records,
 )
 from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import Stage
@@ -174,8 +174,7 @@ def _objects(
     try:
         with Stage("data_handler", type(handler).__name__):
             if is_split:
-                records = cast(SplittingHandler, handler).to_business_objects(body, hint)
-                found = iter(check_records(records, handler))
+                found = iter(read_records(cast(SplittingHandler, handler), body, hint))
             else:
                 found = iter([handler.to_business_object(body, hint)])
             for number, bo in enumerate(found, 1):

@@ -349,12 +349,13 @@ def check_body(body: object, handler: object, method: str = "to_body") -> bytes 
     raise HandlerFailed(handler, None, f"returned {type(body).__name__} from {method}, expected bytes or str")
 
 
-def check_records(records: object, handler: object) -> Iterable[BusinessObject]:
-    """Returns what ``to_business_objects`` of a handler has returned.
+def read_records(handler: SplittingHandler, body: bytes | str, hint: Hint | None) -> Iterable[BusinessObject]:
+    """Returns what ``to_business_objects`` of a handler returns.
 
     Raises:
         HandlerFailed: it is nothing with business objects in it.
     """
+    records: object = handler.to_business_objects(body, hint)
     if isinstance(records, Iterable) and not isinstance(records, bytes | str | Mapping):
         return records
     text = f"returned {type(records).__name__} from to_business_objects"

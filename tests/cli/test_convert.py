@@ -15,7 +15,7 @@ from tests.tables import rows
 OBJECT = ("--object", "Order")
 LINES = (*OBJECT, "--from", "text/lines")
 NAMED = '{"BusinessObject": "Order", "OrderId": "1"}'
-BROKEN = "connector: stdin: the data handler Broken raised"
+BROKEN = "connector: stdin: the data handler Broken returned NoneType from to_body"
 
 
 @pytest.fixture
