@@ -1,4 +1,4 @@
-"""``connector new``: drafts a business object or a data handler."""
+"""``connector new``: drafts a business object, a data handler or a name handler."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ class DraftKind(str, Enum):
 
     BUSINESSOBJECT = "businessobject"
     DATAHANDLER = "datahandler"
+    NAMEHANDLER = "namehandler"
 
 
 # long: more than half declares the options
 def new(
-    kind: Annotated[DraftKind, typer.Argument(metavar="businessobject|datahandler", help="What is drafted.")],
+    kind: Annotated[
+        DraftKind,
+        typer.Argument(metavar="businessobject|datahandler|namehandler", help="What is drafted."),
+    ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
     from_sample: Annotated[
         Path | None,
@@ -55,7 +59,7 @@ def new(
     config: ConfigOption = DEFAULT_CONFIG,
     json: JsonOption = False,
 ) -> None:
-    """Drafts a business object, from a sample if there is one, or a data handler.
+    """Drafts a business object, from a sample if there is one, a data handler or a name handler.
 
     Prints the path of the file, and what a person has to look at. Overwrites nothing without --force.
     Exit status 2 when the sample cannot be read, or the name or the file exists already.
@@ -69,6 +73,11 @@ def new(
         return
     if from_sample is not None or format_name is not None or schema_directory is not None:
         raise BadArgument("--from-sample, --format and --schema-directory are for a business object")
+    if kind is DraftKind.NAMEHANDLER:
+        from connector.authoring.verbs.new_namehandler import new_namehandler
+
+        new_namehandler(name, config, into, force=force, as_json=json)
+        return
     from connector.authoring.verbs.new_datahandler import new_datahandler
 
     new_datahandler(name, config, into, force=force, as_json=json)
