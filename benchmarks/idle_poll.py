@@ -30,7 +30,7 @@ def main() -> None:
         names = [f"in{number}" for number in range(DESTINATIONS)]
         inputs = [PolledInput(InputSettings(Input(parse_destination(name)), quantity=25)) for name in names]
         for one in inputs:
-            one.open(connection, None, "destination")
+            one.open(connection, None)
         folders = [f"{directory}/{name}/incoming/target" for name in names]
         for pause, what in ((0.0, "again at once"), (1.05, "after a second")):
             polls, listings = [], []

@@ -22,6 +22,7 @@ from sqlalchemy.schema import MetaData, Table
 from benchmarks.common import deployment, fill, json_body, machine, scratch
 from benchmarks.worker_cost import Unwatched
 from connector.config.loading import load
+from connector.events.run.job import work_items
 from connector.events.run.task import Task
 from connector.messaging.destination import parse_destination
 from connector.service.assembly import make_provider, make_task_settings
@@ -81,7 +82,7 @@ def run(directory: Path, url: str, name: str) -> float:
     connection = provider.connect("benchmark", "benchmark")
     fill(directory / "data", "in", EVENTS + 1, json_body)
     claims = connection.poller(parse_destination("in")).claim(1, range(EVENTS + 1))
-    items = [(claim.sequence, str(claim.destination), claim.reference, 0) for claim in claims]
+    items = work_items(claims, {})
     task = Task(make_task_settings(configuration, provider, connection.access()), str(directory), Unwatched())
     task.run(JournalFile(str(directory / "journal-0")), [items[:1]])  # connects
     began = time.perf_counter()

@@ -19,6 +19,7 @@ import orjson
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch
 from connector.config.loading import load
+from connector.events.run.job import work_items
 from connector.events.run.task import Task
 from connector.messaging.destination import parse_destination
 from connector.service.assembly import make_provider, make_task_settings
@@ -35,7 +36,7 @@ class Unwatched:
 
     is_full = False
 
-    def limit(self, seconds: float) -> None: ...
+    def limit(self, seconds: float, whole: float) -> None: ...
 
     def give_up(self) -> None: ...
 
@@ -60,7 +61,7 @@ def measure(directory: Path, runs: int) -> tuple[float, float]:
     poller = connection.poller(parse_destination("in"))
     claims = poller.claim(1, range(EVENTS))
     assert len(claims) == EVENTS, len(claims)
-    items = [(claim.sequence, str(claim.destination), claim.reference, 0) for claim in claims]
+    items = work_items(claims, {})
     paths = [str(directory / "data" / claim.reference) for claim in claims]
     task = Task(make_task_settings(configuration, provider, connection.access()), str(directory), Unwatched())
     process = load_process("processes:take", str(directory))

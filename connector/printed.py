@@ -74,10 +74,10 @@ class PrintedLines(io.RawIOBase):
             self._begun[thread] = at_work, rest
         return len(added)
 
-    def end_lines(self) -> None:
-        """Writes the begun lines."""
-        while self._begun:
-            at_work, line = self._begun.popitem()[1]
+    def end_lines(self, thread: int | None = None) -> None:
+        """Writes the begun line of a thread. None = of all threads."""
+        for one in list(self._begun) if thread is None else [thread]:
+            at_work, line = self._begun.pop(one, ({}, b""))
             self._log(line, at_work)
 
     def _log(self, line: bytes, at_work: Mapping[str, object]) -> None:

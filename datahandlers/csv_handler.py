@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 from connector.businessobjects.definition import Definitions
@@ -10,12 +11,17 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.columns import MAX_COLUMNS, TYPE, BodyColumns, Columns
 from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
+from connector.formats.notation import NOTATION_OPTIONS, Notation
 from connector.formats.plan import Plans
 from connector.formats.separated_values import FieldError, Records, SeparatedValues
 from connector.formats.splitting import read_one, write_each
 from connector.text.encoding import decode, encode
 from connector.text.names import plain
 
+_DELIMITER: Final = re.compile(r"sep=([^\r\n])(?:\r\n?|\n|\Z)")
+"""The first line by which a spreadsheet names the delimiter."""
+_USUAL: Final = (",", ";", "\t", "|")
+"""The delimiters that an error looks for in a body with another one."""
 _WRITTEN: Final = {"\\t": "\t", "\\r\\n": "\r\n", "\\n": "\n", "\\r": "\r"}
 
 
@@ -46,8 +52,8 @@ class CsvHandler(SplittingHandler):
             False,
             "Each record of a body is an object of its own. False: a body is one record.",
         ),
-        Option("delimiter", str, ",", "The character between fields. `\\t` is the tabulator."),
-        Option("quote", str, '"', "The character around a field with special characters."),
+        Option("delimiter", str, ",", "The text between fields. `\\t` is the tabulator."),
+        Option("quote", str, '"', "The character around a field with special characters. `none`: no quotes."),
         Option("escape", str, "", "The character before a quote within quotes. Empty: the quote is doubled."),
         Option(
             "line_end",
@@ -64,14 +70,15 @@ class CsvHandler(SplittingHandler):
         ),
         Option("null", str, "", "The text of a field, without quotes, that is not set."),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over columns that the definition lacks."),
+        *NOTATION_OPTIONS,
         Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self.splits: bool = options["split"]
         self.form = SeparatedValues(
-            _WRITTEN.get(options["delimiter"], options["delimiter"]),
-            options["quote"],
+            options["delimiter"].replace("\\t", "\t"),
+            _quote(options["quote"]),
             options["escape"],
             options["null"],
             _WRITTEN.get(options["line_end"], options["line_end"]),
@@ -83,7 +90,9 @@ class CsvHandler(SplittingHandler):
             raise ValueError("write_type needs a header, which names the columns BusinessObject and Verb")
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
         self._charset: str = options["charset"]
-        self._columns = Plans(definitions, Columns)
+        notation = Notation(options)
+        self._others: dict[str, SeparatedValues] = {}
+        self._columns = Plans(definitions, lambda schema: Columns(schema, notation))
         self._body_columns: dict[str, BodyColumns] = {}
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
@@ -107,11 +116,24 @@ class CsvHandler(SplittingHandler):
 
     def _text(self, body: bytes | str) -> Records:
         text = decode(body, self._charset)
-        records = self.form.read(text, MAX_COLUMNS)
+        said = _DELIMITER.match(text)
+        form = self.form if said is None else self._form_with(said[1])
+        records = form.read(text, MAX_COLUMNS, 0 if said is None else said.end())
         if "\0" in text:
             line = records.line_of(text.index("\0"))
             raise MalformedData(f"found the character NUL, which CSV does not allow: line {line}")
         return records
+
+    def _form_with(self, delimiter: str) -> SeparatedValues:
+        """Returns the form of a body that names its delimiter."""
+        own = self.form
+        if delimiter not in self._others:
+            try:
+                made = SeparatedValues(delimiter, own.quote, own.escape, own.null, own.line_end)
+            except ValueError as error:
+                raise MalformedData(f"line 1: the delimiter of sep= cannot be used: {error}") from None
+            self._others[delimiter] = made
+        return self._others[delimiter]
 
     def columns_of_body(self, name: str, header: list[str] | None) -> BodyColumns:
         """Returns the places of the attributes of an object in a record. None = there is no header."""
@@ -123,12 +145,24 @@ class CsvHandler(SplittingHandler):
             found = self._body_columns[name] = BodyColumns(columns, header, self._ignore_undefined)
         return found
 
+    def names_of(self, name: str) -> Set[str]:
+        """Returns the columns of an object.
+
+        Raises:
+            UnknownBusinessObject: there is no such object.
+        """
+        return self._columns.get(name).by_name.keys()
+
     def _record(self, bo: BusinessObject) -> str:
         columns = self._columns.get(bo.type)
         fields = columns.texts(bo)
         if self._write_type:
             fields[:0] = columns.type_and_verb(bo)
-        record = self.form.line(fields)
+        try:
+            record = self.form.line(fields)
+        except FieldError as mistake:
+            names = [*(columns.type_names if self._write_type else ()), *columns.names]
+            raise MalformedData(f"{bo.type}: {names[mistake.index]}: {mistake}") from None
         if not record:
             raise MalformedData(
                 f"{bo.type}: its record is an empty line, which cannot be read; set the option null"
@@ -139,7 +173,12 @@ class CsvHandler(SplittingHandler):
         columns = self._columns.get(name)
         if self._write_header:
             names = columns.type_names + columns.names if self._write_type else columns.names
-            records.insert(0, self.form.line(names))
+            try:
+                records.insert(0, self.form.line(names))
+            except FieldError as mistake:
+                raise MalformedData(f"the header of {name}: {names[mistake.index]}: {mistake}") from None
+        if _DELIMITER.match(records[0]):
+            records[0] = self._quoted(records[0])
         text = self.form.line_end.join([*records, ""])
         try:
             if "\0" in text:
@@ -147,6 +186,14 @@ class CsvHandler(SplittingHandler):
             return encode(text, self._charset)
         except MalformedData as error:
             raise MalformedData(f"{self._place_of_character(columns, bos)}: {error}") from None
+
+    def _quoted(self, line: str) -> str:
+        """Returns a first line that would be read as the name of the delimiter, with quotes."""
+        quote = self.form.quote
+        if not quote:
+            raise MalformedData(f"the first line would be {line!r}, which names a delimiter")
+        first = line.split(self.form.delimiter)[0]
+        return f"{quote}{first}{quote}{line[len(first) :]}"
 
     def _place_of_character(self, columns: Columns, bos: Sequence[BusinessObject]) -> str:
         """Returns the place of the first character that cannot be written."""
@@ -175,6 +222,9 @@ class _BodyReader:
         self._number = 0
         self._header: list[str] | None = None
         self._header_line = 0
+        self._first_line = ""
+        self._fitting = ""
+        """The last type whose columns the header was compared with."""
         self.rest = iter(records)
         """The records that are not read."""
 
@@ -205,8 +255,9 @@ class _BodyReader:
             if len(fields) != len(names):
                 found = len(fields) if len(fields) < len(names) else f"more than {len(names)}"
                 line = records.line_of(records.start)
+                guess = self._delimiter_of(record, lambda count: count == len(names))
                 raise MalformedData(
-                    f"record {self._number}: found {found} fields, expected {len(names)}: line {line}"
+                    f"record {self._number}: found {found} fields, expected {len(names)}{guess}: line {line}"
                 )
             if type_index >= 0:
                 columns = self._columns_of_record(fields[type_index])
@@ -230,14 +281,38 @@ class _BodyReader:
             fields = self._records.fields(record)
         except FieldError as mistake:
             line = self._records.line_of(mistake.offset)
-            raise MalformedData(f"the header: field {mistake.index + 1}: {mistake}: line {line}") from None
+            reason = f"{mistake}{self._delimiter_of(record, bool)}"
+            raise MalformedData(f"the header: field {mistake.index + 1}: {reason}: line {line}") from None
         self._header_line = self._records.line_of(self._records.start)
         if len(fields) > MAX_COLUMNS:
             raise MalformedData(f"the header: found more than {MAX_COLUMNS} fields: line {self._header_line}")
         null = self._handler.form.null
-        return [null if field is None else field for field in fields]
+        self._first_line = record
+        return [null if field is None else field.strip() for field in fields]
+
+    def _delimiter_of(self, record: str, fits: Callable[[int], bool], known: Iterable[str] = ()) -> str:
+        """Returns the words for a delimiter by which a record would be right. Empty = there is none.
+
+        Args:
+            fits: whether a record may have so many fields.
+            known: names that a header has. Empty = the record is no header.
+        """
+        form = self._records.form
+        for other in _USUAL:
+            names = [part.strip().strip(form.quote or None) for part in record.split(other)]
+            is_known = not known or any(name in known for name in names)
+            if other != form.delimiter and len(names) > 1 and fits(len(names)) and is_known:
+                return f"; the delimiter seems to be {other!r}, so set the option delimiter"
+        return ""
 
     def _columns_of_body(self, name: str) -> BodyColumns:
+        if self._header is not None and name != self._fitting:
+            known = self._handler.names_of(name)
+            guess = "" if known & set(self._header) else self._delimiter_of(self._first_line, bool, known)
+            if guess:
+                reason = f"the header names no attribute of {name}{guess}"
+                raise MalformedData(f"{reason}: line {self._header_line}")
+            self._fitting = name
         try:
             return self._handler.columns_of_body(name, self._header)
         except UnknownBusinessObject:
@@ -260,3 +335,10 @@ class _BodyReader:
         column = f"column {plain(names[index])}" if index < len(names) else f"field {index + 1}"
         line = self._records.line_of(offset)
         return MalformedData(f"record {self._number}: {column}: {reason}: line {line}")
+
+
+def _quote(text: str) -> str:
+    """Returns the quote that an option means."""
+    if not text:
+        raise ValueError("quote: found an empty text, expected one character, or none")
+    return "" if text == "none" else text

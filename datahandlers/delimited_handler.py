@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Schema
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.formats.datahandler import Option, charset
+from connector.formats.notation import NOTATION_OPTIONS
 from connector.formats.plan import AttributeRun, Item, Plan
-from connector.formats.records import Cursor, Missing, RecordHandler
+from connector.formats.record_lines import LineRecordHandler, RecordPlan
+from connector.formats.records import Cursor, Missing, RecordLine
+from connector.text.encoding import decode
+
+_USUAL: Final = (";", "|", "\t", ",")
+"""The delimiters that an error looks for in a line without the Delimiter."""
+_LINE_END: Final = re.compile(r"\r\n?|\n")
 
 
-class DelimitedHandler(RecordHandler):
+class DelimitedHandler(LineRecordHandler):
     """Values with a delimiter between them.
 
     ``Name~Verb~value~value~...``. All attributes stand in the order of the definition. A child is its number
@@ -24,6 +31,10 @@ class DelimitedHandler(RecordHandler):
     set.
     A delimiter, a line break or an escape character within a value has the escape character before it.
     Reading needs at most 80 times the size of the body in memory, for a body of empty values.
+
+    With ``header: none`` an object is a line of its values. With ``split`` a body holds any number of
+    objects. With ``record_type`` the children of an object are the lines after it
+    (:mod:`connector.formats.record_lines`).
     """
 
     unit = "field"
@@ -34,12 +45,35 @@ class DelimitedHandler(RecordHandler):
         Option("CxIgnore", str, "CxIgnore", "The text of an attribute that is not set."),
         Option("CxBlank", str, "CxBlank", "The text of a blank attribute. Empty: there is none."),
         Option("OmitObjectEventId", bool, False, "Objects do not end with their ObjectEventId."),
+        Option(
+            "header",
+            str,
+            "names",
+            "`none`: values only. No object has its name, its verb and its ObjectEventId.",
+            choices=("names", "none"),
+        ),
+        Option("split", bool, False, "Each line of a body, or each group of lines, is an object of its own."),
+        Option(
+            "record_type",
+            dict,
+            {},
+            "The number of the field with the type of a line, from 1. Empty: lines have no types.",
+            choices=("field",),
+        ),
+        Option(
+            "line_end", str, "\n", "Written after each line: `\\n`, `\\r\\n` or `\\r`. Read are all three."
+        ),
+        Option("comment", str, "", "Lines that begin with this text are passed over. Empty: none."),
+        *NOTATION_OPTIONS,
         Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
+        self.has_names = self.has_verbs = options["header"] != "none"
         super().__init__(options, definitions)
-        self._omits: bool = options["OmitObjectEventId"]
+        self.counts_children = self.has_names
+        self.by_lines = self.splits or not self.has_names
+        self._omits: bool = options["OmitObjectEventId"] or not self.has_names
         self._delimiter: str = options["Delimiter"]
         self._escape: str = options["Escape"]
         if not self._delimiter or "\n" in self._delimiter or "\r" in self._delimiter:
@@ -49,7 +83,66 @@ class DelimitedHandler(RecordHandler):
         escape, special = re.escape(self._escape), re.escape(self._delimiter + self._escape)
         self._to_escape = re.compile(f"([{special}\r\n])")
         self._escaped = re.compile(f"{escape}(.)", re.DOTALL)
+        # No pattern goes back, so that time is bounded whatever the text is.
+        self._line = re.compile(rf"((?:[^\r\n{escape}]++|{escape}(?s:.))*+{escape}?)(?:\r\n?|\n|\Z)")
         self._field = re.compile(f"(?:(?!{escape}|{re.escape(self._delimiter)}).|{escape}.)*", re.DOTALL)
+
+    def plan(self, schema: Schema) -> RecordPlan:
+        return self.record_plan(schema, self.items_of(schema, OBJECT_EVENT_ID))
+
+    # --- lines --------------------------------------------------------------------------------
+
+    def lines(self, body: bytes | str) -> Iterator[RecordLine]:
+        number = 1
+        for found in self._line.finditer(decode(body, self.charset)):
+            text = found[1]
+            if text and not (self.comment and text.startswith(self.comment)):
+                yield RecordLine(text, number)
+            number += len(_LINE_END.findall(found.group()))
+
+    def open(self, line: RecordLine) -> tuple[str, Cursor]:
+        try:
+            fields = self.split(line.text)
+        except MalformedData as error:
+            raise MalformedData(f"line {line.number}, {error}") from None
+        mark = ""
+        if self.record_type:
+            index = self.record_type["field"] - 1
+            if index >= len(fields):
+                raise MalformedData(
+                    f"line {line.number}: found {len(fields)} fields, "
+                    f"expected a record type in field {index + 1}"
+                )
+            mark = fields.pop(index)
+        return mark, Cursor(fields, line)
+
+    def line(self, texts: list[str], mark: str, bo: BusinessObject) -> str:
+        if mark:
+            index = self.record_type["field"] - 1
+            if index > len(texts):
+                raise MalformedData(
+                    f"{bo.type} has {len(texts)} fields, and no field {index + 1} for the record type"
+                )
+            texts.insert(index, mark)
+        line = self.join(texts, bo)
+        if not line:
+            raise MalformedData(f"{bo.type}: its record is an empty line, which cannot be read")
+        return line
+
+    def where(self, cursor: Cursor, place: int, slot: Item | str) -> str:
+        line = cursor.line
+        if line is None:
+            return super().where(cursor, place, slot)
+        if self.record_type and place >= self.record_type["field"] - 1:
+            place += 1
+        column, number = 0, 0
+        while number < place and column < len(line.text):
+            found = self._field.match(line.text, column)
+            assert found is not None  # the pattern fits an empty text
+            column, number = found.end() + len(self._delimiter), number + 1
+        return f"line {line.number}, field {place + 1}, column {column + 1}"
+
+    # --- fields -------------------------------------------------------------------------------
 
     def split(self, text: str) -> list[str]:
         """Returns the fields, without escape characters."""
@@ -77,10 +170,17 @@ class DelimitedHandler(RecordHandler):
 
     def take(self, cursor: Cursor, slot: Item | str) -> str:
         if cursor.place >= len(cursor.texts):
-            raise Missing("the body ends, expected")
+            other = self._other_delimiter(cursor)
+            raise Missing(f"the {'body' if cursor.line is None else 'line'} ends{other}, expected")
         cursor.place += 1
         text: str = cursor.texts[cursor.place - 1]
         return text
+
+    def _other_delimiter(self, cursor: Cursor) -> str:
+        """Returns the words for a usual delimiter in a line without a delimiter."""
+        text = cursor.texts[0] if len(cursor.texts) == 1 else ""
+        other = next((one for one in _USUAL if one in text), None)
+        return "" if other is None else f" without the Delimiter {self._delimiter!r}, but it has {other!r}"
 
     def take_run(self, cursor: Cursor, plan: Plan[Item], run: AttributeRun[Item]) -> list[str]:
         texts: list[str] = cursor.texts[cursor.place : cursor.place + len(run.items)]
@@ -89,10 +189,15 @@ class DelimitedHandler(RecordHandler):
             self.need(cursor, plan, run.items[len(texts)], run.names[len(texts)])
         return texts
 
+    def check_end(self, cursor: Cursor, plan: Plan[Item]) -> None:
+        has_last_delimiter = cursor.line is not None and cursor.texts[cursor.place :] == [""]
+        if not has_last_delimiter:
+            super().check_end(cursor, plan)
+
     def read_foot(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
         if not self._omits and (depth > 1 or cursor.place < len(cursor.texts)):
             event_id = self.need(cursor, plan, OBJECT_EVENT_ID, OBJECT_EVENT_ID)
-            self.read_one(plan, OBJECT_EVENT_ID, event_id, cursor.place - 1, values)
+            self.read_one(plan, OBJECT_EVENT_ID, event_id, cursor.place - 1, values, cursor)
 
     def put(self, texts: list[str], slot: Item | str, text: str, place: str) -> None:
         texts.append(text)

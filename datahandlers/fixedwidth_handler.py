@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Schema
@@ -11,10 +12,14 @@ from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import DECIMAL, TEXTS
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint, Option, charset
-from connector.formats.plan import AttributeRun, Item, Plan, body_fields
-from connector.formats.records import NAME, VERB, Cursor, Missing, RecordHandler
-from connector.text.encoding import DEFAULT, encode
+from connector.formats.notation import NOTATION_OPTIONS
+from connector.formats.plan import AttributeRun, Item, Plan
+from connector.formats.record_lines import LineRecordHandler, RecordPlan
+from connector.formats.records import NAME, VERB, Cursor, Missing, RecordLine
+from connector.text.encoding import DEFAULT, decode, encode
+from connector.text.names import shown
 
+_LINE_END: Final = re.compile(r"\r\n?|\n")
 _WIDTHS: Final = {"Boolean": 5, "Integer": 11, "Float": 24, "Double": 24, "Date": 32}
 """The widths of attributes without max_length. Every value of these types fits, but for long fractions."""
 _COUNT: Final = "Count"
@@ -43,7 +48,7 @@ class _Slot(NamedTuple):
     cuts: bool = False
 
 
-class FixedWidthHandler(RecordHandler):
+class FixedWidthHandler(LineRecordHandler):
     """Values of fixed widths, without anything between them.
 
     The name of the object, the verb, and the attributes in the order of the definition. The width of an
@@ -58,13 +63,22 @@ class FixedWidthHandler(RecordHandler):
     ``LEFT``: the value stands left, and pads on its right are removed. ``RIGHT``: the value stands right, and
     pads on its left are removed. ``BOTH``: written as LEFT, pads on both sides are removed. Reading needs at
     most 80 times the size of the body in memory.
+
+    With ``BONameSize: 0`` a record is a line of values. With ``split`` a body holds any number of records.
+    With ``record_type`` the children of an object are the lines after it
+    (:mod:`connector.formats.record_lines`).
     """
 
     mime_types = ("text/fixedwidth",)
     options = (
-        Option("BONameSize", int, 50, "The width of the name of an object."),
-        Option("BOVerbSize", int, 20, "The width of a verb."),
-        Option("BOCountSize", int, 3, "The width of a number of children."),
+        Option("BONameSize", int, 50, "The width of the name of an object. 0: no object has its name."),
+        Option("BOVerbSize", int, 20, "The width of a verb. 0: no object has a verb."),
+        Option(
+            "BOCountSize",
+            int,
+            3,
+            "The width of a number of children. 0: there is none, and a single child always stands there.",
+        ),
         Option(
             "Alignment", str, "BOTH", "Where a value stands in its field.", choices=("BOTH", "LEFT", "RIGHT")
         ),
@@ -73,15 +87,34 @@ class FixedWidthHandler(RecordHandler):
         Option("CxBlank", str, "CxBlank", "The text of a blank attribute. Empty: there is none."),
         Option("Truncation", bool, False, "Cut off a value that is too long, instead of an error."),
         Option("OmitObjectEventId", bool, False, "Neither write nor read an attribute ObjectEventId."),
+        Option("split", bool, False, "Each line of a body, or each group of lines, is an object of its own."),
+        Option(
+            "record_type",
+            dict,
+            {},
+            "The first column and the number of columns of the type of a line. Empty: lines have no types.",
+            choices=("at", "length"),
+        ),
+        Option(
+            "record_length", int, 0, "The length of each record, without line ends. 0: a record is a line."
+        ),
+        Option(
+            "line_end", str, "\n", "Written after each line: `\\n`, `\\r\\n` or `\\r`. Read are all three."
+        ),
+        Option("short_lines", bool, False, "Columns that a line lacks at its end are not set."),
+        Option("comment", str, "", "Lines that begin with this text are passed over. Empty: none."),
         Option("width", str, "characters", "The unit of widths.", choices=("characters", "bytes")),
+        *NOTATION_OPTIONS,
         Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
-        super().__init__(options, definitions)
         sizes = (options["BONameSize"], options["BOVerbSize"], options["BOCountSize"])
-        if min(sizes) < 1:
-            raise ValueError("BONameSize, BOVerbSize and BOCountSize: expected at least 1")
+        if min(sizes) < 0:
+            raise ValueError("BONameSize, BOVerbSize and BOCountSize: expected 0 or more")
+        self.has_names, self.has_verbs = sizes[0] > 0, sizes[1] > 0
+        super().__init__(options, definitions)
+        self.counts_children = self.counts_lists = sizes[2] > 0
         self._alignment: str = options["Alignment"]
         self._pad: str = options["PadCharacter"]
         if len(self._pad) != 1 or self._pad in "\r\n":
@@ -96,6 +129,10 @@ class FixedWidthHandler(RecordHandler):
         if self._in_bytes and len(self._pad.encode(self.charset or DEFAULT)) != 1:
             raise ValueError("PadCharacter: expected a character of one byte, because widths count bytes")
         self.unit = "byte" if self._in_bytes else "character"
+        self._length_of_record: int = options["record_length"]
+        self._may_be_short: bool = options["short_lines"]
+        self.by_lines = self.splits or not self.has_names or self._length_of_record > 0
+        self._check_lines()
         self._truncates: bool = options["Truncation"]
         self._without = OBJECT_EVENT_ID if options["OmitObjectEventId"] else ""
         self._slots: dict[Item | str, _Slot] = {
@@ -104,18 +141,28 @@ class FixedWidthHandler(RecordHandler):
         }
         self._templates: dict[AttributeRun[Item], tuple[str, int]] = {}
 
-    def plan(self, schema: Schema) -> Plan[Item]:
+    def _check_lines(self) -> None:
+        """Refuses options of lines that do not go together."""
+        if self._length_of_record < 0:
+            raise ValueError("record_length: expected 0 or more")
+        if self.record_type and len(self.record_type) < 2:
+            raise ValueError("record_type: expected both at and length")
+        has_plain_ends = "\n".encode(self.charset or DEFAULT) == b"\n"
+        if self._in_bytes and self.by_lines and not self._length_of_record and not has_plain_ends:
+            raise ValueError("width: bytes of this charset have no lines; give a record_length")
+
+    def plan(self, schema: Schema) -> RecordPlan:
         """Returns the plan of an object.
 
         Raises:
             MalformedData: a text has no ``max_length``.
         """
-        items = [Item(field, field.name) for field in body_fields(schema, self._without)]
+        items = self.items_of(schema, self._without)
         for item in items:
             attribute = item.field.attribute
             if item.field.child is not None:
                 continue
-            width = attribute.max_length or _WIDTHS.get(attribute.type, 0)
+            width = attribute.max_length or self._width_of(attribute.type)
             if not width and attribute.digits:
                 width = attribute.digits + 2  # the sign and the point
             if not width:
@@ -126,7 +173,14 @@ class FixedWidthHandler(RecordHandler):
             # A Decimal is never cut, because nothing of it is rounded.
             cuts = self._truncates and attribute.type != DECIMAL
             self._slots[item] = _Slot(width, kind, self._trim(kind), cuts)
-        return Plan(schema, items)
+        return self.record_plan(schema, items)
+
+    def _width_of(self, type_name: str) -> int:
+        """Returns the width of attributes without ``max_length``. 0 = there is none."""
+        if type_name == "Date" and self.notation.date_format is not None:
+            return self.notation.date_format.width
+        width = _WIDTHS.get(type_name, 0)
+        return max(width, self.notation.longest_word) if type_name == "Boolean" else width
 
     def _trim(self, kind: str) -> Callable[[str], str]:
         """Returns the function that removes pad characters from a text of a kind."""
@@ -149,13 +203,56 @@ class FixedWidthHandler(RecordHandler):
     # --- reading ------------------------------------------------------------------------------
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        if not self._in_bytes:
+        if self.by_lines or not self._in_bytes:
             return super().to_business_object(body, hint)
-        data = body.encode(self.charset or DEFAULT, "surrogatepass") if isinstance(body, str) else body
-        data = data.removeprefix(b"" if self.charset else codecs.BOM_UTF8).rstrip(b"\r\n")
+        data = self._bytes(body).rstrip(b"\r\n")
         if not data.strip():
             raise MalformedData("the body is empty, expected the name of an object, a verb and values")
         return self.read_body(Cursor(data), hint)
+
+    def _bytes(self, body: bytes | str) -> bytes:
+        data = body.encode(self.charset or DEFAULT, "surrogatepass") if isinstance(body, str) else body
+        return data.removeprefix(b"" if self.charset else codecs.BOM_UTF8)
+
+    def lines(self, body: bytes | str) -> Iterator[RecordLine]:
+        data: Any = self._bytes(body) if self._in_bytes else decode(body, self.charset)
+        size, pieces = self._length_of_record, []
+        if size:
+            data = data.rstrip(b"\r\n" if self._in_bytes else "\r\n") if len(data) % size else data
+            pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        else:
+            pieces = data.splitlines() if self._in_bytes else _LINE_END.split(data)
+        comment = self.comment.encode(self.charset or DEFAULT) if self._in_bytes else self.comment
+        for number, text in enumerate(pieces, 1):
+            if not self._is_blank(text) and not (comment and text.startswith(comment)):
+                yield RecordLine(text, number)
+
+    def open(self, line: RecordLine) -> tuple[str, Cursor]:
+        if not self.record_type:
+            return "", Cursor(line.text, line)
+        start = self.record_type["at"] - 1
+        end = start + self.record_type["length"]
+        mark = line.text[start:end]
+        if len(mark) < end - start:
+            place = f"columns {start + 1} to {end}"
+            raise MalformedData(f"line {line.number}, {place}: the line ends, expected a record type")
+        text = self._decode(mark, start) if self._in_bytes else mark
+        return text.rstrip(" "), Cursor(line.text[:start] + line.text[end:], line)
+
+    def where(self, cursor: Cursor, place: int, slot: Item | str) -> str:
+        line = cursor.line
+        if line is None:
+            return super().where(cursor, place, slot)
+        width = self._slots[slot].width if slot else 1
+        first, last = self._column(place), self._column(place + width - 1)
+        unit = "record" if self._length_of_record else "line"
+        columns = f"column {first}" if width == 1 else f"columns {first} to {last}"
+        return f"{unit} {line.number}, {columns}"
+
+    def _column(self, place: int) -> int:
+        """Returns the column of a character of a line without its mark, from 1."""
+        kind = self.record_type
+        return place + 1 + (kind["length"] if kind and place >= kind["at"] - 1 else 0)
 
     def split(self, text: str) -> str:
         return text.rstrip("\r\n")
@@ -163,9 +260,10 @@ class FixedWidthHandler(RecordHandler):
     def take(self, cursor: Cursor, slot: Item | str) -> str:
         place = self._slots[slot]
         start, end = cursor.place, cursor.place + place.width
-        if end > len(cursor.texts):
+        if end > len(cursor.texts) and not (self._may_be_short and cursor.line is not None):
             left = max(len(cursor.texts) - start, 0)
-            raise Missing(f"the body ends after {left} of {place.width} {self.unit}s, expected")
+            whole = "body" if cursor.line is None else "line"
+            raise Missing(f"the {whole} ends after {left} of {place.width} {self.unit}s, expected")
         cursor.place = end
         text = cursor.texts[start:end]
         return place.trim(self._decode(text, start) if self._in_bytes else text)
@@ -201,10 +299,57 @@ class FixedWidthHandler(RecordHandler):
             raise MalformedData(f"byte {offset}: {error}") from None
 
     def check_end(self, cursor: Cursor, plan: Plan[Item]) -> None:
-        if cursor.texts[cursor.place :].strip():
+        if not self._is_blank(cursor.texts[cursor.place :]):
             super().check_end(cursor, plan)
 
+    def _is_blank(self, text: str | bytes) -> bool:
+        if isinstance(text, bytes):
+            text = text.decode(self.charset or DEFAULT, "replace")
+        return not text.strip()
+
     # --- writing ------------------------------------------------------------------------------
+
+    def line(self, texts: list[str], mark: str, bo: BusinessObject) -> str:
+        text = "".join(texts)
+        if self.record_type:
+            text = self._with_mark(text, mark, bo)
+        if size := self._length_of_record:
+            length = self._length(text)
+            if length > size:
+                raise MalformedData(f"{bo.type} has {length} {self.unit}s, and record_length is {size}")
+            text += " " * (size - length)
+        elif "\n" in text or "\r" in text:
+            raise MalformedData(f"{self._broken(bo)} contains a line break, which no line can hold")
+        if not text.strip():
+            raise MalformedData(f"{bo.type}: its record is an empty line, which cannot be read")
+        return text
+
+    def _with_mark(self, text: str, mark: str, bo: BusinessObject) -> str:
+        start, width = self.record_type["at"] - 1, self.record_type["length"]
+        if self._length(mark) > width:
+            raise MalformedData(f"{bo.type}: the record type {shown(mark)} is longer than {width}")
+        mark += " " * (width - self._length(mark))
+        if not self._in_bytes:
+            if start > len(text):
+                raise MalformedData(
+                    f"{bo.type} has {len(text)} columns, and no column {start + 1} for its type"
+                )
+            return text[:start] + mark + text[start:]
+        name = self.charset or DEFAULT
+        data = text.encode(name)
+        if start > len(data):
+            raise MalformedData(f"{bo.type} has {len(data)} columns, and no column {start + 1} for its type")
+        return (data[:start] + mark.encode(name) + data[start:]).decode(name)
+
+    def _broken(self, bo: BusinessObject) -> str:
+        """Returns the place of a value with a line break."""
+        for item in self.plans.get(bo.type).items:
+            if re.search(r"[\r\n]", str(bo.value(item.field.name) if item.field.child is None else "")):
+                return f"{bo.type}: {item.name}"
+        return bo.type
+
+    def join_lines(self, lines: list[str]) -> str:
+        return "".join(lines) if self._length_of_record else super().join_lines(lines)
 
     def join(self, texts: list[str], bo: BusinessObject) -> str:
         text = "".join(texts)
@@ -260,13 +405,15 @@ class FixedWidthHandler(RecordHandler):
         if self._pad != " " and trim(text) != text:
             raise MalformedData(f"{place} begins or ends with the PadCharacter, which would be lost")
         if len(text) > width and cuts and kind != TEXT:
-            point = text.find(".")
-            if kind != NUMBER or not 0 < point < width or "e" in text.lower():
+            point = text.find(self.notation.decimal)
+            if kind != NUMBER or not 0 < point < width or "e" in text.lower() or not text[-1:].isdigit():
                 raise MalformedData(f"{place} has {len(text)} characters, and would be another value if cut")
         if not has_zeros:
             return self._field(text, slot, place)
         if len(text) > width:
             text = self._field(text, slot, place)
+        if kind == NUMBER and text[-1:] == "-" and text[:1].isdigit():
+            return text.rjust(width, "0")
         if kind == NUMBER:  # a sign stands before the zeros, and nothing but blanks before a word
             return text.zfill(width) if text[-1:].isdigit() else text.rjust(width)
         return text.rjust(width, " " if kind == BOOLEAN and not text else "0")

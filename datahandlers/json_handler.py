@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,10 +17,11 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import DataHandler, Hint, Option, charset
+from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
 from connector.formats.json_decoder import JsonDecoder, count_members
 from connector.formats.json_plan import JsonPlans
 from connector.formats.plan import MAX_DEPTH, TOO_DEEP
+from connector.formats.splitting import in_record, read_one, refuse_joint_body, write_each
 from connector.limits import stages
 from connector.text.encoding import decode, encode
 from connector.text.json_text import from_json, to_json
@@ -33,6 +34,7 @@ _PARSER_LIMIT: Final = "depth limit exceeded"
 """The text by which the parser refuses nesting beyond 1,024 levels, which may be valid JSON."""
 _TYPE_KEY: Final = "BusinessObject"
 _VERB_KEY: Final = "Verb"
+_SPACE: Final = b" \t\r\n"
 _BOM: Final = b"\xef\xbb\xbf"
 _OTHER_BOMS: Final = (
     codecs.BOM_UTF16_LE,
@@ -48,16 +50,17 @@ class _Named(msgspec.Struct):
 
 
 _decode_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
+_decode_list: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_name: Final = msgspec.json.Decoder(_Named).decode
 
 
-class JsonHandler(DataHandler):
+class JsonHandler(SplittingHandler):
     """JSON objects.
 
     Numbers stand for Integer, Float and Double. Strings stand for String, LongText and Date. true and false
-    stand for Boolean, a list of objects for an n-cardinality child. null leaves an attribute unset, ``""`` is
-    blank. The keys ``BusinessObject`` and ``Verb`` name type and verb if no rule does. An attribute of the
-    same name is set as well.
+    stand for Boolean, a list of objects for an n-cardinality child. null leaves an attribute unset, but
+    with the option ``null: value`` sets it to null. ``""`` is blank. The keys ``BusinessObject`` and ``Verb``
+    name type and verb if no rule does. An attribute of the same name is set as well.
 
     A key is the name of an attribute, or the name in the application-specific information of the attribute:
     the tag ``name=``, ``elem_name=`` or ``attr_name=``.
@@ -67,11 +70,22 @@ class JsonHandler(DataHandler):
     attributes that are not defined.
 
     With the option ``schema``, bodies that are read or written are checked against a JSON Schema.
+
+    With the option ``split`` a body is a list, and each object of the list is an object of its own. The
+    schema is that of each object.
     """
 
     mime_types = ("application/json",)
     options = (
+        Option("split", bool, False, "A body is a list, and each object in it is an object of its own."),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over keys that the definition lacks."),
+        Option(
+            "null",
+            str,
+            "ignore",
+            "`value`: null is null, and is written again. `ignore`: not set.",
+            choices=("ignore", "value"),
+        ),
         Option(
             "write_type", bool, True, "Write the keys BusinessObject and Verb, so that no rule is needed."
         ),
@@ -82,10 +96,12 @@ class JsonHandler(DataHandler):
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self._definitions = definitions
         self._plans = JsonPlans(definitions)
-        self._decoder = JsonDecoder(self._plans, (_TYPE_KEY, _VERB_KEY))
+        # Other handlers may use this one, without the options that came later.
+        self._keeps_null = options.get("null") == "value"
+        self._decoder = JsonDecoder(self._plans, (_TYPE_KEY, _VERB_KEY), keeps_null=self._keeps_null)
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
         self._write_type: bool = options["write_type"]
-        # Other handlers may use this one, without the options that came later.
+        self.splits: bool = options.get("split", False)
         self._charset: str = options.get("charset", "")
         self._schema: JsonSchema | None = None
         self._at_schema = stages.Stage("schema", Path(options.get("schema") or "").name)
@@ -100,7 +116,28 @@ class JsonHandler(DataHandler):
             self._schema = JsonSchema(Path(options["schema"]))
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        return self.read(utf8(body, self._charset), hint)
+        text = utf8(body, self._charset)
+        if text.lstrip(_SPACE).startswith(b"["):
+            if self.splits:
+                objects = self.to_business_objects(text, hint)
+                return read_one(objects, objects)
+            _parse(text, list)
+            raise MalformedData("the body is a list, expected a JSON object; or set the option split")
+        return self.read(text, hint)
+
+    def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
+        text = utf8(body, self._charset)
+        documents = _parse(text, list)
+        if not documents:
+            raise MalformedData("the list is empty, expected an object in it")
+        for number, (document, part) in enumerate(zip(documents, _decode_list(text), strict=True), 1):
+            try:
+                if type(document) is not dict:
+                    raise MalformedData(f"found {describe(document)}, expected a JSON object")
+                bo = self.read(bytes(part), hint)
+            except MalformedData as error:
+                raise in_record(number, error) from None
+            yield bo
 
     def read(self, body: bytes, hint: Hint | None) -> BusinessObject:
         """Reads a body in UTF-8, without a byte order mark, as :meth:`to_business_object` does."""
@@ -127,7 +164,9 @@ class JsonHandler(DataHandler):
 
     def _parse_body(self, body: bytes, hint: Hint | None) -> BusinessObject:
         """Returns the object of any body, with errors that name the mistake."""
-        document = _parse(body)
+        return self._object_of(_parse(body), hint)
+
+    def _object_of(self, document: dict[str, Any], hint: Hint | None) -> BusinessObject:
         if hint is not None:
             bo = BusinessObject(self._definitions, hint.object)
         else:
@@ -155,7 +194,12 @@ class JsonHandler(DataHandler):
                 document = plan.to_attributes(document, self._ignore_undefined)
             except MalformedData as error:
                 raise MalformedData(f"{bo.type}: {error}") from None
-        bo.set_values(document, ignore_undefined=self._ignore_undefined, body_only=True)
+        bo.set_values(
+            document,
+            ignore_undefined=self._ignore_undefined,
+            body_only=True,
+            keeps_null=self._keeps_null,
+        )
         return bo
 
     def to_body(self, bo: BusinessObject) -> bytes:
@@ -166,7 +210,7 @@ class JsonHandler(DataHandler):
                 document[_VERB_KEY] = bo.verb
         plan = self._plans.get(bo.type)
         try:
-            values = bo.as_dict(body_only=True)
+            values = bo.as_dict(body_only=True, keeps_null=self._keeps_null)
             document.update(values if plan.is_plain else plan.to_members(values))
             if self._schema is not None:
                 with self._at_schema:
@@ -176,6 +220,13 @@ class JsonHandler(DataHandler):
             raise MalformedData(f"{bo.type} cannot be written as JSON: {error}") from None
         return encode(body.decode(), self._charset) if self._charset else body
 
+    def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
+        if not self.splits:
+            refuse_joint_body(bos, self.mime_types[0])
+        parts = [utf8(body, self._charset) for body in write_each(bos, self.to_body)]
+        body = b"[" + b",\n".join(parts) + b"]\n"
+        return encode(body.decode(), self._charset) if self._charset else body
+
 
 def parse_object(body: bytes | str) -> dict[str, Any]:
     """Returns the JSON object in a body, read as strictly as :class:`JsonHandler` reads.
@@ -183,18 +234,21 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
     Raises:
         MalformedData: the body is no JSON object. The text names the mistake, the line and the column.
     """
-    return _parse(utf8(body))
+    document: dict[str, Any] = _parse(utf8(body))
+    return document
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def _parse(body: bytes, kind: type = dict) -> Any:
+    """Returns the value in a body, an object or a list."""
     try:
         document = from_json(body)
     except orjson.JSONDecodeError as error:
         raise _not_json(body, error) from None
     except RecursionError:
         raise MalformedData(f"the body is {TOO_DEEP}") from None
-    if type(document) is not dict:
-        raise MalformedData(f"the body is {describe(document)}, expected a JSON object")
+    if type(document) is not kind:
+        expected = "a JSON object" if kind is dict else "a list of JSON objects; the option split is set"
+        raise MalformedData(f"the body is {describe(document)}, expected {expected}")
     keys = _count_keys(document, 1)
     # The parser keeps the last of two equal keys without a warning. Every key has one colon outside of texts.
     if body.count(b":") != keys and count_members(body) != keys:

@@ -37,6 +37,13 @@ class JsonLinesHandler(SplittingHandler):
         ),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over keys that the definition lacks."),
         Option(
+            "null",
+            str,
+            "ignore",
+            "`value`: null is null, and is written again. `ignore`: not set.",
+            choices=("ignore", "value"),
+        ),
+        Option(
             "write_type", bool, True, "Write the keys BusinessObject and Verb, so that no rule is needed."
         ),
         Option("schema", Path, "", "A file with the JSON Schema of each line. Empty: none."),
@@ -46,7 +53,7 @@ class JsonLinesHandler(SplittingHandler):
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self.splits: bool = options["split"]
         self._charset: str = options["charset"]
-        self._json = JsonHandler({**options, "charset": ""}, definitions)
+        self._json = JsonHandler({**options, "charset": "", "split": False}, definitions)
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         lines = self._lines(body)

@@ -70,7 +70,8 @@ class RequestResponseHandler(HandlerUser):
         role = next((role for role in roles if role.attribute.type == inner), roles[0])
         child = read if read is not None and role.attribute.type == inner and role.handler is reader else None
         if child is None:
-            child = role.handler.to_business_object(body, Hint(role.attribute.type))
+            is_of_body = self._name is not None
+            child = role.handler.to_business_object(body, Hint(role.attribute.type, is_of_body=is_of_body))
         bo[role.attribute.name] = child
         bo.verb = bo.verb or child.verb
         child.verb = None  # the verb belongs to the outermost object

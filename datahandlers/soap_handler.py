@@ -24,6 +24,8 @@ _NAMESPACES: Final = {
     "1.2": "http://www.w3.org/2003/05/soap-envelope",
 }
 _VERSIONS: Final = {uri: version for version, uri in _NAMESPACES.items()}
+ENVELOPES: Final = frozenset(_VERSIONS)
+"""The namespaces of envelopes."""
 _ENCODINGS: Final = (
     "http://schemas.xmlsoap.org/soap/encoding/",
     "http://www.w3.org/2003/05/soap-encoding",
@@ -55,6 +57,13 @@ class SoapHandler(DataHandler):
         Option("version", str, "1.2", "The version of envelopes that are written.", choices=("1.1", "1.2")),
         Option("BOPrefix", str, "", "Stands before the name of the element, and `_`, in the object's name."),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over elements that the definition lacks."),
+        Option(
+            "null",
+            str,
+            "ignore",
+            "`value`: xsi:nil is null, and is written again. `ignore`: not set.",
+            choices=("ignore", "value"),
+        ),
         Option("FaultObject", str, "", "The business object of faults. Empty: a fault is malformed."),
         Option("charset", str, "", "The character set. Empty: as the body says. UTF-8 on writing.", charset),
     )
@@ -71,14 +80,16 @@ class SoapHandler(DataHandler):
             attribute = definitions[self._fault].attributes.get(name)
             if attribute is not None and (attribute.is_child or attribute.is_many):
                 raise ValueError(f"FaultObject: {self._fault}.{name} is no single value of a simple type")
+        keeps_null = options.get("null") == "value"
         plans = XmlPlans(definitions, options["BOPrefix"])
         self._plans = plans
         self._reader = XmlReader(
             plans,
             ignore_undefined=self._ignore_undefined,
+            keeps_null=keeps_null,
             no_attributes=(*_NAMESPACES.values(), *_ENCODINGS),
         )
-        self._writer = XmlWriter(plans)
+        self._writer = XmlWriter(plans, keeps_null=keeps_null)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -95,7 +106,8 @@ class SoapHandler(DataHandler):
             name = shown(local_name(elements[1].tag))
             raise error_at(f"found a second element {name} in the Body, expected one", elements[1])
         name = hint.object if hint is not None else self._plans.object_of(elements[0].tag)
-        bo = self._reader.read(self._definitions.schema(name), elements[0])
+        is_named = not (hint and hint.is_of_body)
+        bo = self._reader.read(self._definitions.schema(name), elements[0], is_named=is_named)
         if hint is not None and hint.verb:
             bo.verb = hint.verb
         self._read_headers(bo, header, version)
@@ -158,7 +170,7 @@ class SoapHandler(DataHandler):
                         block,
                     )
                 continue
-            child = self._reader.read(field.child, block)
+            child = self._reader.read(field.child, block, is_named=False)
             child.verb = None
             if field.many:
                 bo[field.name] = [*(bo[field.name] or ()), child]
@@ -224,7 +236,7 @@ class SoapHandler(DataHandler):
             body = BusinessObject(bo.definitions, bo.type, bo.verb)
             for name in bo:
                 if name not in without:
-                    body[name] = bo.value(name)
+                    body.set_values({name: bo.value(name)}, keeps_null=True)
             bo = body
         return self._writer.element(bo)
 
@@ -238,7 +250,9 @@ class SoapHandler(DataHandler):
 
     def _fault_text(self, bo: BusinessObject) -> str:
         code, reason, actor, detail = (
-            text_of(bo.value(name)) if name in bo.definition.attributes and name in bo else None
+            text_of(bo.value(name))
+            if name in bo.definition.attributes and bo.value(name) is not None
+            else None
             for name in _FAULT_PARTS
         )
         if detail:

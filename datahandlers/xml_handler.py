@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from lxml import etree
 
@@ -21,12 +21,15 @@ from connector.formats.xml_writer import XmlWriter
 from connector.limits import stages
 from connector.text.xml_parser import parse_xml
 
+_ADVICE: Final = ", or set doctype: ignore, or Validation and DTDPath"
+
 
 class XmlHandler(SplittingHandler):
     """XML elements.
 
     The root element names the type: ``Customer``, or with ``BOPrefix: MyApp`` the object
-    ``MyApp_Customer``. Its attribute ``verb`` names the verb. A rule that dictates them wins over both.
+    ``MyApp_Customer``. Its attribute ``verb`` names the verb, unless a rule does. The root element has to
+    be that of the object, by its name and by the namespace that the tag ``ns`` gives.
     Elements are attributes by name, in any order. An n-cardinality child is a repeated element. An
     empty element is blank, an element with ``xsi:nil="true"`` is not set. Elements are written in the order
     of the definition. Tags in the application-specific information say what else an attribute is in XML
@@ -35,9 +38,9 @@ class XmlHandler(SplittingHandler):
     Names are compared without their namespace, unless a tag gives one. XML attributes of the namespaces
     ``xml`` and ``xsi``, comments and processing instructions are passed over. The option gives the character
     set, else the byte order mark, else the XML declaration. A document type declaration is refused, unless
-    the body is validated against a DTD. So are all entities but the five of XML itself. These are errors:
-    nesting deeper than 200, text between elements, elements or attributes that are not defined. A document
-    needs some ten times its size in memory.
+    the body is validated against a DTD or the option ``doctype`` says ``ignore``. So are all entities but the
+    five of XML itself. These are errors: nesting deeper than 200, text between elements, elements or
+    attributes that are not defined. A document needs some ten times its size in memory.
     """
 
     mime_types = ("text/xml", "application/xml")
@@ -46,6 +49,13 @@ class XmlHandler(SplittingHandler):
             "BOPrefix", str, "", "Stands before the name of the root element, and `_`, in the object's name."
         ),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over elements that the definition lacks."),
+        Option(
+            "null",
+            str,
+            "ignore",
+            "`value`: xsi:nil is null, and is written again. `ignore`: not set.",
+            choices=("ignore", "value"),
+        ),
         Option("DefaultEscapeBehavior", bool, True, "Escape & < > and quotes where no tag `escape` says so."),
         Option("Validation", bool, False, "Validate against `schema`, else against a DTD in DTDPath."),
         Option("schema", Path, "", "An XML Schema."),
@@ -57,6 +67,13 @@ class XmlHandler(SplittingHandler):
             "directory of adapter.yaml.",
         ),
         Option("DTDPath", Path, "", "The directory with DTDs."),
+        Option(
+            "doctype",
+            str,
+            "refuse",
+            "`ignore`: a document type declaration without an internal subset is passed over.",
+            choices=("refuse", "ignore"),
+        ),
         Option("EntityResolver", str, "", "In settings of WBI Adapter for JMS. Without effect."),
         Option("Parser", str, "", "In settings of WBI Adapter for JMS. Without effect."),
         Option("split", bool, False, "Each element within the root element is an object of its own."),
@@ -73,9 +90,12 @@ class XmlHandler(SplittingHandler):
         self.splits: bool = options["split"]
         plans = XmlPlans(definitions, options["BOPrefix"], options["DefaultEscapeBehavior"])
         self._plans = plans
-        self._reader = XmlReader(plans, ignore_undefined=options["IgnoreUndefinedAttributes"])
-        self._writer = XmlWriter(plans)
+        keeps_null = options.get("null") == "value"
+        ignores = options["IgnoreUndefinedAttributes"]
+        self._reader = XmlReader(plans, ignore_undefined=ignores, keeps_null=keeps_null)
+        self._writer = XmlWriter(plans, keeps_null=keeps_null)
         self._schema = self._dtds = None
+        self._ignores_doctype = options["doctype"] == "ignore"
         self._at_schema = stages.Stage("schema", os.path.basename(options["schema"] or options["DTDPath"]))
         if options["Validation"]:
             if options["schema"]:
@@ -90,12 +110,11 @@ class XmlHandler(SplittingHandler):
         return self._object(root, hint)
 
     def _parse(self, body: bytes | str, hint: Hint | None) -> etree._Element:
-        root = parse_xml(body, self._charset, may_have_doctype=self._dtds is not None)
+        may_have_doctype = self._ignores_doctype or self._dtds is not None
+        root = parse_xml(body, self._charset, may_have_doctype=may_have_doctype, advice=_ADVICE)
         name = self._object_name(root, hint)
         if not self.splits and self._plans.has_specials(name):  # few objects have
-            root = parse_xml(
-                body, self._charset, keeps_specials=True, may_have_doctype=self._dtds is not None
-            )
+            root = parse_xml(body, self._charset, keeps_specials=True, may_have_doctype=may_have_doctype)
         if self._schema is not None:
             with self._at_schema:
                 self._schema.check(root)
@@ -109,7 +128,7 @@ class XmlHandler(SplittingHandler):
 
     def _object(self, root: etree._Element, hint: Hint | None) -> BusinessObject:
         name = self._object_name(root, hint)
-        bo = self._reader.read(self._definitions.schema(name), root)
+        bo = self._reader.read(self._definitions.schema(name), root, is_named=not (hint and hint.is_of_body))
         if hint is not None and hint.verb:
             bo.verb = hint.verb
         return bo

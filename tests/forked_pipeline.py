@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Final
 
 from connector.errors import ConnectorError, PipelineError
-from connector.spark.worker import resolve
+from connector.spark.worker import calls
 from connector.testing.pipeline import InProcessPipeline
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -52,23 +52,37 @@ class ForkedPipeline(InProcessPipeline):
             workers.shutdown()
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
-        return self._side_by_side(function, task_settings, payloads)
+        chunks = [payloads] if shares else [[payload] for payload in payloads]
+        return self._side_by_side(function, task_settings, chunks, shares=shares)
 
     def _call(self, function: str, task_settings: bytes, payload: bytes) -> bytes:
-        return self._side_by_side(function, task_settings, [payload])[0]
+        return self._side_by_side(function, task_settings, [[payload]])[0]
 
-    def _side_by_side(self, function: str, task_settings: bytes, payloads: Sequence[bytes]) -> list[bytes]:
+    def _side_by_side(
+        self,
+        function: str,
+        task_settings: bytes,
+        chunks: Sequence[Sequence[bytes]],
+        *,
+        shares: bool = False,
+    ) -> list[bytes]:
         workers = self._workers
         if workers is None:
             raise PipelineError("the pipeline has been stopped")
         try:
             calls = [
-                workers.submit(_work, function, task_settings, self._deployment, payload)
-                for payload in payloads
+                workers.submit(_work, function, task_settings, self._deployment, chunk, shares)
+                for chunk in chunks
             ]
-            return [call.result() for call in calls]
+            return [answer for call in calls for answer in call.result()]
         except BrokenProcessPool as error:
             self.alive = False
             raise PipelineError("a worker has ended") from error
@@ -83,8 +97,10 @@ def _begin(deployment: str) -> None:
     os.chdir(deployment)
 
 
-def _work(function: str, task_settings: bytes, deployment: str, payload: bytes) -> bytes:
+def _work(
+    function: str, task_settings: bytes, deployment: str, payloads: Sequence[bytes], shares: bool
+) -> list[bytes]:
     try:
-        return resolve(function)(task_settings, deployment, payload)
+        return [*calls(function, task_settings, deployment, payloads, shares=shares)]
     except (ConnectorError, OSError) as error:
         raise PipelineError(str(error)) from None

@@ -9,4 +9,6 @@ from connector.cli.verbs import CommandVerb
 IMPORT_REPOSITORY: Final = CommandVerb(
     "Turns repository files into metaobjects/*.yaml.", "connector.authoring.verbs.import_repository"
 )
-NEW: Final = CommandVerb("Drafts a business object or a data handler.", "connector.authoring.verbs.new")
+NEW: Final = CommandVerb(
+    "Drafts a business object or a data handler, or writes types.", "connector.authoring.verbs.new"
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Callable
 from typing import Final
 
 _ZONED_DATE: Final = re.compile(r"([0-9]{4}-?[0-9]{2}-?[0-9]{2})(Z|[+-][0-9]{2}:[0-9]{2})")
@@ -46,3 +47,42 @@ def read_date(text: str) -> datetime.date:
     """
     time = read_time(text)
     return time if "T" in text else time.date()
+
+
+def has_zone(text: str) -> bool:
+    """Tells whether a Date says its zone."""
+    return _moment(text).tzinfo is not None
+
+
+def reader_for(bound: str) -> Callable[[str], datetime.date]:
+    """Returns the function that makes Dates comparable with a bound. The function reads the bound, too.
+
+    A bound without a time is a whole day. A bound without a zone is compared with what a value says in its
+    own zone. Beside a bound with a zone, instants are compared. A leap second is the second before.
+
+    The function raises :class:`ValueError`, when a value lacks the zone that the bound has.
+    """
+    zone = _moment(bound).tzinfo
+    is_day = "T" not in bound
+
+    def read(text: str) -> datetime.date:
+        time = _moment(text)
+        if zone is None:
+            time = time.replace(tzinfo=None)
+        elif time.tzinfo is None:
+            raise ValueError("a Date with a zone")
+        elif is_day:
+            try:
+                time = time.astimezone(zone)
+            except OverflowError:  # at the first and the last day of all
+                pass
+        return time.date() if is_day else time
+
+    return read
+
+
+def _moment(text: str) -> datetime.datetime:
+    try:
+        return read_time(_LEAP_SECOND.sub(lambda found: f"{found[0][:-2]}59", text))
+    except Unkeepable:
+        return datetime.datetime.max

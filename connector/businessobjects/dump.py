@@ -30,6 +30,8 @@ def masked_values(bo: BusinessObject) -> dict[str, Any]:
         value = bo.value(name)
         if attributes[name].type == SECRET:
             result[name] = _MASK
+        elif value is None:
+            result[name] = None
         elif isinstance(value, BusinessObject):
             result[name] = masked_values(value)
         elif attributes[name].is_many and attributes[name].is_child:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from connector.businessobjects.dates import reader_for
 from connector.businessobjects.types import SECRET, TEXTS, SimpleValue, describe, text_of
 from connector.text.names import cut, shown
 
@@ -21,7 +22,7 @@ class Facets:
 
     Args:
         values: the only values, of the attribute's type. Empty = any.
-        minimum, maximum: the bounds of a number, of the attribute's type. None = no bound.
+        minimum, maximum: the bounds of a number or a Date, of the attribute's type. None = no bound.
         pattern: a regular expression for the whole text. Empty = any text.
         min_length: characters of a text.
     """
@@ -42,6 +43,8 @@ class Facets:
         passes_blank = may_be_blank or type_name not in TEXTS
         fits = compile_pattern(self.pattern) if self.pattern else None
         is_secret = type_name == SECRET
+        below = _comparison(type_name, self.minimum, is_least=True)
+        above = _comparison(type_name, self.maximum, is_least=False)
 
         def check(value: Any) -> None:
             if value == "" and passes_blank:
@@ -49,9 +52,9 @@ class Facets:
             expected = ""
             if self.values and value not in self.values:
                 expected = f"one of {cut(', '.join(map(text_of, self.values)), _SHOWN)}"
-            elif self.minimum is not None and value < self.minimum:
+            elif below is not None and below(value):
                 expected = f"at least {text_of(self.minimum)}"
-            elif self.maximum is not None and value > self.maximum:
+            elif above is not None and above(value):
                 expected = f"at most {text_of(self.maximum)}"
             elif self.min_length and len(value) < self.min_length:
                 expected = f"at least {self.min_length} characters"
@@ -65,6 +68,25 @@ class Facets:
 
 
 NO_FACETS: Final = Facets()
+
+
+def _comparison(type_name: str, bound: Any, *, is_least: bool) -> Callable[[Any], bool] | None:
+    """Returns the function that tells whether a value is beyond a bound. None = there is no bound."""
+    if bound is None:
+        return None
+    if type_name != "Date":
+        return (lambda value: bool(value < bound)) if is_least else (lambda value: bool(value > bound))
+    read = reader_for(bound)
+    limit = read(bound)
+
+    def is_beyond(text: str) -> bool:
+        try:
+            found = read(text)
+        except ValueError as error:
+            raise ValueError(f"found {describe(text)}, expected {error}") from None
+        return found < limit if is_least else found > limit
+
+    return is_beyond
 
 
 @lru_cache(maxsize=1024)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from connector.businessobjects.dates import read_date
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definition, Definitions, Field, Schema
@@ -24,20 +24,43 @@ class UnknownAttribute(MalformedData, KeyError):
         return str(self.args[0])
 
 
-class BusinessObject:
+_PARTS: Final = ("_event_id", "_schema", "_values", "verb")
+
+
+class _Parts:
+    """The parts of a business object.
+
+    They are set before an object is a :class:`BusinessObject`, whose ``__setattr__`` takes far longer.
+    """
+
+    __slots__ = _PARTS
+
+    _event_id: str | None
+    _schema: Schema
+    _values: dict[str, Any]
+    verb: str | None
+
+
+class BusinessObject(_Parts):
     """The typed object that a message means, with a verb.
 
     ``bo["Name"]`` is the value of an attribute. By its type the value is text, number or boolean, or a
     :class:`BusinessObject` for a child. An attribute of cardinality n is a list of them. None means that
     the attribute is not set (*ignore*). ``""`` means that a text is explicitly empty (*blank*). A blank of
-    another type reads as None, and :meth:`is_blank` tells it from an attribute that is not set.
+    another type reads as None, and :meth:`is_blank` tells it from an attribute that is not set. An attribute
+    that is *null* reads as None, too. :meth:`is_null` tells it, and ``in`` says that it is set. Only
+    :meth:`set_null` and a handler with the option ``null: value`` set null.
 
     Assigning checks the type. Assigning None unsets. Assigning ``""`` makes any simple type blank. A child
     may be assigned as a mapping, an n-cardinality child as a list of mappings or objects. No value of a list
     is None.
 
+    ``bo.Name`` is the same as ``bo["Name"]``, unless the name is one of this class or begins with ``_``.
+    ``connector new types`` writes classes that tell type checkers of these names.
+
     An attribute that is not defined raises :class:`UnknownAttribute`, which is both a ``KeyError`` and
-    a :class:`~connector.errors.MalformedData`. The text names the nearest right attribute.
+    a :class:`~connector.errors.MalformedData`. The text names the nearest right attribute. ``bo.Nam`` raises
+    ``AttributeError`` with the same text.
 
     Args:
         verb: the verb. None = not known yet (see :func:`finish`).
@@ -48,7 +71,7 @@ class BusinessObject:
         MalformedData: a value does not fit.
     """
 
-    __slots__ = ("_event_id", "_schema", "_values", "verb")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -138,6 +161,27 @@ class BusinessObject:
         """
         return bool(self.value(name) == "")
 
+    def is_null(self, name: str) -> bool:
+        """Tells whether an attribute is set to null.
+
+        Raises:
+            UnknownAttribute: the definition has no such attribute.
+        """
+        return self.value(name) is None and name in self._values
+
+    def set_null(self, name: str) -> None:
+        """Sets an attribute to null, also a child or a list.
+
+        Raises:
+            MalformedData: the attribute holds a meta-object.
+        """
+        field = self._schema.fields.get(name)
+        if field is None:
+            raise UnknownAttribute(self._schema, name)
+        if not field.in_body:
+            raise MalformedData(f"{self.type}: {name}: found null, expected {_expectation(field)}")
+        self._values[name] = None
+
     def get(self, name: str, default: Any = None) -> Any:
         """Returns the value of an attribute, or ``default`` if the attribute is not set.
 
@@ -166,6 +210,33 @@ class BusinessObject:
     def __delitem__(self, name: str) -> None:
         self[name] = None
 
+    if not TYPE_CHECKING:  # so that a type checker knows the names of `connector new types` only
+
+        def __getattr__(self, name: str) -> Any:
+            if name[0] == "_":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            try:
+                return self[name]
+            except UnknownAttribute as error:
+                raise AttributeError(str(error)) from None
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in _SETTABLE or name[0] == "_":
+                object.__setattr__(self, name, value)
+                return
+            if hasattr(BusinessObject, name):
+                raise AttributeError(
+                    f"{name} is a name of every business object, and cannot be set; "
+                    f"the attribute of a definition is bo[{name!r}]"
+                )
+            try:
+                self[name] = value
+            except UnknownAttribute as error:
+                raise AttributeError(str(error)) from None
+
+        def __dir__(self) -> Iterable[str]:
+            return [*object.__dir__(self), *self._schema.fields]
+
     def __contains__(self, name: object) -> bool:
         """Tells whether an attribute is set."""
         return name in self._values
@@ -175,7 +246,12 @@ class BusinessObject:
         return (name for name in self._schema.fields if name in self._values)
 
     def set_values(
-        self, values: Mapping[str, Any], *, ignore_undefined: bool = False, body_only: bool = False
+        self,
+        values: Mapping[str, Any],
+        *,
+        ignore_undefined: bool = False,
+        body_only: bool = False,
+        keeps_null: bool = False,
     ) -> None:
         """Sets attributes from typed values such as a JSON parser makes. None sets nothing.
 
@@ -183,13 +259,14 @@ class BusinessObject:
             values: name to value. Children are mappings and lists of mappings.
             ignore_undefined: names that are not defined are passed over.
             body_only: an attribute that holds a meta-object counts as undefined, as in a body.
+            keeps_null: None sets an attribute to null, also in children.
 
         Raises:
             MalformedData: a value does not fit. The text names the path of the attribute,
                 ``Address[1].City``.
         """
         try:
-            _fill(self._schema, self._values, values, ignore_undefined, body_only)
+            _fill(self._schema, self._values, values, ignore_undefined, body_only, keeps_null)
         except _Misfit as misfit:
             raise misfit.error(self._schema) from None
 
@@ -222,20 +299,24 @@ class BusinessObject:
             raise MalformedData(f"{self.type}: {name}: found a child, expected {_expectation(field)}")
         child = object_of(field.child, {})
         if field.many:
-            self._values.setdefault(name, []).append(child)
-        elif name in self._values:
+            children = self._values.get(name)
+            if children is None:
+                children = self._values[name] = []
+            children.append(child)
+        elif self._values.get(name) is not None:
             raise MalformedData(f"{self.type}: {name}: found a second time, expected one {field.child.name}")
         else:
             self._values[name] = child
         return child
 
-    def as_dict(self, *, body_only: bool = False) -> dict[str, Any]:
+    def as_dict(self, *, body_only: bool = False, keeps_null: bool = True) -> dict[str, Any]:
         """Returns the attributes that are set, in the order of the definition, children as dicts and lists.
 
         The result is fit for JSON. Type, verb and :attr:`object_event_id` are left out.
 
         Args:
             body_only: leave out attributes that hold a meta-object, here and in children.
+            keeps_null: an attribute that is null is None in the result. False = it is left out.
         """
         values, schema = self._values, self._schema
         names = schema.body_names if body_only else schema.names
@@ -243,18 +324,20 @@ class BusinessObject:
             result = values.copy()
         else:
             result = {name: values[name] for name in names if name in values}
+        if not keeps_null and None in result.values():
+            result = {name: value for name, value in result.items() if value is not None}
         for name in schema.lists:
-            if name in result:
+            if result.get(name) is not None:
                 result[name] = list(result[name])
         for field in schema.children if body_only else schema.all_children:
             name = field.name
-            if name not in result:
+            child = result.get(name)
+            if child is None:
                 continue
-            child = result[name]
             if field.many:
-                result[name] = [one.as_dict(body_only=body_only) for one in child]
+                result[name] = [one.as_dict(body_only=body_only, keeps_null=keeps_null) for one in child]
             else:
-                result[name] = child.as_dict(body_only=body_only)
+                result[name] = child.as_dict(body_only=body_only, keeps_null=keeps_null)
         return result
 
     def __eq__(self, other: object) -> bool:
@@ -272,6 +355,9 @@ class BusinessObject:
         return f"<{self.type}.{self.verb or '?'}, {len(self._values)} attributes set>"
 
 
+_SETTABLE: Final = frozenset({*_PARTS, "object_event_id"})
+
+
 def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults: bool = False) -> None:
     """Completes an object that a data handler made from a body. Checks verb, required attributes and facets.
 
@@ -284,8 +370,8 @@ def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults:
 
     Raises:
         MalformedData: there is no verb, or the object has no such verb, or a required attribute is missing.
-            An empty list is missing. A required attribute or a key is blank, without ``blank: true``.
-            A value does not fit its facets.
+            An empty list is missing. A required attribute or a key is null, or is blank without
+            ``blank: true``. A value does not fit its facets.
     """
     if not bo.verb:
         bo.verb = default_verb or None
@@ -307,7 +393,7 @@ def check(bo: BusinessObject) -> None:
     """Checks the values of an object before it is written. Required attributes may be missing.
 
     Raises:
-        MalformedData: a required attribute or a key is blank, or a value does not fit its facets.
+        MalformedData: a required attribute or a key is blank or null, or a value does not fit its facets.
     """
     try:
         _require(bo._schema, bo._values, None)
@@ -338,12 +424,13 @@ class _Misfit(Exception):
 
 def object_of(schema: Schema, values: dict[str, Any]) -> BusinessObject:
     """Returns an object with values that are checked already."""
-    bo = BusinessObject.__new__(BusinessObject)
+    bo = _Parts.__new__(_Parts)
     bo._schema = schema
     bo._values = values
     bo._event_id = None
     bo.verb = None
-    return bo
+    bo.__class__ = BusinessObject
+    return bo  # type: ignore[return-value]  # it is one now
 
 
 def _restore(
@@ -356,7 +443,12 @@ def _restore(
 
 
 def _fill(
-    schema: Schema, into: dict[str, Any], values: Mapping[str, Any], ignore_undefined: bool, body_only: bool
+    schema: Schema,
+    into: dict[str, Any],
+    values: Mapping[str, Any],
+    ignore_undefined: bool,
+    body_only: bool,
+    keeps_null: bool,
 ) -> None:
     """Checks ``values`` and puts them into ``into``. Recurses into children, two frames for a level."""
     fields = schema.fields
@@ -369,18 +461,21 @@ def _fill(
                     continue
                 raise _Misfit(_no_such_attribute(schema, name))
             if value is None:
-                continue
-            if field.from_typed is not None:
+                if keeps_null and field.in_body:
+                    into[name] = None
+            elif field.from_typed is not None:
                 into[name] = field.from_typed(value)
             else:
-                into[name] = _convert(field, value, body_only, ignore_undefined)
+                into[name] = _convert(field, value, body_only, ignore_undefined, keeps_null)
     except _Misfit as misfit:
         raise misfit.under(str(name)[:80]) from None
     except ValueError as error:
         raise _Misfit(str(error), name) from None
 
 
-def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool = False) -> Any:
+def _convert(
+    field: Field, value: Any, body_only: bool, ignore_undefined: bool = False, keeps_null: bool = False
+) -> Any:
     child = field.child
     if child is None:
         assert field.value_from_typed is not None
@@ -393,7 +488,7 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
     if not field.many:
         if type(value) is dict or isinstance(value, Mapping):
             values: dict[str, Any] = {}
-            _fill(child, values, value, ignore_undefined, body_only)
+            _fill(child, values, value, ignore_undefined, body_only, keeps_null)
             return object_of(child, values)
         return _check_child(field, child, value)
     if not isinstance(value, (list, tuple)):  # `list | tuple` takes ten times as long
@@ -405,7 +500,7 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
             index += 1
             if type(element) is dict or isinstance(element, Mapping):
                 values = {}
-                _fill(child, values, element, ignore_undefined, body_only)
+                _fill(child, values, element, ignore_undefined, body_only, keeps_null)
                 children.append(object_of(child, values))
             else:
                 children.append(_check_child(field, child, element))
@@ -475,14 +570,17 @@ def _require(schema: Schema, values: dict[str, Any], use_defaults: bool | None) 
         if value == "":
             if not field.may_be_blank:
                 raise _Misfit("required, but blank", field.name)
+        elif value is None and field.name in values:
+            raise _Misfit("required, but null", field.name)
         elif use_defaults is not None:
             default = field.attribute.default
             if not use_defaults or default is None:
                 raise _Misfit("required, but not set", field.name)
             values[field.name] = default
     for field in schema.optional_keys:
-        if values.get(field.name) == "":
-            raise _Misfit("a key, but blank", field.name)
+        value = values.get(field.name)
+        if value == "" or (value is None and field.name in values):
+            raise _Misfit("a key, but blank" if value == "" else "a key, but null", field.name)
     for field in schema.checked:
         value = values.get(field.name)
         if value is not None:

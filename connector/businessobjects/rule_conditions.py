@@ -47,14 +47,7 @@ class SeenMessage:
     def fits_expression(self, text: str) -> bool:
         """Tells whether a JMESPath expression finds a value that is neither null, false nor empty."""
         document = self._document()
-        try:
-            found = None if document is None else _expression(text).search(document)
-            is_number = isinstance(found, int | float | Decimal) and found is not False
-            return bool(found) or is_number  # 0 is true
-        except MemoryError:
-            raise
-        except Exception:  # such as a function of a value of another type
-            return False
+        return document is not None and holds(text, document)
 
     def text_at(self, place: TextPath) -> str | None:
         """Returns the text at a place. None = there is none, or another kind of value."""
@@ -76,6 +69,18 @@ class SeenMessage:
             except (MalformedData, ValueError, RecursionError):
                 self._parsed = None
         return self._parsed
+
+
+def holds(expression: str, document: Any) -> bool:
+    """Tells whether a JMESPath expression finds a value that is neither null, false nor empty."""
+    try:
+        found = _expression(expression).search(document)
+        is_number = isinstance(found, int | float | Decimal) and found is not False
+        return bool(found) or is_number  # 0 is true
+    except MemoryError:
+        raise
+    except Exception:  # such as a function of a value of another type
+        return False
 
 
 def needed_texts(selector: str | None, expression: str | None) -> tuple[TextPath, frozenset[str]] | None:

@@ -12,6 +12,7 @@ import typer
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.name_handlers import NameHandler
+from connector.businessobjects.rules import Rule
 from connector.cli.common import (
     DEFAULT_CONFIG,
     BadArgument,
@@ -35,11 +36,13 @@ from connector.formats.datahandler import (
     message_body,
     read_records,
 )
+from connector.formats.handlers import choose_handler
 from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import Stage
 from connector.printable import printable
 from connector.service.assembly import make_handlers
 from connector.text.json_text import to_json_text
+from connector.text.names import did_you_mean
 from connector.tracebacks import message_of
 
 
@@ -74,21 +77,38 @@ def convert(
     to: Annotated[
         str | None, typer.Option(metavar="MIME", help="Format of the answer. Left out: the object as JSON.")
     ] = None,
+    handlers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MO",
+            help="Data-handler meta-object with the options. Left out: of the rule, else the connector's.",
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="Object, verb, data handler and options are those of this rule."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Converts a body to a business object and prints the object as JSON, or as a body of another format.
 
-    The options of the data handlers are those of the deployment. A body that is split gives an object on each
-    line. With --json any object stands on a single line.
+    The options of the data handlers are those of the deployment, of --rule or of --handlers. A body that is
+    split gives an object on each line. With --json any object stands on a single line.
     Exit status 1 when the body cannot be read or the object cannot be written.
     """
+    if rule is not None and object is not None:
+        raise BadArgument("--rule and --object: the rule names the object")
     if verb is not None and object is None:
         raise BadArgument("--verb needs --object")
     if json and to is not None:
         raise BadArgument("--json and --to: the answer is a body of that format")
     configuration = load_for(config, CONVERSION, in_process=True, thorough=True)
-    conversion = _Conversion(configuration, from_, to)  # before the command waits for a body
-    if object is not None:
+    found = None if rule is None else _find_rule(rule, configuration)
+    choice = _Choice(from_, to, _config_of(handlers, configuration), found)
+    conversion = _Conversion(configuration, choice)  # before the command waits for a body
+    if found is not None:
+        object, verb = found.object, found.verb
+    elif object is not None:
         _check(object, verb, configuration.metaobjects.definitions)
     path = None if file is None or str(file) == "-" else file
     source, body = read_input(path, str(file), "the body, then Ctrl-D")
@@ -103,22 +123,37 @@ def convert(
         answer(text)
 
 
-class _Conversion:
-    """What the data handlers of a deployment make of a body.
+class _Choice(NamedTuple):
+    """The data handlers that the command line names.
 
     Args:
-        reader: the MIME type of the body. None = that of the connector.
+        reader: the MIME type of the body. None = that of the rule or of the connector.
         writer: the MIME type of the answer. None = the objects are written as JSON.
+        config: the data-handler meta-object. Empty = that of the rule or of the connector.
     """
 
-    def __init__(self, configuration: Configuration, reader: str | None, writer: str | None) -> None:
+    reader: str | None
+    writer: str | None
+    config: str
+    rule: Rule | None
+
+
+class _Conversion:
+    """What the data handlers of a deployment make of a body."""
+
+    def __init__(self, configuration: Configuration, choice: _Choice) -> None:
         handlers, default = make_handlers(configuration)
         self._directory = configuration.directory
         self._settings = configuration.connector
+        levels = [] if choice.rule is None else [choice.rule.handler]
+        reader, config = choose_handler(levels, default)
+        reader, config = choice.reader or reader, choice.config or config
         with user_code(self._directory):
-            self._reader = handlers.get(reader or default)
-            self._writer = None if writer is None else (handlers.get(writer), writer)
-        self._find_name_handler = partial(handlers.name_handler, reader or default)
+            self._reader = handlers.get(reader, config)
+            self._writer = None
+            if choice.writer is not None:
+                self._writer = handlers.get(choice.writer, config), choice.writer
+        self._find_name_handler = partial(handlers.name_handler, reader, config)
 
     def run(self, body: bytes, hint: Hint | None, *, on_one_line: bool) -> bytes | list[str] | _Refusal:
         """Returns the body, the objects as JSON, or why there are none. A child process converts."""
@@ -142,6 +177,28 @@ class _Conversion:
             place = error.place(str(self._directory)) if isinstance(error, HandlerFailed) else ""
             return _Refusal(f"{printable(message_of(error))}{place}{advice}")
         return [_document(bo, indent) for bo in objects]
+
+
+def _config_of(name: str | None, configuration: Configuration) -> str:
+    known = configuration.metaobjects.handler_options
+    if name is not None and name not in known:
+        has = f"; there are {', '.join(known)}" if known else "; there is none"
+        hint = did_you_mean(name, known) or has
+        raise BadArgument(f"--handlers {name}: there is no such data-handler meta-object{hint}")
+    return name or ""
+
+
+def _find_rule(name: str, configuration: Configuration) -> Rule:
+    """Returns the rule of an id. A list of rules needs its number, ``Order_Create[1]``."""
+    static = configuration.connector.configuration_meta_object
+    rules = configuration.metaobjects.static[static].rules if static else ()
+    ids = [one.id for one in rules]
+    found = next((one for one in rules if one.id == name), None)
+    if found is None:
+        list_of = [one.id for one in rules if one.name == name]
+        hint = f"; it is a list: {', '.join(list_of)}" if list_of else did_you_mean(name, ids)
+        raise BadArgument(f"--rule {name}: there is no such rule{hint}")
+    return found
 
 
 def _document(bo: BusinessObject, indent: int | None) -> str:
@@ -170,7 +227,7 @@ def _objects(
     is_split = getattr(handler, "splits", False)
     objects = []
     if hint is None and name is not None:
-        hint = Hint(name(body))
+        hint = Hint(name(body), is_of_body=True)
     try:
         with Stage("data_handler", type(handler).__name__):
             if is_split:

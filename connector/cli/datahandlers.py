@@ -87,11 +87,11 @@ def _named_classes(configuration: Configuration | None) -> Iterator[HandlerInfo]
 
 def _document(info: HandlerInfo, catalogue: Catalogue, configuration: Configuration | None) -> dict[str, Any]:
     is_class = ":" in info.mime_types[0]  # no MIME type has a colon
-    configured: list[dict[str, str]] = []
+    configured: list[dict[str, Any]] = []
     default = ""
     if configuration is not None:
         settings = configuration.connector
-        default = settings.data_handler_class_name or settings.data_handler_mime_type
+        default = settings.default_handler
         configured = [
             {"option": option, "value": text, "mime_type": mime_type, "config": config}
             for config, by_type in configuration.metaobjects.handler_options.items()
@@ -115,7 +115,7 @@ def _document(info: HandlerInfo, catalogue: Catalogue, configuration: Configurat
     }
 
 
-def _option(option: Option, configured: Sequence[dict[str, str]]) -> dict[str, Any]:
+def _option(option: Option, configured: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": option.name,
         "type": option.type.__name__.lower(),
@@ -147,7 +147,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _option_line(option: dict[str, Any]) -> str:
-    kind = " | ".join(option["choices"]) or option["type"]
+    kind = option["type"] if option["type"] == "dict" else " | ".join(option["choices"]) or option["type"]
     configured = "".join(
         f", configured for {one['mime_type']} in {one['config']}: {one['value']}"
         for one in option["configured"]

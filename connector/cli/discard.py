@@ -21,6 +21,8 @@ from connector.cli.replay import (
 from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
 from connector.operate.replay import Discard
+from connector.service.orders import archive_of
+from connector.status import OutcomeKind
 from connector.user import operator_name
 
 
@@ -45,10 +47,9 @@ def discard(
     """
 
     def order(source: Destination, configuration: Configuration) -> Discard:
-        archive = configuration.connector.copies.archive
-        if archive == source:
+        if source in configuration.connector.copies.every(OutcomeKind.PUBLISHED):
             raise BadArgument(f"DEST: {source} is the archive itself")
-        return Discard(archive, operator_name(), why)
+        return Discard(archive_of(configuration), operator_name(), why)
 
     choice = read_choice(id, group, kind, reason, selector, limit)
     run_order(order, choice, destination, config, yes=yes, expect=expect, json=json, why=why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
@@ -33,7 +34,7 @@ from connector.service.status_document import stopped_loads
 
 def errors(
     destination: Annotated[
-        str, typer.Argument(metavar="[DEST]", help="A queue. Left out: the ErrorDestination.")
+        str, typer.Argument(metavar="[DEST]", help="A queue. Left out: the error destinations.")
     ] = "",
     config: ConfigOption = DEFAULT_CONFIG,
     json: JsonOption = False,
@@ -46,11 +47,12 @@ def errors(
     cannot be read.
     """
     configuration = load_for(config)
-    source = source_of(destination, configuration)
-    unreadable = Unreadable(source)
+    sources = sources_of(destination, configuration)
+    unreadable = [Unreadable(source) for source in sources]
     provider = make_provider(configuration)
     with contextlib.closing(provider.existing()) as connection:
-        groups = error_groups(look(connection, source, configuration, unreadable))
+        found = (look(connection, one.source, configuration, one) for one in unreadable)
+        groups = error_groups(itertools.chain.from_iterable(found))
     if json:
         for group in groups:
             answer_json(group.document())
@@ -58,11 +60,11 @@ def errors(
         for line in _table(groups):
             answer(line)
         count = sum(group.count for group in groups)
-        note(f"{count:,} message{'s' * (count != 1)} in {source}")
+        note(f"{count:,} message{'s' * (count != 1)} in {', '.join(map(str, sources))}")
     state = provider.existing_state(configuration.connector.application_name)
     for row in stopped_loads(state.instances()):
         note(f"the load of {printable(row['subscription'])} has stopped: {printable(row['reason'])}")
-    raise typer.Exit(1 if unreadable.count else 0)
+    raise typer.Exit(1 if any(one.count for one in unreadable) else 0)
 
 
 class Unreadable:
@@ -70,18 +72,18 @@ class Unreadable:
 
     def __init__(self, source: Destination) -> None:
         self.count = 0
-        self._source = source
+        self.source = source
 
     def __call__(self, message: Message, reason: str) -> None:
         self.count += 1
         name = printable(message.message_id or "a message")
-        note(f"connector: {name} in {self._source} cannot be read: {printable(reason)}")
+        note(f"connector: {name} in {self.source} cannot be read: {printable(reason)}")
 
 
 def look(
     connection: Browsing, source: Destination, configuration: Configuration, unreadable: Unreadable
 ) -> Iterator[Message]:
-    """Yields the messages of a queue. None, if no message has ever come to the ErrorDestination.
+    """Yields the messages of a queue. None, if no message has ever come to an error destination.
 
     Raises:
         UnknownDestination: there is no such queue.
@@ -94,21 +96,23 @@ def look(
         return iter(())
 
 
-def source_of(text: str, configuration: Configuration) -> Destination:
-    """Returns the queue that an argument names. An empty text is the ErrorDestination.
+def sources_of(text: str, configuration: Configuration) -> Sequence[Destination]:
+    """Returns the queue that an argument names. An empty text is every error destination, also of inputs.
 
     Raises:
         BadArgument: the argument names no queue, or is empty and there is no ErrorDestination.
     """
-    found = read_destination(text, configuration) if text else configuration.connector.copies.error
-    if found is None:
+    errors = configuration.connector.copies.errors
+    found = (read_destination(text, configuration),) if text else errors
+    if not found:
         raise BadArgument(
             "DEST: expected a queue, because the configuration has no ErrorDestination. A message that fails "
             "is settled without a copy; connector history --since 7d shows which have failed, and why"
         )
-    if not found.is_queue:
-        raise BadArgument(f"{found}: a topic keeps no messages; see connector queues")
-    return found
+    queues = [one for one in found if one.is_queue]
+    if not queues:
+        raise BadArgument(f"{found[0]}: a topic keeps no messages; see connector queues")
+    return queues
 
 
 _TITLES = ("group", "count", "kind", "last", "objects", "reason")

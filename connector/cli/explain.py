@@ -26,11 +26,11 @@ from connector.cli.deployment import load_for
 from connector.cli.messages import as_document
 from connector.cli.send import add_property
 from connector.config.loading import CONVERSION, Configuration
-from connector.errors import SelectorError, UnknownDestination
+from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.history import file_name
 from connector.messaging.message import PROPERTY_TYPES, Message
-from connector.messaging.selector import compile_selector
+from connector.messaging.selector import may_match
 from connector.printable import printable
 from connector.service.assembly import make_explainer, make_provider
 from connector.text.json_text import to_json_text
@@ -110,16 +110,8 @@ def _note_input(message: Message, source: Destination, configuration: Configurat
     selectors = [one.selector for one in inputs]
     if not inputs:
         note(f"{source} is no InputDestination: the adapter takes no message from there")
-    elif None not in selectors and not any(_may_match(text or "", message) for text in selectors):
+    elif None not in selectors and not any(may_match(text or "", message) for text in selectors):
         note(f"the message does not fit the selector of {source}: {' | '.join(filter(None, selectors))}")
-
-
-def _may_match(selector: str, message: Message) -> bool:
-    """Whether an input takes a message. True for a selector in the language of a broker."""
-    try:
-        return compile_selector(selector).matches(message)
-    except SelectorError:
-        return True
 
 
 def _find(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -24,7 +24,7 @@ from connector.cli.common import (
 )
 from connector.cli.deployment import load_for
 from connector.cli.destinations import warn_of_new_queue
-from connector.cli.errors import source_of
+from connector.cli.errors import sources_of
 from connector.config.loading import MESSAGES, Configuration
 from connector.errors import DestinationError, UnknownDestination
 from connector.messaging.destination import Destination
@@ -36,13 +36,15 @@ from connector.operate.replay import (
     Mover,
     Order,
     Replay,
+    ReplayResult,
     UnknownKind,
     check_target,
     make_choice,
+    total,
 )
 from connector.printable import printable
 from connector.service.assembly import make_provider, own_history
-from connector.service.orders import correct_message
+from connector.service.orders import archive_of, correct_message, find_source
 from connector.service.orders import run_order as carry_out_order
 from connector.user import operator_name
 
@@ -66,7 +68,7 @@ ExpectOption = Annotated[
 
 def replay(
     destination: Annotated[
-        str, typer.Argument(metavar="[DEST]", help="A queue. Left out: the ErrorDestination.")
+        str, typer.Argument(metavar="[DEST]", help="A queue. Left out: the error destinations.")
     ] = "",
     config: ConfigOption = DEFAULT_CONFIG,
     id: IdOption = None,
@@ -95,13 +97,14 @@ def replay(
     message in doubt count on. What a client or a lot owns stays. Without a choice all messages of the queue
     are meant. A message has to fit all choices that are given. With --body the message of --id goes back with
     another body under a new id, and the old message goes to the ArchiveDestination.
-    Exit status 1 when --expect names another number, or when a message that was meant is not moved.
+    Exit status 1 when --expect names another number, or when a message that was meant is not moved. Exit
+    status 2 when there is no such --group.
     """
 
     def order(source: Destination, configuration: Configuration) -> Order:
         if body is not None:
-            archive = configuration.connector.copies.archive
-            return Correction(source, own_history(configuration), archive, own_names=configuration.own_names)
+            archive, own = archive_of(configuration), own_history(configuration)
+            return Correction(source, own, archive, own_names=configuration.own_names)
         target = read_target(to, source, configuration, option="--to") if to else None
         return Replay(source, target, own_history(configuration), own_names=configuration.own_names)
 
@@ -161,38 +164,45 @@ def run_order(
         correction: the id of a message, and its new body. The order is a :class:`.correct.Correction`.
     """
     configuration = load_for(config, MESSAGES | {"history"})
-    source = source_of(destination, configuration)
-    mover = Mover(source, choice, make(source, configuration))
+    sources = sources_of(destination, configuration)
+    if correction is not None:
+        sources = [find_source(configuration, sources, correction[0])]
+    movers = [Mover(source, choice, make(source, configuration)) for source in sources]
     try:
         if correction is not None and yes:
-            to = correct_message(configuration, source, *correction, by=operator_name())
-            mover.result.matched = mover.result.moved = 1
-            mover.result.to[str(to)] = 1
+            to = correct_message(configuration, sources[0], *correction, by=operator_name())
+            movers[0].result.matched = movers[0].result.moved = 1
+            movers[0].result.to[str(to)] = 1
         else:
-            carry_out_order(configuration, mover, by=operator_name(), why=why, yes=yes, expect=expect)
+            carry_out_order(configuration, movers, by=operator_name(), why=why, yes=yes, expect=expect)
     except UnknownDestination:
         if destination:
             raise
     except BaseException:
-        if mover.result.moved:
-            note(f"connector: {_number(mover.result.moved)} were moved before this failure")
+        if moved := total(movers).moved:
+            note(f"connector: {_number(moved)} were moved before this failure")
         raise
+    result = total(movers)
+    if not any(mover.has_group for mover in movers):
+        searched = ", ".join(map(str, sources))
+        raise BadArgument(
+            f"--group {choice.group}: there is no such group in {searched}; connector errors lists the groups"
+        )
     if json:
-        answer_json(mover.result.document())
+        answer_json(result.document())
     else:
-        _show(mover, yes=yes)
-    result = mover.result
+        _show(movers, result, yes=yes)
     raise typer.Exit(1 if yes and (result.owned or result.moved < result.matched) else 0)
 
 
 _INDENT: Final = "  "
 
 
-def _show(mover: Mover, *, yes: bool) -> None:
-    result, what = mover.result, mover.order.what
+def _show(movers: Sequence[Mover], result: ReplayResult, *, yes: bool) -> None:
+    what, sources = movers[0].order.what, ", ".join(str(one.source) for one in movers)
     count = _number(result.moved if yes else result.matched)
     done = what if yes else f"would be {what}"
-    answer(f"{count} of {mover.source} {done}" + (":" if result.to or result.left else ""))
+    answer(f"{count} of {sources} {done}" + (":" if result.to or result.left else ""))
     for target, number in sorted(result.to.items()):
         answer(
             f"{_INDENT}{number:,} " + ("without a copy" if target == NO_COPY else f"to {printable(target)}")

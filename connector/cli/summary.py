@@ -12,6 +12,7 @@ from connector.cli.hints import command_line
 from connector.events.summary import EventCounts, Summary
 from connector.log import is_json
 from connector.messaging.copy_destinations import CopyDestinations
+from connector.messaging.destination import Destination
 from connector.printable import printable
 from connector.status import OutcomeKind, timestamp
 from connector.text.names import cut
@@ -35,6 +36,7 @@ _REASONS: Final = {
     OutcomeKind.IN_DOUBT: "In doubt",
     OutcomeKind.LATER: "Later",
 }
+_NEXT: Final = (OutcomeKind.FAILED, OutcomeKind.UNSUBSCRIBED, OutcomeKind.PUBLISHED)
 _MAX_REASONS: Final = 10
 _MAX_LISTED: Final = 20
 _MAX_LENGTH: Final = 300
@@ -56,9 +58,7 @@ def print_next(summary: Summary, copies: CopyDestinations, config: str) -> None:
     """Writes to stderr which command shows what became of the messages, or why there were none."""
     counts = summary.total.as_dict()
     for number, destination in (
-        (counts["failed"], copies.error),
-        (counts["unsubscribed"], copies.unsubscribed),
-        (counts["published"], copies.archive),
+        *((counts[kind], _copy_of(kind, summary, copies)) for kind in _NEXT),
         (not counts["claimed"], None),
     ):
         if number:
@@ -67,6 +67,13 @@ def print_next(summary: Summary, copies: CopyDestinations, config: str) -> None:
             command = "queues" if destination is None else f"browse {shlex.quote(destination.name)}"
             note(f"next: {printable(command_line(command, config))}")
             return
+
+
+def _copy_of(kind: OutcomeKind, summary: Summary, copies: CopyDestinations) -> Destination | None:
+    """Returns where copies of the first destination with such an outcome went."""
+    ended = [name for name, counts in summary.destinations.items() if getattr(counts, kind)]
+    named = next((one for one in copies.inputs if ended and str(one.destination) == ended[0]), None)
+    return copies.of(kind, named)
 
 
 def write_summary(summary: Summary, path: Path) -> None:

@@ -16,6 +16,7 @@ import typer
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Schema
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rule_conditions import holds
 from connector.businessobjects.types import SECRET, text_of
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -177,6 +178,8 @@ def _objects(expected: Sequence[ExpectedObject], found: Explanation) -> Iterator
         if wanted.values is not None and wanted.object == bo.type:
             for line in _values(wanted.values, bo, whole=wanted.whole):
                 yield f"{place}{line}"
+        if wanted.expression is not None and not holds(wanted.expression, bo.as_dict()):
+            yield f"{place}jmespath: {wanted.expression} does not hold"
 
 
 def _values(wanted: dict[str, Any], bo: BusinessObject, *, whole: bool) -> Iterator[str]:
@@ -185,12 +188,28 @@ def _values(wanted: dict[str, Any], bo: BusinessObject, *, whole: bool) -> Itera
     for name in (OBJECT_EVENT_ID, *bo.definition.metaobject_attributes):  # of the message, not of the body
         if name not in wanted:
             values.pop(name, None)
+    wanted = _without_unset(wanted, values)
     if not whole:
         values = _common(wanted, values)
     if wanted != values:
         expected = copy.deepcopy(wanted)
         _mask(bo.definitions.schema(bo.type), expected, values)
         yield from _difference(_pretty(expected), _pretty(values))
+
+
+def _without_unset(wanted: Any, values: Any) -> Any:
+    """Returns the wanted values without each None that is not null in the object: it means not set."""
+    if isinstance(wanted, list) and isinstance(values, list):
+        pairs = itertools.zip_longest(wanted, values[: len(wanted)])
+        return [_without_unset(one, other) for one, other in pairs]
+    if not isinstance(wanted, dict):
+        return wanted
+    found = values if isinstance(values, dict) else {}
+    return {
+        name: _without_unset(value, found.get(name))
+        for name, value in wanted.items()
+        if value is not None or found.get(name, "") is None
+    }
 
 
 def _mask(schema: Schema, expected: dict[str, Any], found: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ from connector.businessobjects.rules import StaticMetaObject
 from connector.config.metaobjects import Collected
 from connector.config.model import AdapterFile
 from connector.config.subscription_reading import ReadEntry
-from connector.declare.connector_section import InputEntry
 from connector.declare.destinations import selector_mistake
+from connector.declare.input_entry import InputEntry
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position
 from connector.declare.reading import Location, Reading
@@ -41,7 +41,7 @@ def check_destinations(
     if not file.connector.inputs:
         _warn_of_none(reporter)
     else:
-        _warn_of_no_copies(file, reporter)
+        _warn_of_no_copies(file, inputs, reporter)
     if reporter.leaf("connector", "InDoubtEvents") and not reporter.leaf(
         "connector", "InProgressDestination"
     ):
@@ -53,7 +53,9 @@ def check_destinations(
     for index, entry in inputs:
         _check_options(index, entry, reporter)
     # A partial input may differ from another input in the part that was refused.
-    _check_twice([one for one in inputs if not _is_partial(reading, one[0])], reporter)
+    whole = [one for one in inputs if not _is_partial(reading, one[0])]
+    _check_twice(whole, reporter)
+    _check_order(file, whole, reporter)
     taken = _check_roles(file, inputs, entries, reporter)
     if static is not None:
         _check_replies(static, collected, taken, reporter)
@@ -82,13 +84,16 @@ def _warn_of_none(reporter: ProblemReporter) -> None:
         )
 
 
-def _warn_of_no_copies(file: AdapterFile, reporter: ProblemReporter) -> None:
+def _warn_of_no_copies(
+    file: AdapterFile, inputs: list[tuple[int, InputEntry]], reporter: ProblemReporter
+) -> None:
     """Warns of outcomes of events that leave no copy which an operator could find."""
     for key, found, which in (
         ("ErrorDestination", file.connector.error_destination, "fails"),
         ("UnsubscribedDestination", file.connector.unsubscribed_destination, "nobody wants"),
     ):
-        if found is None and reporter.leaf("connector", key) is None:
+        is_given = found is not None or reporter.leaf("connector", key) is not None
+        if not (is_given or all(reporter.leaf(*_INPUTS, index, key) for index, _ in inputs)):
             reporter.add(
                 ("connector", key),
                 f"no {key}: a message that {which} is settled without a copy, and no verb brings it back",
@@ -177,6 +182,21 @@ def _check_twice(inputs: list[tuple[int, InputEntry]], reporter: ProblemReporter
             )
 
 
+def _check_order(file: AdapterFile, inputs: list[tuple[int, InputEntry]], reporter: ProblemReporter) -> None:
+    """Reports inputs of one destination whose orders differ. Their events are in one line, or in none."""
+    first: dict[Destination, tuple[int, InputEntry]] = {}
+    for index, entry in inputs:
+        earlier, other = first.setdefault(entry.destination, (index, entry))
+        order, of_other = (one.order or file.connector.order for one in (entry, other))
+        if order != of_other:
+            line = reporter.position(*_INPUTS, earlier).line
+            reporter.add(
+                (*_INPUTS, index, *(() if entry.order is None else ("order",))),
+                f"{entry} has the order {order}, and {other} in line {line} has the order {of_other}",
+                "one order for all inputs of a destination",
+            )
+
+
 def _form(selector: str | None) -> str:
     """Returns a text that equal selectors share, in whatever spelling."""
     if not selector:
@@ -205,6 +225,11 @@ def _check_roles(
     roles: list[tuple[str, Location, Destination | None]] = [
         (key, ("connector", key), destination) for key, destination in file.connector.own_destinations.items()
     ]
+    roles.extend(
+        (key, (*_INPUTS, index, key), destination)
+        for index, entry in inputs
+        for key, destination in entry.own_destinations.items()
+    )
     roles.extend(
         ("destination of a subscription", ("subscriptions", one.index, one.key), one.entry.sends_to)
         for one in entries

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from connector.businessobjects.dates import has_zone
 from connector.businessobjects.definition import Attribute
 from connector.businessobjects.facets import Facets, compile_pattern
 from connector.businessobjects.types import NUMBERS, SECRET, SIMPLE_TYPES, TEXTS, text_converter, text_of
@@ -14,8 +15,8 @@ from connector.errors import MalformedData
 _WITH_VALUES: Final = tuple(name for name in SIMPLE_TYPES if name not in (SECRET, "Boolean"))
 _TYPES: Final = {
     "values": (_WITH_VALUES, "a text, a number or a Date"),
-    "minimum": (NUMBERS, "a number"),
-    "maximum": (NUMBERS, "a number"),
+    "minimum": ((*NUMBERS, "Date"), "a number or a Date"),
+    "maximum": ((*NUMBERS, "Date"), "a number or a Date"),
     "pattern": (TEXTS, "a text"),
     "min_length": (TEXTS, "a text"),
 }
@@ -42,9 +43,8 @@ def read_facets(attribute: Attribute, given: Mapping[str, Any], document: Docume
         except (ValueError, MalformedData) as error:
             text, _, expected = str(error).partition(", expected ")
             document.add((*where, key), text, expected or "a regular expression, such as O-[0-9]+")
-    low, high = found.get("minimum"), found.get("maximum")
-    if low is not None and high is not None and low > high:
-        document.add((*where, "minimum"), f"{text_of(low)} over the maximum {text_of(high)}", "at most that")
+    if (wrong := _wrong_bounds(attribute.type, found.get("minimum"), found.get("maximum"))) is not None:
+        document.add((*where, "minimum"), *wrong)
         del found["minimum"]
     least, most = found.get("min_length", 0), attribute.max_length
     if most and least > most:
@@ -66,8 +66,23 @@ def _read(key: str, written: Any, attribute: Attribute) -> Any:
         return tuple(read(str(one)) for one in written)
     value = read(str(written))
     if value == "":
-        raise ValueError("found nothing, expected a number")
+        raise ValueError(f"found nothing, expected {_TYPES[key][1]}")
     return value
+
+
+def _wrong_bounds(type_name: str, low: Any, high: Any) -> tuple[str, str] | None:
+    """Returns what is wrong with two bounds, and what is expected. None = nothing."""
+    if low is None or high is None:
+        return None
+    if type_name == "Date" and has_zone(low) is not has_zone(high):
+        return f"{low} beside the maximum {high}", "both with a zone, or both without"
+    check = Facets(maximum=high).check(type_name, True)
+    try:
+        if check is not None:
+            check(low)
+    except ValueError:
+        return f"{text_of(low)} over the maximum {text_of(high)}", "at most that"
+    return None
 
 
 def _check_values(attribute: Attribute, facets: Facets, document: Document) -> None:

@@ -21,7 +21,7 @@ from connector.declare.reading import Location
 from connector.errors import ConfigurationError
 from connector.formats.catalogue import SHIPPED, Catalogue
 from connector.formats.checks import check_mime_type
-from connector.formats.datahandler import Option, all_options
+from connector.formats.datahandler import Option, OptionText, all_options, bare
 from connector.formats.handlers import HANDLER_CLASS, HANDLER_METHODS, Handlers, normal_mime_type
 from connector.text.names import nearest, shown, twins
 
@@ -103,11 +103,11 @@ def check_made(
         document = collected.documents[name]
         for mime_type, given in handlers.items():
             info = catalogue.find(mime_type)
-            texts = {key: str(text) for key, text in given.items()}
+            texts = {key: bare(value) for key, value in given.items()}
             if info is None or not texts or info.problems(texts):
                 continue  # reported already, or nothing to refuse
             location = ("handlers", mime_type)
-            function = texts.get("NameHandlerClass", "")
+            function = str(texts.get("NameHandlerClass", ""))
             if _is_function(function):
                 _check_name_handler(function, (*location, "NameHandlerClass"), directory, document)
                 del texts["NameHandlerClass"]
@@ -132,32 +132,33 @@ def _check_name_handler(function: str, location: Location, directory: Path, docu
 
 def _check_files(
     options: Iterable[Option],
-    texts: Mapping[str, str],
+    texts: Mapping[str, OptionText],
     location: Location,
     directory: Path,
     document: Document,
 ) -> None:
     for option in options:
-        text = texts.get(option.name)
+        text = str(texts.get(option.name, ""))
         if option.type is Path and text and not (directory / text).exists():
             where = (*location, option.name)
             document.add(where, f"there is no {text}", "a file of the deployment", warning=True)
 
 
-def _differs(options: Iterable[Option], texts: Mapping[str, str]) -> bool:
+def _differs(options: Iterable[Option], texts: Mapping[str, OptionText]) -> bool:
     """Tells whether an option is not its default. A shipped handler with defaults refuses nothing."""
     defaults = {option.name: option for option in all_options(tuple(options))}
     return any(defaults[name].read(text) != defaults[name].default for name, text in texts.items())
 
 
-def _needs_others(texts: Mapping[str, str], catalogue: Catalogue) -> bool:
+def _needs_others(texts: Mapping[str, OptionText], catalogue: Catalogue) -> bool:
     """Tells whether a handler would make other handlers that are code of users."""
-    return any(_origin(catalogue, text) not in ("", SHIPPED) for text in texts.values() if "/" in text)
+    single = [text for text in texts.values() if isinstance(text, str)]
+    return any(_origin(catalogue, text) not in ("", SHIPPED) for text in single if "/" in text)
 
 
 def _check_made(
     mime_type: str,
-    texts: Mapping[str, str],
+    texts: Mapping[str, OptionText],
     definitions: Definitions,
     directory: Path,
     catalogue: Catalogue,
@@ -179,10 +180,11 @@ def _origin(catalogue: Catalogue, mime_type: str) -> str:
     return "" if info is None else info.origin
 
 
-def _named_option(reason: str, texts: Mapping[str, str]) -> str | None:
+def _named_option(reason: str, texts: Mapping[str, OptionText]) -> str | None:
     """Returns the option that an error of a handler is about. None = not known."""
     by_name = [key for key in texts if re.search(rf"\b{re.escape(key)}\b", reason)]
-    by_file = [key for key, text in texts.items() if Path(text).name and Path(text).name in reason]
+    names = {key: Path(text).name for key, text in texts.items() if isinstance(text, str)}
+    by_file = [key for key, name in names.items() if name and name in reason]
     return next(iter([*by_file, *by_name]), None)
 
 
@@ -201,7 +203,7 @@ def check_options(collected: Collected, catalogue: Catalogue | None) -> None:
                 check_mime_type(mime_type, ("handlers", mime_type), catalogue, document, at_key=True)
                 continue
             known = [option.name for option in all_options(info.options or ())]
-            for problem in info.problems({key: str(text) for key, text in given.items()}):
+            for problem in info.problems({key: bare(value) for key, value in given.items()}):
                 is_unknown = problem.name not in known
                 document.add(
                     ("handlers", mime_type, problem.name),

@@ -81,5 +81,5 @@ def _fields(model: type[BaseModel], place: str) -> Iterator[tuple[str, str, type
     for key, field in fields_by_key(model).items():
         yield key, place, model
         inner, repeated = section_in(field.annotation)
-        if inner is not None:
+        if inner is not None and inner is not model:  # children may have children
             yield from _fields(inner, f"{place}.{key}{repeated}".lstrip("."))

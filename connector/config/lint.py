@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connector.businessobjects.rules import StaticMetaObject
+from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.config.destination_lint import check_destinations
 from connector.config.handler_lint import check_handlers
 from connector.config.http_model import check_http
@@ -17,13 +17,16 @@ from connector.config.subscription_reading import ReadEntry
 from connector.config.tracing_model import check_tracing
 from connector.declare.connector_section import Connector
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.reading import Reading, find, is_misspelt, node_at
+from connector.declare.reading import Location, Reading, find, is_misspelt, node_at
 from connector.declare.tree import Items, Table
 from connector.formats.catalogue import SHIPPED, Catalogue
 from connector.formats.checks import NEVER_JSON, check_single_attribute
 from connector.formats.handlers import OPTIONS_KEY, choose_handler, normal_mime_type
 from connector.sinks.subscription_model import CommonEntry, EntryCheck, PreparedEntry, SinkEntry
 from connector.text.names import nearest, shown
+
+_INPUTS = ("connector", "InputDestination")
+_MIME_TYPE = "DataHandlerMimeType"
 
 
 @dataclass(slots=True)
@@ -43,6 +46,7 @@ class Lint:
         connector = self.file.connector
         self._window(connector)
         self._keeping(connector)
+        self._parallel(connector)
         static = self.metaobjects.static.get(connector.configuration_meta_object or "")
         check_destinations(self.file, self.reading, self.entries, static, self.collected, self.reporter)
         self._meta_objects(connector)
@@ -88,7 +92,7 @@ class Lint:
             if not self.reporter.leaf("connector", key):
                 continue
             where = ("connector", key)
-            if not self.reporter.leaf("connector", role):
+            if not any(self.reporter.leaf(*place, role) for place in (("connector",), *self._inputs())):
                 self.reporter.add(where, f"{key} without {role}", f"{role}, or no {key}")
             elif destination is not None and not connector.inputs:
                 self.reporter.add(
@@ -97,6 +101,29 @@ class Lint:
                     "an InputDestination",
                     warning=True,
                 )
+
+    def _parallel(self, connector: Connector) -> None:
+        """Reports events that are to run side by side although each waits for the one before."""
+        entries = connector.inputs
+        said = [
+            ((*place, "parallel"), one.parallel, [one])
+            for place, one in zip(self._inputs(), entries, strict=False)
+        ]
+        shared = [one for one in entries if one.order is None and one.parallel is None]
+        for where, parallel, concerned in [*said, (("connector", "parallel"), connector.parallel, shared)]:
+            if (parallel or 1) > 1 and any(
+                (one.order or connector.order) == "destination" for one in concerned
+            ):
+                self.reporter.add(
+                    where,
+                    f"parallel: {parallel} with order: destination, where an event waits for the one before",
+                    "order: group, or order: none, or parallel: 1",
+                )
+
+    def _inputs(self) -> Iterator[tuple[str, str, int]]:
+        """Yields the places of the inputs in the file."""
+        for index, _ in zip(self.reading.positions(*_INPUTS), self.file.connector.inputs, strict=False):
+            yield *_INPUTS, index
 
     # --- meta-objects ------------------------------------------------------------------------
 
@@ -117,15 +144,20 @@ class Lint:
             )
         handler = {
             key: text
-            for key in ("DataHandlerConfigMO", "DataHandlerClassName", "DataHandlerMimeType")
+            for key in ("DataHandlerConfigMO", "DataHandlerClassName", _MIME_TYPE)
             if (text := self.reporter.leaf("connector", key)) is not None
         }
         check_handlers(handler, ("connector",), self.collected, self.catalogue, self.directory, self.reporter)
-        self._default_verb(connector)
+        self._default_verb(connector.default_verb, ("connector",))
+        for place, entry in zip(self._inputs(), connector.inputs, strict=False):
+            if mime_type := self.reporter.leaf(*place, _MIME_TYPE):
+                of_input = {_MIME_TYPE: mime_type}
+                check_handlers(of_input, place, self.collected, self.catalogue, self.directory, self.reporter)
+            self._default_verb(entry.default_verb, place)
         if static is not None:
             self._unread_options(static, connector)
             self._single_attributes(static, connector)
-            self._unfit_expressions(static, connector)
+            self._unfit_expressions(static)
         polled = {entry.destination for entry in connector.inputs}
         for rule in static.rules if static is not None and polled else ():
             if rule.input_destination is not None and rule.input_destination not in polled:
@@ -137,11 +169,19 @@ class Lint:
                     warning=True,
                 )
 
+    def _default_of(self, rule: Rule) -> str:
+        """Returns the default data handler of the messages of a rule: of its input, else the connector's."""
+        connector = self.file.connector
+        found = [one.input for one in connector.inputs if one.destination == rule.input_destination]
+        return connector.of(found[0] if found else None).default_handler
+
     def _unread_options(self, static: StaticMetaObject, connector: Connector) -> None:
         """Reports options of a handler that is named by class. Such a handler has no options."""
-        default = connector.data_handler_class_name or connector.data_handler_mime_type
+        default = connector.default_handler
         texts = self.collected.rules[static.name]
-        handlers = {rule.id: choose_handler((rule.handler,), default)[0] for rule in static.rules}
+        handlers = {
+            rule.id: choose_handler((rule.handler,), self._default_of(rule))[0] for rule in static.rules
+        }
         unread: list[tuple[tuple[str, ...], str]] = []
         unread += [
             (("rules", one), named) for one, named in handlers.items() if OPTIONS_KEY in texts.rules[one]
@@ -161,9 +201,8 @@ class Lint:
 
     def _single_attributes(self, static: StaticMetaObject, connector: Connector) -> None:
         """Reports rules whose objects cannot hold a body that is one attribute."""
-        default = connector.data_handler_class_name or connector.data_handler_mime_type
         for rule in static.rules:
-            mime_type, config = choose_handler((rule.handler,), default)
+            mime_type, config = choose_handler((rule.handler,), self._default_of(rule))
             options = self.metaobjects.handler_options.get(config or connector.data_handler_config_mo, {})
             check_single_attribute(
                 mime_type,
@@ -174,11 +213,10 @@ class Lint:
                 self.collected.documents[static.name],
             )
 
-    def _unfit_expressions(self, static: StaticMetaObject, connector: Connector) -> None:
+    def _unfit_expressions(self, static: StaticMetaObject) -> None:
         """Reports rules whose expression asks for JSON in the body of another format."""
-        default = connector.data_handler_class_name or connector.data_handler_mime_type
         for rule in static.rules:
-            mime_type = normal_mime_type(choose_handler((rule.handler,), default)[0])
+            mime_type = normal_mime_type(choose_handler((rule.handler,), self._default_of(rule))[0])
             handler = self.catalogue.find(mime_type) if self.catalogue is not None else None
             if rule.jmespath is None or mime_type not in NEVER_JSON or handler is None:
                 continue
@@ -191,13 +229,12 @@ class Lint:
                     warning=True,
                 )
 
-    def _default_verb(self, connector: Connector) -> None:
+    def _default_verb(self, verb: str | None, place: Location) -> None:
         verbs = {verb for definition in self.metaobjects.definitions.values() for verb in definition.verbs}
-        verb = connector.default_verb
-        given = self.reporter.leaf("connector", "DefaultVerb")
-        if given and verbs and verb not in verbs and not self.collected.incomplete:
+        given = self.reporter.leaf(*place, "DefaultVerb")
+        if given and verb and verbs and verb not in verbs and not self.collected.incomplete:
             self.reporter.add(
-                ("connector", "DefaultVerb"),
+                (*place, "DefaultVerb"),
                 f"no business object has the verb {shown(verb)}",
                 "a verb of a business object",
                 nearest(verb, verbs),

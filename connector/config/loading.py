@@ -238,12 +238,13 @@ def place_of(file: Path, location: Location) -> str:
 
 
 def _paths(directory: Path, state: State | None, connector: Connector) -> DeploymentPaths:
-    quantities = [one.poll_quantity or connector.poll_quantity for one in connector.inputs]
+    by_input = connector.by_input
+    resolved = [by_input.get(one.input, connector) for one in connector.inputs]
     return DeploymentPaths(
         directory,
         state.directory if state is not None else None,
-        poll_quantity=max(quantities, default=connector.poll_quantity),
-        max_body=connector.max_body,
+        poll_quantity=max((one.poll_quantity for one in resolved), default=connector.poll_quantity),
+        max_body=max([connector.max_body, *(one.max_body for one in resolved)]),
     )
 
 

@@ -16,6 +16,7 @@ from connector.businessobjects.definition import (
     Definitions,
 )
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
+from connector.businessobjects.facets import NO_FACETS
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.types import DECIMAL, text_converter
 from connector.config.facet_lint import read_facets
@@ -26,6 +27,7 @@ from connector.declare.reading import node_at
 from connector.declare.tree import Leaf
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.catalogue import Catalogue
+from connector.formats.datahandler import OptionText, bare
 from connector.formats.handlers import normal_mime_type
 from connector.requests.response_selector import ResponseSelector, misspellings
 from connector.requests.selector_values import Quoting
@@ -42,9 +44,9 @@ def check_metaobjects(
     known = _check_definitions(collected, quoting)
     static = {name: make_static(name, known, collected, catalogue, directory) for name in collected.rules}
     check_options(collected, catalogue)
-    options = {
+    options: dict[str, dict[str, dict[str, OptionText]]] = {
         name: {
-            normal_mime_type(mime): {key: str(text) for key, text in given.items()}
+            normal_mime_type(mime): {key: bare(value) for key, value in given.items()}
             for mime, given in handlers.items()
         }
         for name, handlers in collected.handler_options.items()
@@ -64,13 +66,14 @@ def _check_definitions(collected: Collected, quoting: Quoting) -> Definitions:
     _check_cycles(collected)
     known = Definitions(definitions)
     if not collected.incomplete:
-        only_metaobjects = _only_metaobjects(known)
+        metaobjects = only_metaobjects(known)
+        needs_no_key = metaobjects | _only_contained(known)
         for name, definition in known.items():
             document = collected.documents[name]
-            _check_keys(definition, name in only_metaobjects, document)
-            _check_defaults(definition, name in only_metaobjects, document)
+            _check_keys(definition, name in needs_no_key, document)
+            _check_defaults(definition, name in metaobjects, document)
             _check_children(definition, collected)
-            if name not in only_metaobjects:  # which no body holds
+            if name not in metaobjects:  # which no body holds
                 _check_names(definition, known, document)
         _check_dynamic(known, collected)
         _check_metadata(known, collected)
@@ -213,7 +216,7 @@ def _required_children(name: str, collected: Collected) -> Iterator[Attribute]:
             yield attribute
 
 
-def _only_metaobjects(known: Definitions) -> set[str]:
+def only_metaobjects(known: Definitions) -> set[str]:
     """Returns the objects that serve only as dynamic meta-objects or as their JMSProperties."""
     children = {
         (name, attribute.name in definition.metaobject_attributes, attribute.name, attribute.type)
@@ -232,11 +235,23 @@ def _only_metaobjects(known: Definitions) -> set[str]:
     return {name for name in found if name in known and not known[name].verbs}
 
 
-def _check_keys(definition: Definition, is_metaobject: bool, document: Document) -> None:
-    """Checks that every business object has a key. Objects that only hold headers need no key."""
+def _only_contained(known: Definitions) -> set[str]:
+    """Returns the objects that are only children of others: they have no verbs, and are no meta-objects."""
+    children = {
+        (attribute.name in definition.metaobject_attributes, attribute.type)
+        for name, definition in known.items()
+        for attribute in definition.attributes.values()
+        if attribute.is_child and attribute.type != name
+    }
+    contained = {kind for is_hidden, kind in children if not is_hidden and (True, kind) not in children}
+    return {name for name in contained if name in known and not known[name].verbs}
+
+
+def _check_keys(definition: Definition, needs_no_key: bool, document: Document) -> None:
+    """Checks that every business object has a key, but for headers and for children of other objects."""
     # An entry counts as a key also if the value of `key` is a mistake.
     written = [document.leaf("attributes", name, "key") for name in document.keys("attributes")]
-    if is_metaobject or any(key is not None and key.casefold() != "false" for key in written):
+    if needs_no_key or any(key is not None and key.casefold() != "false" for key in written):
         return
     document.add(
         ("business_object",),
@@ -247,8 +262,14 @@ def _check_keys(definition: Definition, is_metaobject: bool, document: Document)
 
 
 def _check_defaults(definition: Definition, is_metaobject: bool, document: Document) -> None:
-    """Reports unused defaults. They only satisfy ``required`` (WBI Adapter for JMS, UseDefaults)."""
+    """Reports unused defaults. They only satisfy ``required`` (WBI Adapter for JMS, UseDefaults).
+
+    Reports facets in meta-objects, too, because a meta-object holds what a message says.
+    """
     for attribute in definition.attributes.values():
+        if is_metaobject and attribute.facets != NO_FACETS:
+            found = "facets in a meta-object are never checked"
+            document.add(("attributes", attribute.name), found, "no facets", warning=True)
         if attribute.default is None or (attribute.is_required and not is_metaobject):
             continue
         found = "a default of an attribute that is not required is never used"

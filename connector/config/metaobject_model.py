@@ -23,6 +23,7 @@ from connector.declare.destinations import ANY_DESTINATION, REPLIES, SELECTOR, S
 from connector.declare.section import Section
 from connector.declare.value_types import (
     AS_WRITTEN,
+    OPTION,
     Boolean,
     Text,
     ValueType,
@@ -154,10 +155,10 @@ class AttributeEntry(Section):
         default=[], description="The only values that the attribute can have. Empty: any."
     )
     minimum: Annotated[str | None, AS_WRITTEN] = Field(
-        default=None, description="Of a number: the least value. Compared exactly."
+        default=None, description="Of a number or a Date: the least value. Compared exactly."
     )
     maximum: Annotated[str | None, AS_WRITTEN] = Field(
-        default=None, description="Of a number: the greatest value."
+        default=None, description="Of a number or a Date: the greatest value."
     )
     pattern: Annotated[str | None, AS_WRITTEN] = Field(
         default=None,
@@ -327,7 +328,7 @@ class HandlerDocument(Section):
     """A data-handler meta-object: the options of data handlers."""
 
     datahandler_metaobject: MetaObjectName = Field(description="The name.")
-    handlers: dict[str, dict[str, Annotated[str, AS_WRITTEN]]] = Field(
+    handlers: dict[str, dict[str, Annotated[Any, OPTION]]] = Field(
         default={}, description="MIME type: options of its handler."
     )
 

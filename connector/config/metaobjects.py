@@ -23,6 +23,7 @@ from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position, Problems
 from connector.declare.reading import Location, Model, SectionReader, find, join, node_at
 from connector.declare.tree import Items, Leaf, Node, Table, kind_of, read_file
+from connector.formats.datahandler import OptionText
 from connector.text.names import nearest, shown
 
 _IGNORE: Final = "CxIgnore"
@@ -38,12 +39,12 @@ class MetaObjects:
     """The meta-objects of a deployment.
 
     Attributes:
-        handler_options: data-handler meta-object -> MIME type -> option -> text, as written.
+        handler_options: data-handler meta-object -> MIME type -> option -> its value, as written.
     """
 
     definitions: Definitions = field(default_factory=Definitions)
     static: dict[str, StaticMetaObject] = field(default_factory=dict)
-    handler_options: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict, repr=False)
+    handler_options: dict[str, dict[str, dict[str, OptionText]]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Collected:
     defaults: dict[tuple[str, str], Leaf] = field(default_factory=dict)
     facets: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     rules: dict[str, StaticTexts] = field(default_factory=dict)
-    handler_options: dict[str, dict[str, dict[str, Leaf]]] = field(default_factory=dict)
+    handler_options: dict[str, dict[str, dict[str, OptionText]]] = field(default_factory=dict)
     incomplete: bool = False
     home_of: Callable[[str], str | None] | None = None
 
@@ -446,6 +447,6 @@ def _read_handlers(document: Document, collected: Collected, problems: Problems)
         collected.incomplete = True
         return
     collected.handler_options[document.name] = {
-        mime: {option: text for option, text in options.items() if isinstance(text, Leaf)}
+        mime: {option: value for option, value in options.items() if value is not None}
         for mime, options in read.handlers.items()
     }

@@ -39,8 +39,9 @@ from connector.config.model import AdapterFile, DatabaseSection, Logging, State
 from connector.config.provider_section import provider_sections
 from connector.config.sinks import SINKS
 from connector.config.tracing_model import Tracing
-from connector.declare.connector_section import Connector, InputEntry, ReplyMatching
+from connector.declare.connector_section import Connector, ReplyMatching
 from connector.declare.history_section import HistorySection
+from connector.declare.input_entry import InputEntry
 from connector.declare.pipeline_section import Pipeline
 from connector.declare.section import DEFAULT_PROVIDER
 from connector.declare.value_types import ValueType

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from connector.config.loading import Configuration
 from connector.config.model import AdapterFile
+from connector.declare.input_entry import InputEntry
 from connector.declare.masking import mask
 from connector.declare.value_types import MIN_FREE
 
@@ -25,16 +26,16 @@ def as_document(configuration: Configuration) -> dict[str, Any]:
     ``InProgressDestination``. Apart from secrets, the result is the same configuration again.
     """
     connector = _section(configuration.connector)
+    if configuration.connector.by_input:
+        connector["InputDestination"] = [*_inputs(configuration)]
     if configuration.connector.in_progress_destination is None:
         del connector["InDoubtEvents"]
     given = configuration.connector.model_fields_set
     options = configuration.metaobjects.handler_options
     if "data_handler_config_mo" not in given and connector["DataHandlerConfigMO"] not in options:
         del connector["DataHandlerConfigMO"]
-    if "default_verb" not in given:
-        definitions = configuration.metaobjects.definitions
-        if not any(connector["DefaultVerb"] in definition.verbs for definition in definitions.values()):
-            del connector["DefaultVerb"]
+    if "default_verb" not in given and not _is_verb(connector["DefaultVerb"], configuration):
+        del connector["DefaultVerb"]
     sections: dict[str, Any] = {
         "provider": _section(configuration.provider),
         "connector": connector,
@@ -52,6 +53,29 @@ def as_document(configuration: Configuration) -> dict[str, Any]:
     }
     masked: dict[str, Any] = mask({key: value for key, value in sections.items() if value is not None})
     return masked
+
+
+def _is_verb(verb: str, configuration: Configuration) -> bool:
+    """Whether a business object has a verb."""
+    return any(verb in definition.verbs for definition in configuration.metaobjects.definitions.values())
+
+
+def _inputs(configuration: Configuration) -> Iterator[dict[str, Any]]:
+    """Yields each input with the keys that an input may have of its own, as they hold for this input."""
+    connector = configuration.connector
+    fields = InputEntry.model_fields
+    shared = [field.alias or name for name, field in fields.items() if name in type(connector).model_fields]
+    for entry in connector.inputs:
+        written = entry.short_form()
+        options = {"destination": written} if isinstance(written, str) else written
+        resolved = connector.of(entry.input)
+        values = _section(resolved)
+        if resolved.data_handler_class_name is not None:
+            del values["DataHandlerMimeType"]
+        if entry.default_verb is None and not _is_verb(resolved.default_verb, configuration):
+            del values["DefaultVerb"]
+        own = {key: value for key, value in options.items() if key not in shared}
+        yield own | {key: values[key] for key in shared if key in values}
 
 
 class ExplainedKey(NamedTuple):

@@ -9,29 +9,34 @@ The parts of an adapter read their keys from the section itself. What travels to
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from connector.declare.destinations import (
     ANSWERED_BY,
-    COPIES,
     CORRELATION_ID,
     FORMAT,
     IN_PROGRESS,
-    INPUT,
     MESSAGE_ID,
     PROPERTY,
     REPLIES,
     REQUESTED_BY,
-    TEXT_OF_SELECTOR,
 )
-from connector.declare.scalar import scalar
+from connector.declare.input_entry import (
+    CopiesName,
+    DuplicateKey,
+    InputEntry,
+    OrderName,
+    Parallel,
+    given_destinations,
+    split_inputs,
+)
 from connector.declare.section import Section
-from connector.declare.tree import Leaf
 from connector.declare.value_types import (
     CONTAINER_MANAGED,
-    RATE,
     Boolean,
     DirectoryName,
     Minutes,
@@ -41,120 +46,13 @@ from connector.declare.value_types import (
     choice,
     duration,
     integer,
-    refuse,
     size,
-    split_list,
 )
 from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination
 from connector.messaging.input import Input
-from connector.messaging.selector import selector_text
-from connector.text.names import shown
-
-CopiesName = Annotated[Destination, COPIES]
-DuplicateKey = Annotated[str, choice("name")]
-
-
-def _right_form(destination: str, selector: Any) -> str:
-    """Returns the right form of an input that is written as a mapping of its selector."""
-    if isinstance(selector, dict):
-        selector = selector.get("selector")
-    text = str(selector) if isinstance(selector, Leaf) and not selector.from_environment else "..."
-    return f"{{destination: {destination}, selector: {scalar(text)}}}"
-
-
-def _inputs(value: Any) -> Any:
-    """Splits a text of inputs. Refuses a mapping, and shows the list that is meant."""
-    if isinstance(value, dict) and value:
-        key, selector = next(iter(value.items()))
-        if "destination" in value:
-            key, selector = value["destination"], value.get("selector")
-        raise refuse("a mapping", f"a list of inputs: - {_right_form(key, selector)}")
-    return split_list(value)
-
-
-class InputEntry(Section):
-    """One destination that is polled. Written as a name, or as a mapping."""
-
-    destination: Annotated[Destination, INPUT] = Field(
-        description="A queue, a topic, or the undelivered messages of a queue: `orders~EXPIRED`, "
-        "`orders~REJECT-ERROR`."
-    )
-    selector: Annotated[str, TEXT_OF_SELECTOR] | None = Field(
-        default=None,
-        description="Polls only matching messages. Other messages of a queue stay there. Other messages of "
-        "a topic never get into the subscription.",
-    )
-    subscription: Text | None = Field(
-        default=None,
-        description="Topics only, and needed there: name of the durable subscription. Its client id is the "
-        "`ApplicationName`. The instances of that name share the subscription. At a broker the subscription "
-        "is shared, has no client id, and is named `APPLICATION.TOPIC.NAME`.",
-    )
-    shared: Boolean = Field(
-        default=False,
-        description="Topics only: the durable subscription is shared, as made by `connector subscribe "
-        "--shared`. Still only instances of this `ApplicationName` can use the subscription, because they "
-        "hold that client id.",
-    )
-    no_local: Boolean = Field(
-        default=False,
-        description="Topics only: leaves out messages that this adapter sends. At a broker for one instance.",
-    )
-    rate: Annotated[float | None, RATE] = Field(
-        default=None,
-        description="Most messages that each instance claims, on the average: `50/s`, `50/m` or `50/h`. At "
-        "once it claims the messages of a second at most. Left out: no limit.",
-    )
-    poll_quantity: Annotated[int | None, integer(1, "messages")] = Field(
-        default=None,
-        alias="PollQuantity",
-        description="Largest number of messages that a poll takes of this input. Left out: that of the "
-        "connector.",
-    )
-
-    duplicate_key: DuplicateKey | None = Field(
-        default=None,
-        description="What makes two messages of this input one event, as the key of the connector says. Left "
-        "out: that of the connector.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "destination" not in value:
-            known = {field.alias or name for name, field in cls.model_fields.items()}
-            for key, selector in value.items():
-                if key not in known:
-                    raise refuse(f"{shown(key)} as a key", _right_form(key, selector))
-        return {"destination": value} if isinstance(value, Leaf) else value
-
-    def __str__(self) -> str:
-        return str(self.input)
-
-    @property
-    def input(self) -> Input:
-        """What names the input."""
-        if self.subscription is not None:
-            return Input(self.destination, subscription=self.subscription)
-        return Input(self.destination, selector_text(self.selector))
-
-    def options(self, all_inputs: Connector) -> dict[str, Any]:
-        """Returns the options of the input by their names in ``InputSettings`` of the events.
-
-        Args:
-            all_inputs: says what the entry leaves out.
-        """
-        return {
-            "quantity": self.poll_quantity or all_inputs.poll_quantity,
-            "rate": self.rate,
-            "duplicate_key": self.duplicate_key or all_inputs.duplicate_key or "",
-        }
-
-    def short_form(self) -> str | dict[str, Any]:
-        """Returns the input in the shortest form for the file."""
-        options = self.model_dump(exclude={"destination"}, exclude_defaults=True, by_alias=True)
-        return {"destination": str(self.destination), **options} if options else str(self.destination)
+from connector.messaging.message import Message
+from connector.messaging.selector import may_match
 
 
 class ReplyMatching(Section):
@@ -175,7 +73,7 @@ class Connector(Section):
     )
     inputs: Annotated[
         tuple[InputEntry, ...],
-        BeforeValidator(_inputs),
+        BeforeValidator(split_inputs),
         PlainSerializer(lambda value: [entry.short_form() for entry in value]),
     ] = Field(
         default=(),
@@ -208,11 +106,17 @@ class Connector(Section):
     poll_end_time: TimeOfDay | None = Field(
         default=None, alias="PollEndTime", description="End of the daily window. Needs `PollStartTime`."
     )
-    order: Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")] = Field(
+    order: OrderName = Field(
         default="destination",
         description="Events that are published one after the other: those of a destination, of a "
         "JMSXGroupID, or none. The order holds within an instance. With the provider `sql`, the order of a "
         "JMSXGroupID holds across instances, too.",
+    )
+    parallel: Parallel = Field(
+        default=1,
+        description="Events that an instance delivers at the same time, in threads, whatever the number of "
+        "cores. For processes that wait for others. 1: one on each core, each in a process of its own. Not "
+        "with `order: destination`. An input may have its own.",
     )
     max_body: Size = Field(default=16 << 20, description="A larger body is not read, and the event fails.")
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
@@ -265,8 +169,9 @@ class Connector(Section):
     )
     keep_archive: Annotated[float | None, duration(none="forever")] = Field(
         default=None,
-        description="A copy is removed from the `ArchiveDestination` after this. This key and the two below "
-        "remove only copies made by adapters, and no copy that a client has taken.",
+        description="A copy is removed from the `ArchiveDestination` after this, also from that of an input. "
+        "This key and the two below remove only copies made by adapters, and no copy that a client has "
+        "taken.",
     )
     keep_error: Annotated[float | None, duration(none="forever")] = Field(
         default=None, description="The same for the `ErrorDestination`."
@@ -407,23 +312,66 @@ class Connector(Section):
     )
 
     @property
+    def default_handler(self) -> str:
+        """The default data handler, by class if there is one, else by its MIME type as written."""
+        return self.data_handler_class_name or self.data_handler_mime_type
+
+    @property
+    def by_input(self) -> dict[Input, Connector]:
+        """The section as it holds for each input that has keys of its own. The one reading of those keys.
+
+        For an input that is missing here the section itself holds.
+        """
+        return {entry.input: self._of(own) for entry in self.inputs if (own := self._own(entry))}
+
+    @staticmethod
+    def _own(entry: InputEntry) -> dict[str, Any]:
+        """Returns the values of the keys that this section has, too, and that an entry says for itself."""
+        shared = InputEntry.model_fields.keys() & Connector.model_fields.keys()
+        return {name: value for name in shared if (value := getattr(entry, name)) is not None}
+
+    def _of(self, own: dict[str, Any]) -> Connector:
+        if "data_handler_mime_type" in own:  # it is nearer than a class that the connector names
+            own["data_handler_class_name"] = None
+        return self.model_copy(update={**own, "inputs": ()})
+
+    def of(self, named: Input | None) -> Connector:
+        """Returns the section as it holds for an input. An input that is not configured has no own keys."""
+        return self.by_input.get(named, self) if named is not None else self
+
+    def input_of(self, destination: Destination, message: Message) -> Input | None:
+        """Returns the first input of a destination that would take a message. None = there is none."""
+        found = [one for one in self.inputs if one.destination == destination]
+        if len(found) > 1:
+            found = [one for one in found if may_match(one.selector or "", message)]
+        return found[0].input if found else None
+
+    @property
     def copies(self) -> CopyDestinations:
         """The destinations of messages that are settled or in progress, of all inputs."""
-        return CopyDestinations(
+        found = CopyDestinations(
             self.archive_destination,
             self.error_destination,
             self.unsubscribed_destination,
             self.in_progress_destination,
         )
+        own = {named: one.copies for named, one in self.by_input.items()}
+        others = {named: copies for named, copies in own.items() if copies != found}
+        return dataclasses.replace(found, inputs=others) if others else found
 
     @property
     def own_destinations(self) -> dict[str, Destination]:
-        """The destinations beside the inputs, by their keys."""
-        found = {
-            "InProgressDestination": self.in_progress_destination,
-            "ArchiveDestination": self.archive_destination,
-            "ErrorDestination": self.error_destination,
-            "UnsubscribedDestination": self.unsubscribed_destination,
-            "ReplyToDestination": self.reply_to_destination,
-        }
-        return {key: destination for key, destination in found.items() if destination is not None}
+        """The destinations beside the inputs, by their keys. Inputs may have destinations of their own."""
+        return given_destinations(
+            InProgressDestination=self.in_progress_destination,
+            ArchiveDestination=self.archive_destination,
+            ErrorDestination=self.error_destination,
+            UnsubscribedDestination=self.unsubscribed_destination,
+            ReplyToDestination=self.reply_to_destination,
+        )
+
+    @property
+    def all_destinations(self) -> Sequence[tuple[str, Destination]]:
+        """The destinations beside the inputs, with their keys: the connector's, then those of inputs."""
+        of_inputs = (pair for one in self.inputs for pair in one.own_destinations.items())
+        return [*self.own_destinations.items(), *of_inputs]

@@ -49,12 +49,15 @@ class ModuleNames:
         return [*self.functions, *self.classes, *sorted(self.others)]
 
 
-def check_process(reference: str, directory: Path, arguments: str = "business_object, event") -> None:
+def check_process(
+    reference: str, directory: Path, arguments: str = "business_object, event", *, may_wait: bool = False
+) -> None:
     """Checks that ``module:function`` names a function that takes a business object and an event.
 
     Args:
         reference: as written under ``process``.
         arguments: the names of its two arguments, for the error.
+        may_wait: whether the function may be a coroutine function.
 
     Raises:
         LookupProblem: there is no such function, or the arguments do not fit.
@@ -62,7 +65,7 @@ def check_process(reference: str, directory: Path, arguments: str = "business_ob
     function, name = check_function(reference, directory), reference.partition(":")[2]
     if function is None:
         return
-    if isinstance(function, ast.AsyncFunctionDef):
+    if isinstance(function, ast.AsyncFunctionDef) and not may_wait:
         raise LookupProblem(f"{reference!r} is a coroutine function", "a plain function (def, not async def)")
     if function.decorator_list:
         return
@@ -74,7 +77,7 @@ def check_process(reference: str, directory: Path, arguments: str = "business_ob
     if required > 2 or needed_by_name or (most < 2 and given.vararg is None):
         raise LookupProblem(
             f"{reference!r} cannot be called with two arguments",
-            f"def {name}({arguments})",
+            f"{'async ' if isinstance(function, ast.AsyncFunctionDef) else ''}def {name}({arguments})",
         )
 
 

@@ -396,6 +396,28 @@ AS_WRITTEN: Final = ValueType(
 """The :class:`Leaf` itself, for values whose type is known only later."""
 
 
+def _read_option(value: object) -> Any:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    for one in inner:
+        leaf(one, "a single value, or a list or a mapping of single values")
+    return value
+
+
+OPTION: Final = ValueType(
+    _read_option,
+    lambda value: value,
+    {
+        "anyOf": [
+            AS_WRITTEN.schema,
+            {"type": "array", "items": AS_WRITTEN.schema},
+            {"type": "object", "additionalProperties": AS_WRITTEN.schema},
+        ]
+    },
+    "as its use demands",
+)
+"""A :class:`Leaf`, or a list or a mapping of leaves, for options whose type is known only later."""
+
+
 def split_list(value: object) -> Any:
     """Splits a text with ``;`` between its entries, as in WBI Adapter for JMS. Returns a list unchanged."""
     if not isinstance(value, Leaf):

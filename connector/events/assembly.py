@@ -18,6 +18,7 @@ from connector.events.run.job import EventJobs
 from connector.events.run.pipeline import Pipeline
 from connector.events.run.prepared_replies import RefusalReplies
 from connector.events.run.schedule import Schedule
+from connector.events.run.side_by_side import Parallel
 from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
 from connector.events.settle.broker_closing import BrokerClosing
@@ -72,7 +73,7 @@ def make_inbound(
     if found is None:
         intake, closing = Intake(whole), Closing(whole, rules, journals)
     else:
-        stays = OpenSettlements(working.lines, settings.connector.order)
+        stays = OpenSettlements(working.lines, settings.orders)
         intake = BrokerIntake(whole, found, stays)
         closing = BrokerClosing(whole, rules, journals, found, stays)
     inbound = Inbound(whole, jobs, intake, closing, Recovery(whole, state, rules), control)
@@ -90,17 +91,18 @@ def _connection_state(
     own: OwnHistory,
     hooks: EventHooks,
 ) -> ConnectionState:
-    order, size = settings.connector.order, settings.duplicate_window
+    orders, size = settings.orders, settings.duplicate_window
     in_progress = settings.copies.in_progress
     window = state.window(connection.client_id, size) if size else None
-    schedule = Schedule(order, pipeline)
+    parallel = {one.input: one.parallel for one in working.inputs if one.parallel is not None}
+    schedule = Schedule(orders, pipeline, Parallel(settings.connector.parallel, parallel))
     return ConnectionState(
         connection,
         settings,
         working,
         schedule,
         None if window is None or keys is None else Duplicates(window, keys, schedule),
-        EventWaits(order, own, keys=keys),
+        EventWaits(orders, own, keys=keys),
         None if in_progress is None else WaitingMessages(connection, in_progress, working.inputs),
         hooks,
     )
@@ -123,8 +125,8 @@ def _transactions(
     cast(TransactionalConnection, connection).announce(settings.copies.in_progress)
     if settings.copies.in_progress is not None:
         return NoTransactions(journals, working.inputs)
-    instance, order = settings.instance, settings.connector.order
-    return Transactions(connection, state, instance, working.inputs, order, task_settings.own)
+    instance, orders = settings.instance, settings.orders
+    return Transactions(connection, state, instance, working.inputs, orders, task_settings.own)
 
 
 def _rules(

@@ -14,6 +14,8 @@ _NEIGHBOUR_SECONDS: Final = 30.0
 _NEIGHBOUR_PAUSE: Final = (0.01, 0.05)
 _RECOVERY_SECONDS: Final = 1.0
 """Seconds between two looks whether such an instance has died."""
+_POLL_PAUSE: Final = (0.05, 1.0)
+"""Shortest and longest seconds between two polls while a batch runs. Its processes may send to the inputs."""
 _RATE_PAUSE: Final = 0.1
 """Seconds between two polls while only the rate of an input keeps its messages back."""
 
@@ -30,16 +32,18 @@ def drain(inbound: Inbound, after_batch: AfterBatch | None = None) -> CycleRepor
     total = CycleReport()
     claimed, progress, progress_at = 0, False, time.monotonic()
     recovered_at = progress_at
+    pause, longest = _POLL_PAUSE
     while not inbound.stopping and total.code is ReturnCode.SUCCEED:
         report = inbound.poll()
         total.add(report)
         claimed += report.claimed
         progress = progress or report.settled + report.rolled_back + report.held > 0
         if inbound.is_running and total.code is ReturnCode.SUCCEED:
-            pause = random.uniform(*_NEIGHBOUR_PAUSE) if report.busy else None
-            ended = inbound.settle_ended(0.0 if report.more and not report.busy else pause, after_batch)
+            wait = random.uniform(*_NEIGHBOUR_PAUSE) if report.busy else pause
+            ended = inbound.settle_ended(0.0 if report.more and not report.busy else wait, after_batch)
             total.add(ended)
             progress = progress or ended.settled + ended.rolled_back > 0
+            pause = _POLL_PAUSE[0] if report.claimed or ended.claimed else min(2 * pause, longest)
         if progress:
             progress_at = time.monotonic()
         if inbound.is_running:

@@ -73,7 +73,7 @@ class Inbound:
         self._closing = closing
         self._recovery = recovery
         self._control = control
-        self._admission = Admission(settings.connector.order, settings.connector.max_attempts, state.waits)
+        self._admission = Admission(settings.orders, settings.connector, state.waits)
         self._traced_recover = settings.trace.around(
             "recover", self._recover, lambda at_start: {"at_start": at_start}
         )
@@ -209,9 +209,9 @@ class Inbound:
         if self.stopping:
             return
         cores = self.jobs.parallelism
-        most = min(self._settings.max_jobs or cores, _MOST_THREADS)
-        while len(self._schedule.running) < most:
-            batch = self._schedule.next_batch(cores)
+        most = self._settings.max_jobs or cores
+        while len(self._schedule.running) < _MOST_THREADS:
+            batch = self._schedule.next_batch(cores, most)
             if batch is None:
                 return
             self._threads.submit(self._run, batch)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from connector.agent_trace import Trace
 from connector.declare.connector_section import Connector
 from connector.declare.history_section import HistorySection
+from connector.events.claim.order_groups import Orders
 from connector.events.claim.polled_input import InputSettings
 from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination
 from connector.messaging.retention import Retention
+from connector.status import OutcomeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,14 @@ class EventSettings:
         return self.connector.copies
 
     @property
+    def orders(self) -> Orders:
+        """The order of the events of each input."""
+        default = self.connector.order
+        return Orders(
+            default, {one.input.destination: one.order for one in self.inputs if one.order != default}
+        )
+
+    @property
     def duplicate_window(self) -> int:
         """Number of keys to remember. 0 = duplicates are not eliminated."""
         by_key = any(one.duplicate_key for one in self.inputs)
@@ -48,16 +58,17 @@ class EventSettings:
     @property
     def retentions(self) -> tuple[Retention, ...]:
         """How long copies are kept. In a queue with two roles the longer time counts."""
-        connector = self.connector
+        connector, copies = self.connector, self.copies
         kept: dict[Destination, float] = {}
-        for destination, seconds in (
-            (self.copies.archive, connector.keep_archive),
-            (self.copies.error, connector.keep_error),
-            (self.copies.unsubscribed, connector.keep_unsubscribed),
+        for kind, seconds in (
+            (OutcomeKind.PUBLISHED, connector.keep_archive),
+            (OutcomeKind.FAILED, connector.keep_error),
+            (OutcomeKind.UNSUBSCRIBED, connector.keep_unsubscribed),
         ):
-            if destination is not None and destination.is_queue:  # a topic keeps no copies
-                longest = math.inf if seconds is None else seconds
-                kept[destination] = max(kept.get(destination, 0.0), longest)
+            longest = math.inf if seconds is None else seconds
+            for destination in copies.every(kind):
+                if destination.is_queue:  # a topic keeps no copies
+                    kept[destination] = max(kept.get(destination, 0.0), longest)
         return tuple(Retention(one, seconds) for one, seconds in kept.items() if seconds != math.inf)
 
     @property

@@ -27,6 +27,7 @@ from connector.formats.datahandler import (
     option_problems,
 )
 from connector.formats.handlers import HandlerSpec, normal_mime_type
+from connector.formats.notation import NOTATION_OPTIONS
 from connector.modules import find_installed, find_module, parse_source
 from connector.plugins import entry_points
 from connector.text.names import did_you_mean
@@ -43,7 +44,12 @@ _OPTION_TYPES: Final[dict[str, type]] = {
     "float": float,
     "bool": bool,
     "Path": Path,
+    "list": list,
+    "dict": dict,
 }
+_SHARED: Final = {"NOTATION_OPTIONS": NOTATION_OPTIONS}
+"""Options that several handlers have, found by their name: ``options = (Option(...), *NOTATION_OPTIONS)``."""
+_DEFAULTS: Final = (str, int, float, bool, tuple, dict)
 _CHECKS: Final = {"charset": charset}
 """Checks that are found by their names, without running the module that uses them."""
 
@@ -341,8 +347,11 @@ def _options(node: ast.expr) -> tuple[Option, ...] | None:
     """Reads the declaration ``(Option("name", str, "default", "doc"), ...)``. None = not in this form."""
     if not isinstance(node, ast.Tuple | ast.List):
         return None
-    options = []
+    options: list[Option] = []
     for element in node.elts:
+        if isinstance(element, ast.Starred) and isinstance(element.value, ast.Name):
+            options += _SHARED.get(element.value.id, ())
+            continue
         option = _option(element)
         if option is None:
             return None
@@ -359,7 +368,7 @@ def _option(node: ast.expr) -> Option | None:
     kind = given.get("type")
     option_type = _OPTION_TYPES.get(kind.id) if isinstance(kind, ast.Name) else None
     name, default, doc = (_literal(given.get(part)) for part in ("name", "default", "doc"))
-    if option_type is None or not isinstance(name, str) or not isinstance(default, str | int | float | bool):
+    if option_type is None or not isinstance(name, str) or not isinstance(default, _DEFAULTS):
         return None
     check = given.get("check")
     known_check = _CHECKS.get(check.id) if isinstance(check, ast.Name) else None

@@ -42,7 +42,7 @@ def check_mime_type(
 
 def check_single_attribute(
     mime_type: str,
-    options: Mapping[str, str],
+    options: Mapping[str, object],
     definition: Definition,
     location: Location,
     catalogue: Catalogue | None,
@@ -58,11 +58,12 @@ def check_single_attribute(
     if handler is None or handler.origin != SHIPPED:
         return
     defaults = {option.name: str(option.default) for option in handler.options or ()}
-    reason = unfit(definition, options.get(ATTRIBUTE, defaults[ATTRIBUTE]), mime_type)
+    name = str(options.get(ATTRIBUTE, defaults[ATTRIBUTE]))
+    reason = unfit(definition, name, mime_type)
     if reason:
         found, separator, expected = reason.partition(", expected ")
         if not separator:
             found, _, expected = reason.partition("; ")
-        attribute = definition.attributes.get(options.get(ATTRIBUTE, defaults[ATTRIBUTE]))
+        attribute = definition.attributes.get(name)
         is_list = attribute is not None and attribute.is_list  # no body ever fits, whoever sends it
         reporter.add(location, found, expected, at_key=True, warning=not is_list)

@@ -8,6 +8,7 @@ from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Field, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.errors import MalformedData
+from connector.formats.notation import Notation
 from connector.formats.plan import AttributeRun, Item, Plan, body_fields, takes_any_text
 from connector.text.names import shown
 
@@ -41,11 +42,15 @@ class Columns(Plan[Column]):
 
     An object may be nested in itself. CSV holds such an object to the first level.
 
+    Args:
+        notation: of the texts in the fields.
+
     Raises:
         MalformedData: two attributes have one name, or there are too many of them, or none.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, notation: Notation | None = None) -> None:
+        self._notation = notation or Notation({})
         self._group = _Group(schema, f"{schema.name}: ")
         self._unheld: dict[str, str] = {}
         """By name of column, the reasons why CSV cannot hold an attribute."""
@@ -74,7 +79,7 @@ class Columns(Plan[Column]):
             if self._size > MAX_COLUMNS:
                 raise MalformedData(f"{around[0].name} has more than {MAX_COLUMNS} columns")
             if child is None and not field.many:
-                columns.append(Column(field, name, path))
+                columns.append(self._notation.fit(Column(field, name, path)))
                 continue
             if field.many:
                 what = "values" if child is None else "objects"
@@ -108,7 +113,10 @@ class Columns(Plan[Column]):
         for index, to_text in self._typed:
             value = texts[index]
             if value is not None:
-                texts[index] = to_text(value)
+                try:
+                    texts[index] = to_text(value)
+                except ValueError as error:
+                    raise MalformedData(f"{bo.type}: {self.names[index]}: {error}") from None
         return texts
 
 
@@ -216,9 +224,9 @@ class BodyColumns:
         self.verb = header.index(VERB) if VERB in header and VERB not in columns.by_name else -1
         """The place of the verb. -1 = there is no such column."""
         self._converters = [
-            (index, column.field.from_text)
+            (index, column.to_value)
             for index, column in enumerate(found)
-            if column is not None and column.field.from_text is not None and not takes_any_text(column.field)
+            if column is not None and column.to_value is not None and not takes_any_text(column.field)
         ]
 
     def object_of(self, fields: list[Any], has_unset: bool) -> BusinessObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -19,7 +19,10 @@ from connector.tracebacks import UserCode, error_text
 ENTRY_POINT_GROUP: Final = "connector.datahandlers"
 """The entry-point group of installed handlers: ``"text/csv" = "my_package.csv:CsvHandler"``."""
 
-OptionValue = str | int | float | bool
+OptionText = str | Sequence[str] | Mapping[str, str]
+"""An option in a configuration: a text, a list of texts or a mapping of texts."""
+
+OptionValue = str | int | float | bool | tuple[str, ...] | dict[str, int]
 
 _KINDS: Final[dict[type, str]] = {
     str: "a text",
@@ -27,7 +30,17 @@ _KINDS: Final[dict[type, str]] = {
     int: "an integer",
     float: "a number",
     bool: "true or false",
+    list: "a text, or a list of texts",
 }
+
+
+def bare(value: OptionText) -> OptionText:
+    """Returns an option of a configuration as a plain text, list or dict, which can be pickled."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(name): str(text) for name, text in value.items()}
+    return [str(text) for text in value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +50,13 @@ class Hint:
     Args:
         object: the name of the business object.
         verb: None = the verb that the body names, if any.
+        is_of_body: whether a name handler found the object in the body. Then the root element of XML may
+            have another name than the object.
     """
 
     object: str
     verb: str | None = None
+    is_of_body: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +67,18 @@ class Option:
         name: the name in WBI Adapter for JMS if there is one, else lower_snake_case.
         type: ``str``, ``int``, ``float`` or ``bool``. ``Path`` for a file of the deployment: the handler gets
             an absolute path as text. A relative path counts from the directory of adapter.yaml. The default
-            of a path is ``""``, which stays empty, or ``"."``, the directory of adapter.yaml.
+            of a path is ``""``, which stays empty, or ``"."``, the directory of adapter.yaml. ``list`` for
+            texts: the handler gets a tuple. ``dict`` for numbers from 1 by name: the handler gets a dict.
         default: the value when the configuration gives none.
         doc: one line: the effect of the option, with the unit.
         check: returns a text with the expected values when a value is not valid, else None. An example is
             :func:`charset`. The default is not checked.
-        choices: the valid texts. Empty = any. Upper and lower case are the same.
+        choices: the valid texts. Empty = any. Upper and lower case are the same. Of a ``dict``: the names.
     """
 
     name: str
     type: type
-    default: OptionValue
+    default: OptionValue = field(hash=False)
     doc: str
     check: Callable[[Any], str | None] | None = None
     choices: tuple[str, ...] = ()
@@ -75,7 +92,7 @@ class Option:
         result = self._convert(value)
         if result == self.default:
             return result
-        if self.choices:
+        if self.choices and self.type is not dict:
             found = next((one for one in self.choices if one.lower() == str(result).lower()), None)
             if found is None:
                 raise ValueError(f"one of {', '.join(self.choices)}")
@@ -102,7 +119,25 @@ class Option:
                     return value if self.type is int else float(value)
             except (ValueError, OverflowError):
                 pass  # refused below
+        elif self.type is list:
+            texts = [value] if isinstance(value, str) else value
+            if isinstance(texts, list | tuple) and all(isinstance(one, str) for one in texts):
+                return tuple(map(str.__str__, texts))
+        elif self.type is dict:
+            return self._numbers(value)
         raise ValueError(_KINDS.get(self.type, "a value"))
+
+    def _numbers(self, value: object) -> dict[str, int]:
+        if isinstance(value, Mapping) and value.keys() <= set(self.choices):
+            numbers: dict[str, int] = {}
+            for name, given in value.items():
+                text = str(given)
+                if not (text.isascii() and text.isdecimal() and 0 < int(text[:10]) < 10**9):
+                    break
+                numbers[str(name)] = int(text)
+            else:
+                return numbers
+        raise ValueError(f"a mapping of {', '.join(self.choices)} to numbers from 1")
 
 
 def charset(name: object) -> str | None:

@@ -29,11 +29,13 @@ class JsonDecoder:
     Args:
         keys: members beside the attributes of the outermost object, such as its type. They hold a text
             or null.
+        keeps_null: null sets an attribute to null. False = it sets nothing.
     """
 
-    def __init__(self, plans: JsonPlans, keys: Sequence[str] = ()) -> None:
+    def __init__(self, plans: JsonPlans, keys: Sequence[str] = (), *, keeps_null: bool = False) -> None:
         self._plans = plans
         self._keys = tuple(keys)
+        self._keeps_null = keeps_null
         self._prepared: dict[str, tuple[JsonPlan, msgspec.json.Decoder[dict[str, Any]]] | None] = {}
 
     def decode(self, name: str, body: bytes) -> tuple[BusinessObject, dict[str, str | None]] | None:
@@ -64,7 +66,7 @@ class JsonDecoder:
                     said[key] = values.pop(key)
             if plan.is_renamed:
                 values = plan.by_attribute(values)
-            members = len(said) + _adopt(plan, values, 1, b"null" in body)
+            members = len(said) + _adopt(plan, values, 1, b"null" in body, self._keeps_null)
         except (ValueError, RecursionError):
             return None
         # The decoder passes over unknown members and keeps the last of two equal keys. Every member has one
@@ -89,26 +91,27 @@ class JsonDecoder:
             pass
 
 
-def _adopt(plan: JsonPlan, values: dict[str, Any], level: int, has_null: bool) -> int:
+def _adopt(plan: JsonPlan, values: dict[str, Any], level: int, has_null: bool, keeps_null: bool) -> int:
     """Turns decoded values into those of an object, in place. Returns the number of members.
 
     Args:
         values: by attribute.
         level: of the object, from 1.
         has_null: whether a value may be None.
+        keeps_null: leave a value that is None as it is.
 
     Raises:
         ValueError: a date is not valid, or the values are nested too deeply.
     """
     members = len(values)
-    if has_null and None in values.values():
+    if has_null and not keeps_null and None in values.values():
         for name in [name for name, value in values.items() if value is None]:
             del values[name]
     for name in plan.dates:
-        if name in values and not is_date(values[name]):
+        if (date := values.get(name)) is not None and not is_date(date):
             raise ValueError("no date")
     for name in plan.date_lists:
-        if not all(map(is_date, values.get(name, ()))):
+        if not all(map(is_date, values.get(name) or ())):
             raise ValueError("no date")
     for field in plan.decimals:
         if (raw := values.get(field.name)) is not None:
@@ -116,7 +119,10 @@ def _adopt(plan: JsonPlan, values: dict[str, Any], level: int, has_null: bool) -
             if field.many:
                 values[field.name] = [_decimal(one, field.value_from_typed) for one in raw]
             elif bytes(raw) == b"null":
-                del values[field.name]
+                if keeps_null:
+                    values[field.name] = None
+                else:
+                    del values[field.name]
             else:
                 values[field.name] = _decimal(raw, field.value_from_typed)
     for name, child in plan.children.items():
@@ -129,11 +135,11 @@ def _adopt(plan: JsonPlan, values: dict[str, Any], level: int, has_null: bool) -
             for index, element in enumerate(value):
                 if child.is_renamed:
                     element = child.by_attribute(element)
-                members += _adopt(child, element, level + 1, has_null)
+                members += _adopt(child, element, level + 1, has_null, keeps_null)
                 value[index] = object_of(child.schema, element)
         else:
             value = child.by_attribute(value)
-            members += _adopt(child, value, level + 1, has_null)
+            members += _adopt(child, value, level + 1, has_null, keeps_null)
             values[name] = object_of(child.schema, value)
     return members
 

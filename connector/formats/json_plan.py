@@ -145,7 +145,7 @@ class JsonPlan(Plan[Item]):
         members = {}
         for attribute, value in values.items():
             child = self.children.get(attribute)
-            if child is not None and not child.is_plain:
+            if child is not None and value is not None and not child.is_plain:
                 is_list = type(value) is list
                 value = [child.to_members(one) for one in value] if is_list else child.to_members(value)
             members[self.members[attribute]] = value

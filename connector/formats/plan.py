@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 from connector.businessobjects.definition import Definitions, Field, Schema
-from connector.businessobjects.types import DECIMAL, HELD_AS_TEXT, TEXTS, text_of
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import DECIMAL, HELD_AS_TEXT, TEXTS, Converter, text_of
 from connector.text.names import did_you_mean, shown
 
 MAX_DEPTH: Final = 200
@@ -23,13 +24,18 @@ TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 
 
 class Item:
-    """An attribute of a business object in a format."""
+    """An attribute of a business object in a format.
 
-    __slots__ = ("field", "name", "to_text")
+    Attributes:
+        to_value: returns the value of a text, or of each text of a list. None for a child.
+    """
+
+    __slots__ = ("field", "name", "to_text", "to_value")
 
     def __init__(self, field: Field, name: str) -> None:
         self.field = field
         self.name = name
+        self.to_value: Converter | None = field.value_from_text
         type_name = field.attribute.type
         self.to_text = None if field.child is not None or type_name in HELD_AS_TEXT else _to_text(type_name)
         """Returns the text of a value. None for a child, and for a type whose values are texts."""
@@ -54,9 +60,9 @@ class AttributeRun(Generic[ItemT]):
         self.prefixes = [f"{item.name}=" for item in items]
         """What stands before each value, in a format of names and values."""
         self.converters = [
-            (index, item.field.from_text)
+            (index, item.to_value)
             for index, item in enumerate(items)
-            if item.field.from_text is not None and not takes_any_text(item.field)
+            if item.to_value is not None and not takes_any_text(item.field)
         ]
         """By index, the converters of the attributes that not every text fits."""
         self.typed = [(i, item.to_text) for i, item in enumerate(items) if item.to_text is not None]
@@ -77,6 +83,10 @@ class Plan(Generic[ItemT]):
         self.by_name = {item.name: item for item in self.items}
         self.parts = _parts(self.items)
         """The items in their order: runs of attributes with single values, children and lists of values."""
+
+    def has_value(self, bo: BusinessObject) -> bool:
+        """Tells whether an attribute of a body is set."""
+        return any(item.field.name in bo for item in self.items)
 
     def unknown_name(self, name: str, format: str = "") -> str:
         """Returns the mistake of a name in a body that is no item."""

@@ -7,13 +7,13 @@ Handler Guide). The attributes of a run are converted together, which takes less
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from connector.businessobjects.definition import Field
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.types import SimpleValue, text_of
+from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData
-from connector.formats.plan import AttributeRun, ItemT
+from connector.formats.plan import AttributeRun, Item, ItemT
 from connector.text.names import shown
 
 
@@ -43,6 +43,9 @@ class SpecialValues:
         ValueError: both texts are the same.
     """
 
+    DEFAULTS: Final = ("CxIgnore", "CxBlank")
+    """What the source writes. A flat file of others has neither."""
+
     def __init__(self, ignore: str, blank: str) -> None:
         if ignore and ignore == blank:
             raise ValueError("CxIgnore and CxBlank are the same text")
@@ -69,7 +72,7 @@ class SpecialValues:
                 return
         for index, (item, text) in enumerate(zip(run.items, texts, strict=True)):
             try:
-                self.read(item.field, text, into)
+                self.read(item, text, into)
             except ValueError as error:
                 raise Misfit(str(error), index) from None
 
@@ -80,14 +83,17 @@ class SpecialValues:
             MalformedData: a text would be read as another value.
         """
         texts = bo.values_of(run.names)
-        for index, to_text in run.typed:
-            value = texts[index]
-            if value is not None:
-                texts[index] = to_text(value)
+        try:
+            for index, to_text in run.typed:
+                value = texts[index]
+                if value is not None:
+                    texts[index] = to_text(value)
+        except ValueError:
+            texts = [None]  # the loop below names the attribute
         if self._not_a_value.isdisjoint(texts):
             return texts
-        values = zip(run.names, bo.values_of(run.names), strict=True)
-        return [self.ignore if v is None else self._write(f"{bo.type}: {n}", v) for n, v in values]
+        values = zip(run.items, bo.values_of(run.names), strict=True)
+        return [self.ignore if v is None else self._write(_name(bo.type, i), i, v) for i, v in values]
 
     def count(self, field: Field, text: str) -> int | None:
         """Returns the number of objects of a child, or of values of a list, from its text.
@@ -107,7 +113,7 @@ class SpecialValues:
             raise ValueError(f"found {count} objects, expected at most one")
         return count
 
-    def read(self, field: Field, text: str, into: dict[str, Any]) -> None:
+    def read(self, item: Item, text: str, into: dict[str, Any]) -> None:
         """Sets a simple attribute from its text.
 
         Raises:
@@ -115,10 +121,10 @@ class SpecialValues:
         """
         if not text or text == self.ignore:
             return
-        assert field.from_text is not None
-        into[field.name] = "" if text == self._blank else field.from_text(text)
+        assert item.to_value is not None
+        into[item.field.name] = "" if text == self._blank else item.to_value(text)
 
-    def read_value(self, field: Field, text: str) -> SimpleValue:
+    def read_value(self, item: Item, text: str) -> SimpleValue:
         """Returns a value of a list from its text.
 
         Raises:
@@ -126,21 +132,23 @@ class SpecialValues:
         """
         if not text or text == self.ignore:
             raise ValueError("found a value that is not set, expected each value of a list to be set")
-        assert field.value_from_text is not None
-        return "" if text == self._blank else field.value_from_text(text)
+        assert item.to_value is not None
+        return "" if text == self._blank else item.to_value(text)
 
-    def write_list(self, object_name: str, field: Field, values: Sequence[SimpleValue]) -> list[str]:
+    def write_list(self, object_name: str, item: Item, values: Sequence[SimpleValue]) -> list[str]:
         """Returns the texts of the values of a list.
 
         Raises:
             MalformedData: a text would be read as another value.
         """
-        return [
-            self._write(f"{object_name}: {field.name}[{index}]", value) for index, value in enumerate(values)
-        ]
+        name = _name(object_name, item)
+        return [self._write(f"{name}[{index}]", item, value) for index, value in enumerate(values)]
 
-    def _write(self, place: str, value: SimpleValue) -> str:
-        text = text_of(value)
+    def _write(self, place: str, item: Item, value: SimpleValue) -> str:
+        try:
+            text = str(value) if item.to_text is None else item.to_text(value)
+        except ValueError as error:
+            raise MalformedData(f"{place}: {error}") from None
         if not text:
             if not self._blank:
                 raise MalformedData(f"{place} is blank, and CxBlank gives no text for blank")
@@ -148,3 +156,7 @@ class SpecialValues:
         if text in self._special:
             raise MalformedData(f"{place} is the text of a special value ({text})")
         return text
+
+
+def _name(object_name: str, item: Item) -> str:
+    return f"{object_name}: {item.field.name}"

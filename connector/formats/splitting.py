@@ -44,6 +44,18 @@ def write_each(bos: Sequence[BusinessObject], write: Callable[[BusinessObject], 
     return records
 
 
+def refuse_joint_body(bos: Sequence[BusinessObject], mime_type: str) -> None:
+    """Refuses to write several objects with a handler whose bodies hold one object.
+
+    Raises:
+        MalformedData: there is more than one object.
+    """
+    if len(bos) > 1:
+        raise MalformedData(
+            f"the body holds {len(bos)} objects, and a body of {mime_type} holds one; or set the option split"
+        )
+
+
 def in_record(number: int, error: MalformedData, text: str = "") -> MalformedData:
     """Returns an error that begins with the number of a record.
 

@@ -18,6 +18,7 @@ The application-specific information of an attribute has these tags (WBI Data Ha
 ``escape=true|false``     whether ``& < > " '`` are escaped on writing
 ``nil=unset|blank``       whether an attribute that is not set, or a blank, is written as ``xsi:nil``
 ``ns=URI``                the namespace of the element or XML attribute. Of an object: of all its elements
+``ns=*``                  any namespace on reading. On writing: that of the object, and none for an object
 ``elem_name=NAME``        of an object: the name of its element, where the object is the root element
 ``verb=false``            of an object: its element has no XML attribute ``verb``
 ``xmlns:PREFIX=URI``      of an object: the prefix of a namespace, where the object is the root element
@@ -65,6 +66,8 @@ _KINDS: Final = (*ELEMENTS, *IN_TAG, *SPECIALS)
 UNSET: Final = "unset"
 BLANK: Final = "blank"
 _NILS: Final = (UNSET, BLANK)
+_ANY: Final = "*"
+"""The tag ``ns`` of what may stand in any namespace."""
 SINGLE: Final = (*SPECIALS, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION, XSI_TYPE)
 """The kinds that no list of values can be."""
 _XSI_NAMES: Final = {
@@ -89,12 +92,14 @@ class XmlItem(Item):
         kind: one of the constants of this module.
         name: the local name of the element or XML attribute.
         namespace: the namespace. Empty = none.
+        any_namespace: whether each namespace is read.
         escapes: whether special characters are escaped.
         nil: the values that are written as ``xsi:nil``: :data:`UNSET`, :data:`BLANK` or none.
         types: the namespace of the values of ``xsi:type``.
     """
 
     __slots__ = (
+        "any_namespace",
         "escapes",
         "from_text",
         "is_list_text",
@@ -115,12 +120,14 @@ class XmlItem(Item):
         escapes: bool,
         nil: str = "",
         types: str = "",
+        any_namespace: bool = False,
     ) -> None:
         super().__init__(field, name)
         self.kind = kind
         self.namespace = namespace
-        self.tag = f"{{{namespace}}}{name}" if namespace else name
-        """The name as lxml writes it: ``{NAMESPACE}NAME``."""
+        self.any_namespace = any_namespace
+        self.tag = f"{{{namespace}}}{name}" if namespace and not any_namespace else name
+        """The name as lxml writes it: ``{NAMESPACE}NAME``. Without a namespace, each namespace is read."""
         self.escapes = escapes
         self.nil = nil
         self.types = types
@@ -142,7 +149,8 @@ class XmlPlan(Plan[XmlItem]):
 
     def __init__(self, schema: Schema, escapes: bool) -> None:
         info = schema.definition.app_specific_info
-        self.namespace = tags(info).get("ns", "")
+        self.namespace = _namespace(info)
+        """The namespace of the object's element. Empty = each is read."""
         self.element_name = tags(info).get("elem_name", "")
         """The name of the root element. Empty = as the object."""
         self.has_verb = tags(info).get("verb", "").lower() != "false"
@@ -156,6 +164,8 @@ class XmlPlan(Plan[XmlItem]):
         self.attributes = {item.tag: item for item in in_tag}
         elements = [item for item in self.items if item.kind in ELEMENTS]
         self.by_tag = {item.tag: item for item in elements}
+        self.in_namespaces = {item.name: item for item in elements if item.tag != item.name}
+        """The elements whose namespace has to match, by their local names."""
         self.specials = {kind: tuple(item for item in self.items if item.kind == kind) for kind in SPECIALS}
         for what, items in (("element", elements), ("XML attribute", in_tag)):
             for _, twice in twins((item.tag for item in items), str):
@@ -184,9 +194,14 @@ class XmlPlan(Plan[XmlItem]):
                 raise MalformedData(
                     f"{schema.name}: {field.name}: {name!r} is no name in XML; give elem_name"
                 )
-            namespace = (
-                XSI if kind in _XSI_NAMES else info.get("ns", "" if kind == ATTRIBUTE else self.namespace)
+            within = "" if kind == ATTRIBUTE else self.namespace
+            given = info.get(
+                "ns", "" if kind == ATTRIBUTE else tags(schema.definition.app_specific_info).get("ns", "")
             )
+            any_namespace = given == _ANY
+            namespace = within if any_namespace else given
+            if kind in _XSI_NAMES:
+                namespace, any_namespace = XSI, False
             if kind == ATTRIBUTE and prefix == "xml":
                 namespace = XML_NAMESPACE
             if field.is_list and kind in SINGLE:
@@ -200,7 +215,8 @@ class XmlPlan(Plan[XmlItem]):
                     namespace,
                     escapes if escape is None else escape.lower() == "true",
                     nil if nil in _NILS and kind in (ELEMENT, CDATA) else "",
-                    info.get("ns", "") if kind == XSI_TYPE else "",
+                    _namespace(field.attribute.app_specific_info) if kind == XSI_TYPE else "",
+                    any_namespace,
                 )
             )
         if sum(item.kind == TEXT for item in found) > 1:
@@ -242,7 +258,15 @@ class XmlPlans(Plans[XmlPlan]):
         super().__init__(definitions, lambda schema: XmlPlan(schema, escapes))
         self._prefix = f"{prefix}_" if prefix else ""
         self._special: dict[str, bool] = {}
-        self._roots: dict[str, str] | None = None
+        self._roots: dict[str, str] = {}
+        """The objects by the tags of their elements, as far as these have a name of their own."""
+        self._local_roots: dict[str, str] = {}
+        for name, definition in self.definitions.items():
+            info = tags(definition.app_specific_info)
+            if element := info.get("elem_name", ""):
+                namespace = info.get("ns", "")
+                self._roots.setdefault(f"{{{namespace}}}{element}" if namespace else element, name)
+                self._local_roots.setdefault(element, name)
 
     def has_specials(self, name: str) -> bool:
         """Whether an object or a descendant has a comment, a processing instruction or a document type."""
@@ -255,17 +279,26 @@ class XmlPlans(Plans[XmlPlan]):
     def object_of(self, tag: str) -> str:
         """Returns the name of the object whose element a root element is.
 
+        Without an object of that element and namespace, an object of that element alone is returned, so that
+        the reader can name both namespaces.
+
         Args:
             tag: of the root element, as lxml writes it.
         """
-        if self._roots is None:
-            self._roots = {}
-            for name, definition in self.definitions.items():
-                info = tags(definition.app_specific_info)
-                if element := info.get("elem_name", ""):
-                    namespace = info.get("ns", "")
-                    self._roots.setdefault(f"{{{namespace}}}{element}" if namespace else element, name)
-        return self._roots.get(tag) or self._prefix + local_name(tag)
+        local = local_name(tag)
+        found = self._roots.get(tag) or self._roots.get(f"{{{_ANY}}}{local}")
+        name = self._prefix + local
+        return found or (name if name in self.definitions else self._local_roots.get(local, name))
+
+    def expected_root(self, plan: XmlPlan, *, is_named: bool) -> str:
+        """Returns the local name that the root element of an object has. Empty = the definition gives none.
+
+        Args:
+            is_named: whether the name of the object counts, where the object has no ``elem_name``.
+        """
+        if given := plan.element_name:
+            return given.rpartition(":")[2]
+        return plan.name[len(self._prefix) :] if is_named and plan.name.startswith(self._prefix) else ""
 
     def element_of(self, name: str) -> str:
         """Returns the name of the root element of an object: the opposite of :meth:`object_of`.
@@ -278,3 +311,9 @@ class XmlPlans(Plans[XmlPlan]):
         if not name.startswith(self._prefix):
             raise MalformedData(f"{name} does not begin with the BOPrefix {self._prefix[:-1]!r}")
         return name[len(self._prefix) :]
+
+
+def _namespace(info: str) -> str:
+    """Returns the namespace that tags give. Empty = none, or any."""
+    given = tags(info).get("ns", "")
+    return "" if given == _ANY else given

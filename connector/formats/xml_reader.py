@@ -45,16 +45,28 @@ class XmlReader:
 
     Args:
         ignore_undefined: pass over elements and XML attributes that the definitions lack.
+        keeps_null: an element with ``xsi:nil`` is null. False = not set.
         no_attributes: further namespaces whose XML attributes are passed over.
     """
 
-    def __init__(self, plans: XmlPlans, *, ignore_undefined: bool, no_attributes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        plans: XmlPlans,
+        *,
+        ignore_undefined: bool,
+        keeps_null: bool = False,
+        no_attributes: Sequence[str] = (),
+    ) -> None:
+        self._keeps_null = keeps_null
         self._plans = plans
         self._ignore_undefined = ignore_undefined
         self._no_attributes = (*_NO_ATTRIBUTES, *(f"{{{uri}}}" for uri in no_attributes))
 
-    def read(self, schema: Schema, root: etree._Element) -> BusinessObject:
+    def read(self, schema: Schema, root: etree._Element, *, is_named: bool = True) -> BusinessObject:
         """Returns the object of an element, or of a whole document, with the verb of the root element.
+
+        Args:
+            is_named: whether the element has the name of the object, where the object has no ``elem_name``.
 
         Raises:
             MalformedData: the element does not fit the object. The text names the path and the line.
@@ -63,6 +75,7 @@ class XmlReader:
         values: dict[str, Any] = {}
         inner = plan.document_child
         if inner is None:
+            _check_name(root, self._plans.expected_root(plan, is_named=is_named), plan.namespace)
             self._object(plan, root, values, "", 1)
         else:
             self._document(plan, inner, root, values)
@@ -86,9 +99,7 @@ class XmlReader:
             doctype: str = tree.docinfo.doctype  # type: ignore[attr-defined]  # the stubs lack this
             if doctype:
                 self._text(item, doctype[2:-1], root, values, "")
-        if root.tag != inner.tag and local_name(str(root.tag)) != inner.tag:
-            found = shown(local_name(str(root.tag)))
-            raise error_at(f"found the root element {found}, expected {shown(inner.name)}", root)
+        _check_name(root, inner.name, "" if inner.any_namespace else inner.namespace)
         assert inner.field.child is not None
         child: dict[str, Any] = {}
         self._object(self._plans.of(inner.field.child), root, child, f"{inner.field.name}.", 1)
@@ -108,6 +119,7 @@ class XmlReader:
             refuse_text(text, element, path)
         by_tag, has_text = plan.by_tag, plan.text is not None
         nils: list[tuple[str, etree._Element]] = []
+        foreign: list[tuple[XmlItem, etree._Element]] = []
         for inner in element:
             if not has_text and (tail := inner.tail) is not None:
                 refuse_text(tail, element, path)
@@ -119,7 +131,11 @@ class XmlReader:
                     continue
                 item = by_tag.get(local_name(tag))
                 if item is None:
-                    self._skip_or_refuse(plan, inner, path, depth)
+                    other = plan.in_namespaces.get(local_name(tag))
+                    if other is not None:
+                        foreign.append((other, inner))
+                    if other is None or self._ignore_undefined:
+                        self._skip_or_refuse(plan, inner, path, depth)
                     continue
             field = item.field
             name = field.name
@@ -143,6 +159,24 @@ class XmlReader:
                 self._child(item, field.child, inner, values, path, depth)
         if nils:
             _refuse_second(nils, values, path)
+            if self._keeps_null:
+                values.update(dict.fromkeys(name for name, _ in nils))
+        if foreign:
+            self._refuse_foreign(foreign, {*values, *(name for name, _ in nils)}, path)
+
+    def _refuse_foreign(
+        self, foreign: list[tuple[XmlItem, etree._Element]], read: set[str], path: str
+    ) -> None:
+        """Refuses elements that have the name of an attribute, and another namespace.
+
+        Elements that are passed over may have such a name, but not in place of the attribute.
+
+        Args:
+            read: the names of the attributes whose elements are there.
+        """
+        for item, element in foreign:
+            if not (self._ignore_undefined and item.field.name in read):
+                raise error_at(_other_namespace(element, item.namespace), element, f"{path}{item.field.name}")
 
     def _child(
         self,
@@ -179,7 +213,7 @@ class XmlReader:
                     raise error_at(reason, element, f"{path}{name}")
         if item.nil == BLANK and item.field.child is None:
             self._value(item, "", element, values, path)
-        elif item.field.is_list:
+        elif item.field.is_list and not self._keeps_null:
             place = f"{path}{name}[{len(values.get(name, ()))}]"
             raise error_at("xsi:nil is true, but each value of a list has to be set", element, place)
 
@@ -315,11 +349,31 @@ class XmlReader:
             raise error_at(plan.unknown_name(name), element, f"{path}{name}")
         if field is not None:
             raise error_at(
-                "is another element or XML attribute by its elem_name, attr_name, type or ns",
+                "is another element or XML attribute by its elem_name, attr_name or type",
                 element,
                 f"{path}{name}",
             )
         raise error_at(str(UnknownAttribute(plan.schema, name)), element, path[:-1])
+
+
+def _check_name(element: etree._Element, name: str, namespace: str) -> None:
+    """Checks the root element of a document.
+
+    Args:
+        name: its local name. Empty = any.
+        namespace: empty = any.
+    """
+    found = local_name(str(element.tag))
+    if name and found != name:
+        raise error_at(f"found the root element {shown(found)}, expected {shown(name)}", element)
+    if namespace and str(element.tag) != f"{{{namespace}}}{found}":
+        raise error_at(f"the root element {shown(found)} {_other_namespace(element, namespace)}", element)
+
+
+def _other_namespace(element: etree._Element, expected: str) -> str:
+    found = etree.QName(element).namespace
+    where = f"in the namespace {shown(found)}" if found else "in no namespace"
+    return f"is {where}, expected {shown(expected)}"
 
 
 def _alone(element: etree._Element, text: str, used: list[str]) -> str:

@@ -16,6 +16,7 @@ from connector.formats.xml_plan import (
     BLANK,
     CDATA,
     COMMENT,
+    ELEMENT,
     ELEMENTS,
     IN_TAG,
     MARKUP,
@@ -43,10 +44,15 @@ _DECLARED: Final = re.compile(r"""encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 
 
 class XmlWriter:
-    """Writes business objects by their plans."""
+    """Writes business objects by their plans.
 
-    def __init__(self, plans: XmlPlans) -> None:
+    Args:
+        keeps_null: write an attribute that is null as an element with ``xsi:nil``. False = do not write it.
+    """
+
+    def __init__(self, plans: XmlPlans, *, keeps_null: bool = False) -> None:
         self._plans = plans
+        self._keeps_null = keeps_null
         self._prepared: dict[str, _Names] = {}
 
     def document(self, bo: BusinessObject, charset: str) -> bytes:
@@ -91,7 +97,7 @@ class XmlWriter:
         plan = self._plans.get(bo.type)
         names = self._prepared.get(bo.type)
         if names is None:
-            names = self._prepared[bo.type] = _Names(self._plans.reachable(plan))
+            names = self._prepared[bo.type] = _Names(self._plans.reachable(plan), has_nil=self._keeps_null)
         out: list[str] = []
         verb = ""
         if bo.verb and plan.has_verb and VERB not in plan.attributes:
@@ -164,7 +170,10 @@ class XmlWriter:
         start, tags = len(out), names.tags
         for item, value in zip(plan.items, bo.values_of(plan.names), strict=True):
             if value is None:
-                if item.nil == UNSET and not item.field.many:
+                if self._keeps_null and bo.is_null(item.field.name):
+                    _check_null(item, bo)
+                    out.append(names.nil(item))
+                elif item.nil == UNSET and not item.field.many:
                     out.append(names.nil(item))
                 continue
             if item.is_plain:
@@ -185,6 +194,15 @@ class XmlWriter:
             out[-1] = "/>"
         else:
             out.append(f"</{tag}>")
+
+
+def _check_null(item: XmlItem, bo: BusinessObject) -> None:
+    """Refuses null where only an element of its own could say so."""
+    if item.kind not in (ELEMENT, CDATA):
+        kind = "an XML attribute" if item.kind in IN_TAG else "no element with a value"
+        raise MalformedData(f"{bo.type}: {item.field.name} is null, but it is {kind}, which cannot be null")
+    if item.nil == BLANK and item.field.child is None:
+        raise MalformedData(f"{bo.type}: {item.field.name} is null, but nil=blank says that xsi:nil is blank")
 
 
 def _write_attributes(bo: BusinessObject, plan: XmlPlan, names: _Names, out: list[str]) -> None:
@@ -229,13 +247,13 @@ class _Names:
     The namespace of the root element is the default one, unless it has a prefix or an element has none.
     """
 
-    def __init__(self, plans: list[XmlPlan]) -> None:
+    def __init__(self, plans: list[XmlPlan], *, has_nil: bool) -> None:
         parts = [item for plan in plans for item in plan.items]
         elements = [item for item in parts if item.kind in ELEMENTS]
         in_elements = dict.fromkeys([plans[0].namespace, *(item.namespace for item in elements)])
         in_attributes = dict.fromkeys(item.namespace for item in parts if item.kind in IN_TAG)
         wanted = dict.fromkeys([*in_elements, *in_attributes, *(item.types for item in parts)])
-        if any(item.nil for item in parts):
+        if has_nil or any(item.nil for item in parts):
             wanted[XSI] = None
         given = plans[0].prefixes
         root = plans[0].namespace
@@ -309,7 +327,7 @@ def _markup(item: XmlItem, value: SimpleValue, bo: BusinessObject, default: str)
         root = parse_xml(text)
     except MalformedData as error:
         raise MalformedData(f"{place} has type=xml, and is no XML: {error}") from None
-    if root.tag != item.tag:
+    if root.tag != item.tag and not (item.any_namespace and local_name(str(root.tag)) == item.name):
         raise MalformedData(f"{place}: found the element {shown(str(root.tag))}, expected {item.tag}")
     whole: str = etree.tostring(root, encoding="unicode")
     if default and None not in root.nsmap and has_no_namespace(root):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from connector.config.http_model import OPERATE, READ
@@ -17,11 +18,12 @@ from connector.messaging.state_store import StateStore
 from connector.operate.control import Pausable, await_reload, pause, reload_document, resume, targets_of
 from connector.operate.errors import error_groups
 from connector.operate.lives import find_named, read_life
-from connector.operate.replay import Discard, Move, Mover, Order, Replay, check_target, make_choice
+from connector.operate.replay import Discard, Move, Mover, Order, Replay, check_target, make_choice, total
 from connector.service.assembly import make_provider, make_targets, own_history
-from connector.service.orders import correct_message, run_order
+from connector.service.orders import archive_of, correct_message, find_source, run_order
 from connector.service.places import find_places
 from connector.service.status_document import as_json
+from connector.status import OutcomeKind
 
 _RELOAD_SECONDS: Final = 60.0
 _CHOICE: Final = ("destination", "ids", "group", "kind", "reason", "selector", "limit", "yes", "expect")
@@ -56,14 +58,16 @@ def _reload(call: ControlCall) -> Any:
 
 
 def _errors(call: ControlCall) -> Any:
-    source = _source(call, call.query.get("destination", ""))
+    sources = _sources(call, call.query.get("destination", ""))
+    messages: list[Iterable[Message]] = []
     with contextlib.closing(make_provider(call.configuration).existing()) as connection:
-        try:
-            groups = error_groups(connection.browse(source))
-        except UnknownDestination:
-            if source not in call.configuration.connector.copies.errors:
-                raise
-            groups = []
+        for source in sources:
+            try:
+                messages.append(connection.browse(source))
+            except UnknownDestination:
+                if source not in call.configuration.connector.copies.errors:
+                    raise
+        groups = error_groups(itertools.chain.from_iterable(messages))
     return [one.document() for one in groups]
 
 
@@ -84,17 +88,17 @@ def _move(call: ControlCall) -> Any:
 
 def _discard(call: ControlCall) -> Any:
     def make(body: _Body, source: Destination) -> Order:
-        archive = call.configuration.connector.copies.archive
-        if archive == source:
+        if source in call.configuration.connector.copies.every(OutcomeKind.PUBLISHED):
             raise BadCall(f"destination: {source} is the archive itself")
-        return Discard(archive, _who(call), body.text("why"))
+        return Discard(archive_of(call.configuration), _who(call), body.text("why"))
 
     return _move_messages(call, ("why",), make)
 
 
 def _correct(call: ControlCall) -> Any:
     body = _Body(call.body, ("destination", "id", "body"))
-    source = _source(call, body.text("destination"))
+    sources = _sources(call, body.text("destination"))
+    source = find_source(call.configuration, sources, body.text("id"))
     to = correct_message(
         call.configuration, source, body.text("id"), body.text("body").encode(), by=_who(call)
     )
@@ -179,19 +183,19 @@ def _move_messages(
 ) -> Any:
     """Carries out an order on the messages that a call names. Without ``yes`` it only says which."""
     body = _Body(call.body, (*_CHOICE, *more))
-    source = _source(call, body.text("destination"))
+    sources = _sources(call, body.text("destination"))
     ids = body.names("ids") if body.has("ids") else []
     choice = make_choice(
         ids, body.text("group"), body.text("kind"), body.text("reason"), _selector(body), body.number("limit")
     )
-    mover = Mover(source, choice, make(body, source))
+    movers = [Mover(source, choice, make(body, source)) for source in sources]
     yes, expect = body.flag("yes"), body.number("expect")
     try:
-        run_order(call.configuration, mover, by=_who(call), why=body.text("why"), yes=yes, expect=expect)
+        run_order(call.configuration, movers, by=_who(call), why=body.text("why"), yes=yes, expect=expect)
     except UnknownDestination:
         if body.text("destination"):  # otherwise nothing has ever failed
             raise
-    return mover.result.document()
+    return total(movers).document()
 
 
 def _selector(body: _Body) -> Selector | None:
@@ -202,11 +206,14 @@ def _selector(body: _Body) -> Selector | None:
         raise BadCall(f"selector: {error}") from None
 
 
-def _source(call: ControlCall, text: str) -> Destination:
-    found = call.configuration.destination(text) if text else call.configuration.connector.copies.error
-    if found is None or not found.is_queue:
+def _sources(call: ControlCall, text: str) -> Sequence[Destination]:
+    """Returns the queue that a text names. An empty text is every error destination, also of inputs."""
+    configuration = call.configuration
+    found = (configuration.destination(text),) if text else configuration.connector.copies.errors
+    queues = [one for one in found if one.is_queue]
+    if not queues:
         raise BadCall("destination: expected a queue")
-    return found
+    return queues
 
 
 def _target(call: ControlCall, body: _Body, source: Destination, *, allows_topic: bool) -> Destination:

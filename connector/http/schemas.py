@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions, Schema
+from connector.businessobjects.facets import NO_FACETS
 from connector.businessobjects.metadata import MAX_TIMEOUT
 from connector.businessobjects.types import DECIMAL, MAX_FLOAT, SECRET, TEXTS
 from connector.http.timeout_limits import TIMEOUT
@@ -33,6 +35,10 @@ _NUMBERS: Final = {
     "Float": {"type": "number", "minimum": -MAX_FLOAT, "maximum": MAX_FLOAT},
     "Double": {"type": "number", "minimum": -_MAX_DOUBLE, "maximum": _MAX_DOUBLE},
 }
+_COMMON: Final = re.compile(
+    r"(?:[A-Za-z0-9 _,:;/@#%!=<>.*+?){}|-]|\((?!\?)|\\[].*+?(){}|[-]|\[\^?[A-Za-z0-9_ .-]+\])*"
+)
+"""Patterns of definitions that mean the same in JSON Schema."""
 _SAMPLES: Final = {
     "String": "text",
     "LongText": "a longer text",
@@ -168,7 +174,9 @@ def _bound(schema: SchemaObject, definition: Definition, most_timeout: int) -> N
 
 def _attribute(attribute: Attribute, is_metaobject: bool) -> SchemaObject:
     schema = _value(attribute)
-    said = []
+    said: list[str] = []
+    if attribute.facets != NO_FACETS:
+        said.extend(_describe_facets(attribute))
     if attribute.is_key:
         said.append("Key.")
     if attribute.is_foreign_key:
@@ -196,19 +204,63 @@ def _value(attribute: Attribute) -> SchemaObject:
     if attribute.is_child:
         return {"anyOf": [reference(kind), {"type": "null"}]}
     if kind in TEXTS:
-        schema: SchemaObject = {"type": ["string", "null"]}
-        if kind == SECRET:
-            schema["format"] = "password"
-        if attribute.max_length:
-            schema["maxLength"] = attribute.max_length
-        return schema
+        return _text(attribute)
     if kind == "Date":
+        if attribute.facets.values:
+            return {"type": ["string", "null"], "enum": [*attribute.facets.values, "", None]}
         return {"type": ["string", "null"], "pattern": f"^(?:{_DATE}(?:{_TIME}|{_ZONE})?)?$"}
     if kind == DECIMAL:
-        return {"anyOf": [_decimal(attribute), _decimal_text(attribute), {"type": "null"}]}
+        number = _with_facets(_decimal(attribute), attribute)
+        return {"anyOf": [number, _decimal_text(attribute), {"type": "null"}]}
     if kind == "Boolean":
         return {"type": ["boolean", "string", "null"], "enum": [True, False, "", None]}
-    return {"anyOf": [dict(_NUMBERS[kind]), {"type": ["string", "null"], "maxLength": 0}]}
+    number = _with_facets(_NUMBERS[kind], attribute)
+    return {"anyOf": [number, {"type": ["string", "null"], "maxLength": 0}]}
+
+
+def _text(attribute: Attribute) -> SchemaObject:
+    """Returns the schema of a text."""
+    facets = attribute.facets
+    schema: SchemaObject = {"type": ["string", "null"]}
+    if attribute.type == SECRET:
+        schema["format"] = "password"
+    if attribute.max_length:
+        schema["maxLength"] = attribute.max_length
+    if facets.values:
+        blank = [""] if attribute.may_be_blank else []
+        schema["enum"] = [*facets.values, *blank, None]
+    elif facets.min_length and not attribute.may_be_blank:
+        schema["minLength"] = facets.min_length
+    if facets.pattern and _COMMON.fullmatch(facets.pattern):
+        schema["pattern"] = f"^(?:{facets.pattern}){'?' if attribute.may_be_blank else ''}$"
+    return schema
+
+
+def _describe_facets(attribute: Attribute) -> Iterator[str]:
+    """Returns what a schema cannot say of facets."""
+    facets = attribute.facets
+    if attribute.type == "Date":
+        if facets.minimum is not None:
+            yield f"At least {facets.minimum}."
+        if facets.maximum is not None:
+            yield f"At most {facets.maximum}."
+    if facets.pattern:
+        yield f"The whole text is of the pattern {facets.pattern}"
+    if facets.min_length and attribute.may_be_blank:
+        yield f"Blank, or at least {facets.min_length} characters."
+
+
+def _with_facets(number: SchemaObject, attribute: Attribute) -> SchemaObject:
+    """Returns the schema of a number with its facets."""
+    facets = attribute.facets
+    made = dict(number)
+    if facets.values:
+        made["enum"] = list(facets.values)
+    if facets.minimum is not None:
+        made["minimum"] = max(facets.minimum, made.get("minimum", facets.minimum))
+    if facets.maximum is not None:
+        made["maximum"] = min(facets.maximum, made.get("maximum", facets.maximum))
+    return made
 
 
 def _decimal(attribute: Attribute) -> SchemaObject:
@@ -236,7 +288,8 @@ def _describe_decimal(attribute: Attribute) -> str:
     if attribute.scale is not None:
         limits.append(f"at most {attribute.scale} places after the point")
     said = f", {' and '.join(limits)}" if limits else ""
-    return f"An exact number{said}. A text with the digits is one, too."
+    bounds = ", within the same bounds" if attribute.facets != NO_FACETS else ""
+    return f"An exact number{said}. A text with the digits is one, too{bounds}."
 
 
 def sample(definitions: Definitions, name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -249,6 +302,8 @@ def sample(definitions: Definitions, name: str, seen: tuple[str, ...] = ()) -> d
             continue
         if not attribute.is_child:
             value = _sample_value(attribute)
+            if value is None:
+                continue
             found[attribute.name] = [value] if attribute.is_many else value
         elif attribute.type not in (*seen, name):
             child = sample(definitions, attribute.type, (*seen, name))
@@ -257,9 +312,20 @@ def sample(definitions: Definitions, name: str, seen: tuple[str, ...] = ()) -> d
 
 
 def _sample_value(attribute: Attribute) -> Any:
+    """Returns a value that fits. None = none is known, and the attribute may be left out."""
     if attribute.default is not None and attribute.type != SECRET:
         return attribute.default
     value = _SAMPLES[attribute.type]
     if attribute.type == DECIMAL and (attribute.scale == 0 or 0 < attribute.digits < 3):
-        return Decimal(1)
-    return value[: attribute.max_length or None] if isinstance(value, str) else value
+        value = Decimal(1)
+    if isinstance(value, str):
+        value = value.ljust(attribute.facets.min_length, ".")[: attribute.max_length or None]
+    facets = attribute.facets
+    check = facets.check(attribute.type, attribute.may_be_blank)
+    for one in (value, *facets.values, facets.minimum, facets.maximum):
+        try:
+            if check is None or (one is not None and check(one) is None):
+                return one
+        except ValueError:
+            pass
+    return value if attribute.is_required else None

@@ -173,8 +173,8 @@ def _run(
         renew_stream()
         printed = take_prints() if shows_user_code() else []
         os.register_at_fork(after_in_child=lambda: os.close(writer))
-        control.memory = WorkerMemory(None if memory is None else memory + data_memory())
-        control.limit(timeout)
+        control.state.memory = WorkerMemory(None if memory is None else memory + data_memory())
+        control.limit(timeout, timeout)
         try:
             data = _dumps((True, function()), shared)
         except ConnectorError as error:

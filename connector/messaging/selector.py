@@ -83,6 +83,18 @@ def compile_selector(text: str) -> Selector:
     return Selector(text, identifiers(text), matches)
 
 
+def may_match(text: str, message: Message) -> bool:
+    """Whether an input with this selector takes a message. True for a selector in the language of a broker.
+
+    Args:
+        text: empty = the input has no selector.
+    """
+    try:
+        return not text or compile_selector(text).matches(message)
+    except SelectorError:
+        return True
+
+
 def callers_selector(text: str) -> Selector:
     """Compiles the selector of somebody who calls this process. It can neither hold nor fill the process.
 

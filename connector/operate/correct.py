@@ -18,7 +18,7 @@ from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.roles import Settling
 from connector.messaging.settlement import HISTORY, Settlement
 from connector.operate.own_history import OwnHistory
-from connector.operate.replay import Discard, Replay, Stays, Target
+from connector.operate.replay import ArchiveOf, Discard, Replay, Stays, Target
 
 
 class CannotCorrect(ConnectorError):
@@ -30,22 +30,22 @@ class Correction(Replay):
 
     Args:
         source, own, own_names: as of :class:`.replay.Replay`.
-        archive: None = there is none, and all messages stay.
+        archive_of: says which archive a message has. Without one it stays.
     """
 
     what = "corrected"
 
     def __init__(
-        self, source: Destination, own: OwnHistory, archive: Destination | None, *, own_names: bool
+        self, source: Destination, own: OwnHistory, archive_of: ArchiveOf, *, own_names: bool
     ) -> None:
         super().__init__(source, own=own, own_names=own_names)
-        self._is_kept = archive not in (None, source)
+        self._archive_of = archive_of
 
     def target(self, message: Message) -> Target | Stays:
         target = super().target(message)
         if isinstance(target, Stays):
             return target
-        if not self._is_kept:
+        if self._archive_of(message) in (None, self._source):
             return Stays("the old ones have to be kept, and there is no ArchiveDestination for them")
         if target.subscription:
             return Stays(f"other subscriptions of the topic {target.destination} would get them, too")
@@ -58,9 +58,9 @@ def correct(
     source: Destination,
     identity: str,
     body: bytes,
-    archive: Destination | None,
+    archive_of: ArchiveOf,
     by: str,
-    note: Callable[[str, Destination], None],
+    note: Callable[[str, Destination, Destination], None],
 ) -> Destination:
     """Sends a message of a queue with another body to where it came from. Returns that queue.
 
@@ -70,14 +70,14 @@ def correct(
     Args:
         identity: JMSMessageID. May lack its ``ID:``.
         body: new.
-        note: called with the JMSMessageID and the queue before the commit.
+        note: called with the JMSMessageID, the queue and the archive before the commit.
 
     Raises:
         CannotCorrect: the message is not there, its origin is unknown or a topic, there is no archive, or the
             body is none for a message of this class.
         ProviderError: the provider failed.
     """
-    replay = Correction(source, own, archive, own_names=provider.capabilities.own_names)
+    replay = Correction(source, own, archive_of, own_names=provider.capabilities.own_names)
     with contextlib.closing(provider.connect_operator(own.application)) as connection:
         try_take_over(connection, at_start=True)  # of an earlier call that was killed
         with _claimed(connection, source, identity) as claim:
@@ -90,8 +90,10 @@ def correct(
             )
             access.write()
             access.sync()
-            note(claim.message_id, origin)
-            discard = Discard(archive, by, f"corrected, and sent to {origin}")
+            archive = archive_of(old)
+            assert archive is not None, "without an archive the message stays"
+            note(claim.message_id, origin, archive)
+            discard = Discard(archive_of, by, f"corrected, and sent to {origin}")
             settlement = Settlement(claim, archive, discard.properties(old), sends=(prepared,))
             connection.settle([settlement], fenced=True)
     return origin

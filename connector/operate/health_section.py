@@ -49,10 +49,10 @@ class Health(Section):
         default=3600.0, description="Age of the oldest waiting message of an input that is not paused."
     )
     error_waiting: Annotated[int | None, integer(0, "messages", none="none")] = Field(
-        default=None, description="Messages in the `ErrorDestination`."
+        default=None, description="Messages in the error destinations."
     )
     error_growth: Annotated[int | None, integer(0, "messages", none="none")] = Field(
-        default=None, description="Messages that the `ErrorDestination` has gained in 5 minutes."
+        default=None, description="Messages that the error destinations have gained in 5 minutes."
     )
     workers_died: Annotated[int | None, integer(0, "processes", none="none")] = Field(
         default=10, description="Worker processes of an instance that ended by themselves in 5 minutes."

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from connector.core.takeover import try_take_over
-from connector.errors import ConnectorError, DestinationError, SettlementError
+from connector.errors import ConnectorError, DestinationError, SettlementError, UnknownDestination
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, known_destination, parse_destination
 from connector.messaging.message import FILE_NAME, Message, PropertyValue
@@ -226,19 +226,23 @@ class Move(Order):
         return _history(message)
 
 
+ArchiveOf = Callable[[Message], Destination | None]
+"""Returns the archive for a message: that of its input. None = there is none."""
+
+
 class Discard(Order):
     """Copies messages to the archive, where nobody repairs them.
 
     Args:
-        archive: None = they end without a copy.
+        archive_of: says where each message goes. Without an archive a message ends without a copy.
         who: the operator.
         why: the reason. Empty = none.
     """
 
     what = DISCARDED
 
-    def __init__(self, archive: Destination | None, who: str, why: str = "") -> None:
-        self._archive = archive
+    def __init__(self, archive_of: ArchiveOf, who: str, why: str = "") -> None:
+        self._archive_of = archive_of
         self._added = {
             "connector_outcome": self.what,
             "connector_time": timestamp(),
@@ -247,7 +251,7 @@ class Discard(Order):
         }
 
     def target(self, message: Message) -> Target:
-        return Target(self._archive)
+        return Target(self._archive_of(message))
 
     def properties(self, message: Message) -> Mapping[str, PropertyValue]:
         return {**_history(message), **self._added}
@@ -309,7 +313,9 @@ class Mover:
         self.result = ReplayResult()
         self.source = source
         self.order = order
-        self._choice = choice
+        self.choice = choice
+        self.has_group = not choice.group
+        """Whether a message of the group is there, whatever else the choice says."""
         self._meant: Counter[int] = Counter()
         """Keys of the messages that are meant and not yet taken."""
         self._ids: dict[int, str] = {}
@@ -318,17 +324,24 @@ class Mover:
         """Number of these messages."""
 
     def preview(
-        self, messages: Iterable[Message], owners: Mapping[str, Sequence[OwnerNote]] = NO_OWNERS
+        self,
+        messages: Iterable[Message],
+        owners: Mapping[str, Sequence[OwnerNote]] = NO_OWNERS,
+        others: int = 0,
     ) -> ReplayResult:
         """Finds the messages that are meant, and moves nothing.
 
         Args:
             owners: of these messages (:meth:`.roles.Looking.owners`). What has an owner stays.
+            others: number of messages of other queues that the limit of the choice counts, too.
         """
-        result, limit = self.result, self._choice.limit
+        result, limit = self.result, self.choice.limit
         left = {identity: list(notes) for identity, notes in owners.items()}
         owned: list[OwnerNote] = []
-        for message in filter(self._choice.fits, messages):
+        for message in messages:
+            self.has_group = self.has_group or group_of(message) == self.choice.group
+            if not self.choice.fits(message):
+                continue
             if notes := left.get(message.message_id or ""):
                 owned.append(notes.pop())
                 continue
@@ -336,7 +349,7 @@ class Mover:
             if isinstance(target, Stays):
                 result.left[target.reason] += 1
                 continue
-            if limit is not None and result.matched >= limit:
+            if limit is not None and others + result.matched >= limit:
                 break
             self._meant[_key(message)] += 1
             self._ids[_key(message)] = message.message_id or ""
@@ -439,17 +452,16 @@ class Mover:
 def carry_out(
     provider: AdapterProvider,
     application: str,
-    mover: Mover,
-    *,
+    *movers: Mover,
     yes: bool,
     expect: int | None = None,
     note: Note,
 ) -> ReplayResult:
-    """Looks at a queue, and moves the messages if the operator says so.
+    """Looks at queues, and moves the messages if the operator says so.
 
     Args:
         application: ApplicationName.
-        mover: new.
+        movers: new, one for each queue. Of several queues a missing one has no messages.
         yes: False = only a preview.
         expect: number of messages that the operator expects. None = any.
         note: see :meth:`Mover.run`.
@@ -464,14 +476,30 @@ def carry_out(
     with contextlib.closing(connection):
         if operator is not None:
             try_take_over(operator, at_start=True)  # of an earlier run that was killed
-        messages = connection.browse(mover.source)
-        result = mover.preview(messages, connection.owners(mover.source))
+        for mover in movers:
+            with contextlib.suppress(*([UnknownDestination] if len(movers) > 1 else [])):
+                messages, others = connection.browse(mover.source), total(movers).matched
+                mover.preview(messages, connection.owners(mover.source), others)
+        result = total(movers)
         if expect is not None and result.matched != expect:
             left = "".join(f", {number:,} not: {reason}" for reason, number in result.left.items())
             raise UnexpectedNumber(f"expected {expect:,}, found {result.matched:,}{left}: nothing was done")
-        if operator is not None and result.matched:
-            mover.run(operator, together=provider.capabilities.transactions, note=note)
-        return result
+        for mover in movers:
+            if operator is not None and mover.result.matched:
+                mover.run(operator, together=provider.capabilities.transactions, note=note)
+        return total(movers)
+
+
+def total(movers: Sequence[Mover]) -> ReplayResult:
+    """Returns the results of movers as one."""
+    found = ReplayResult()
+    for one in (mover.result for mover in movers):
+        found.matched += one.matched
+        found.owned += one.owned
+        found.moved += one.moved
+        found.to += one.to
+        found.left += one.left
+    return found
 
 
 def _key(message: Message) -> int:

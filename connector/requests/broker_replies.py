@@ -30,7 +30,13 @@ from connector.messaging.provider import Connection, SessionClient, Transactiona
 from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply
-from connector.requests.reply_receiver import MAX_BATCH, ReplyMatcher, ReplyReceiver, ReplySources
+from connector.requests.reply_receiver import (
+    MAX_BATCH,
+    ReplyMatcher,
+    ReplyReceiver,
+    ReplySources,
+    find_unmatched,
+)
 from connector.requests.settings import RequestSettings
 from connector.status import ReturnCode
 
@@ -210,6 +216,9 @@ class BrokerReplies(ReplyReceiver):
 
     def take_by_id(self, call: Call, destination: Destination) -> None:
         self._new[destination].append(call)
+
+    def unmatched(self, call: Call) -> Message | None:
+        return find_unmatched(self._connection, self._sources, call)
 
     def awaiting(self) -> list[Call]:
         return [call for call in self._own.values() if not call.completed]

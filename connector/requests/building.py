@@ -110,4 +110,6 @@ def _without_metaobjects(bo: BusinessObject, settings: RequestSettings) -> Busin
     if not any(name in bo for name in held):
         return bo
     values = {name: bo.value(name) for name in bo if name not in held}
-    return BusinessObject(settings.definitions, bo.type, bo.verb, values)
+    made = BusinessObject(settings.definitions, bo.type, bo.verb)
+    made.set_values(values, keeps_null=True)
+    return made

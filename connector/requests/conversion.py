@@ -130,15 +130,17 @@ class RequestConverter:
         """Returns the client's own copy of the caller's object."""
         definitions = self._settings.definitions
         definition, verb = definitions.find(name)
+        is_object = False
         if isinstance(data, BusinessObject):
             if data.type != definition.name:
                 raise MalformedData(
                     f"{name}: found a business object of type {data.type}, expected {definition.name}"
                 )
-            data = data.as_dict()
+            is_object, data = True, data.as_dict()
         elif not isinstance(data, Mapping):
             raise MalformedData(f"{name}: found {describe(data)}, expected a mapping with the attributes")
-        bo = BusinessObject(definitions, definition.name, verb, data)
+        bo = BusinessObject(definitions, definition.name, verb)
+        bo.set_values(data, keeps_null=is_object)
         finish(bo, use_defaults=self._connector.use_defaults)
         return bo
 

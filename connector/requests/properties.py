@@ -215,10 +215,10 @@ def _no_destination(bo: BusinessObject, settings: RequestSettings) -> str:
     if settings.rules is None:
         places.append("there is no static meta-object (ConfigurationMetaObject)")
     else:
-        entry = f"{bo.type}_{bo.verb}"
-        if settings.rules.entry(bo.type, bo.verb or "") is None:
-            places.append(f"{settings.rules.name} has no entry {entry}")
+        entry = settings.rules.entry(bo.type, bo.verb or "")
+        if entry is None:
+            places.append(f"{settings.rules.name} has no entry {bo.type}_{bo.verb}")
         else:
-            places.append(f"the entry {entry} of {settings.rules.name} has none")
+            places.append(f"the entry {entry.id} of {settings.rules.name} has none")
         places.append(f"Default of {settings.rules.name} has none")
     return f"{bo.type}.{bo.verb}: no {_DESTINATION}: {'; '.join(places)}. Say it in one of them"

@@ -108,7 +108,8 @@ def _refill(
         raise MalformedData("an object message is never deserialised; answer with text or bytes")
     if _is_empty(reply):
         values = {name: bo.value(name) for name in bo}
-        made = BusinessObject(settings.definitions, bo.type, bo.verb, values)
+        made = BusinessObject(settings.definitions, bo.type, bo.verb)
+        made.set_values(values, keeps_null=True)
     else:
         handler = find_handler(properties, handlers)
         made = _read(handler, reply.body, bo, properties, handlers)

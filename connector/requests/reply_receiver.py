@@ -7,14 +7,17 @@ A local provider has :mod:`connector.requests.stored_replies`, a broker
 from __future__ import annotations
 
 import threading
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
-from connector.errors import MalformedData
+from connector.errors import ConnectorError, MalformedData
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply, key_of
@@ -23,6 +26,9 @@ from connector.status import ReturnCode
 
 MAX_BATCH: Final = 500
 """Most replies that are taken at a time."""
+_MOST_BROWSED: Final = 1000
+_LOOK_SECONDS: Final = 1.0
+"""How many messages are looked at for a reply that does not match, and for how long."""
 _MAX_PATTERNS: Final = 8
 """Most sending connections whose replies are still taken. There are several only after failures."""
 
@@ -202,3 +208,24 @@ class ReplyMatcher:
         if isinstance(answer, Failure):
             return Match(call, answer, self._late.note(claim, UnmatchedReply.UNREADABLE, answer.text or ""))
         return Match(call, answer, Settlement(claim))
+
+
+def find_unmatched(connection: Connection, sources: ReplySources, call: Call) -> Message | None:
+    """Looks for a message that answers a call by its key, and that the selector of the call has left.
+
+    None = none was found within a second, or the destination cannot be looked into. At most brokers that is a
+    temporary queue.
+    """
+    key = key_of(call.message.message_id or "")
+    if not key or call.reply_to is None:
+        return None
+    until = time.monotonic() + _LOOK_SECONDS
+    try:
+        for message in islice(connection.browse(call.reply_to), _MOST_BROWSED):
+            if sources.key(message) == key:
+                return message
+            if time.monotonic() > until:
+                break
+    except ConnectorError:  # the look explains a failure, and is no failure of its own
+        pass
+    return None

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import Final, TypeVar
 
 from connector.core.consumer import SessionConsumer
@@ -23,8 +22,14 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.requests.late import LateReplies
-from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply, key_of
-from connector.requests.reply_receiver import MAX_BATCH, ReplyMatcher, ReplyReceiver, ReplySources
+from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply
+from connector.requests.reply_receiver import (
+    MAX_BATCH,
+    ReplyMatcher,
+    ReplyReceiver,
+    ReplySources,
+    find_unmatched,
+)
 from connector.requests.settings import RequestSettings
 from connector.status import ReturnCode
 
@@ -36,8 +41,6 @@ _MAX_CONSUMERS: Final = 64
 """Number of consumers at which unused ones are closed: callers may name any reply destination."""
 _CHECK_SECONDS: Final = 0.1
 """Seconds between two checks of the provider."""
-_MOST_BROWSED: Final = 1000
-"""Messages that are looked at for a reply that does not match, at most."""
 _RETRY_SECONDS: Final = 10.0
 """Seconds until a late reply that could not be settled is tried again."""
 
@@ -131,14 +134,7 @@ class StoredReplies(ReplyReceiver):
         raise NotImplementedError("the ids of a local provider have a pattern")
 
     def unmatched(self, call: Call) -> Message | None:
-        key = key_of(call.message.message_id or "")
-        if not key or call.reply_to is None:
-            return None
-        try:
-            waiting = islice(self._connection.browse(call.reply_to), _MOST_BROWSED)
-            return next((message for message in waiting if self._sources.key(message) == key), None)
-        except ConnectorError:  # the look explains a failure, and is no failure of its own
-            return None
+        return find_unmatched(self._connection, self._sources, call)
 
     def awaiting(self) -> list[Call]:
         return [call for call in self._own_consumers if not call.completed]

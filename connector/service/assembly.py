@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from connector.businessobjects.metadata import read_delivery_delay
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration, place_of
-from connector.declare.connector_section import Connector, InputEntry
+from connector.declare.connector_section import Connector
+from connector.declare.input_entry import InputEntry
 from connector.declare.plain_section import plain
 from connector.events.claim.polled_input import InputSettings
 from connector.events.run.task_settings import TaskSettings
@@ -50,7 +51,8 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
 
 def with_poll_quantity(configuration: Configuration, messages: int) -> Configuration:
     """Returns a configuration for a client that takes at most ``messages``, and fetches no more ahead."""
-    connector = configuration.connector.model_copy(update={"poll_quantity": messages, "inputs": ()})
+    inputs = tuple(one.model_copy(update={"poll_quantity": None}) for one in configuration.connector.inputs)
+    connector = configuration.connector.model_copy(update={"poll_quantity": messages, "inputs": inputs})
     return dataclasses.replace(configuration, connector=connector)
 
 
@@ -103,6 +105,7 @@ def make_task_settings(
         client_id=client_id,
         instance=instance or configuration.connector.instance or "",
         history=plain(configuration.history),
+        by_input={named: _without_inputs(one) for named, one in configuration.connector.by_input.items()},
         sample=None if configuration.tracing is None else configuration.tracing.sample,
     )
 
@@ -146,6 +149,7 @@ def make_explainer(configuration: Configuration) -> Explainer:
         make_task_settings(configuration, make_provider(configuration), _NO_ACCESS),
         str(configuration.directory),
         prepared,
+        input_of=configuration.connector.input_of,
     )
 
 
@@ -219,7 +223,7 @@ def needs_delays(configuration: Configuration) -> bool:
 
 def _conversion(configuration: Configuration, provider: Provider) -> RequestSettings:
     return RequestSettings(
-        connector=plain(configuration.connector, without=("inputs", "own_destinations")),
+        connector=_without_inputs(configuration.connector),
         definitions=configuration.metaobjects.definitions,
         rules=_rules(configuration),
         handlers=_handler_specs(configuration),
@@ -229,13 +233,18 @@ def _conversion(configuration: Configuration, provider: Provider) -> RequestSett
     )
 
 
+def _without_inputs(connector: Connector) -> Connector:
+    """Returns the section as a worker has it."""
+    return plain(connector, without=("inputs", "by_input", "own_destinations", "all_destinations"))
+
+
 def _rules(configuration: Configuration) -> StaticMetaObject | None:
     name = configuration.connector.configuration_meta_object
     return configuration.metaobjects.static[name] if name else None
 
 
 def _default_handler(settings: Connector) -> str:
-    return settings.data_handler_class_name or normal_mime_type(settings.data_handler_mime_type)
+    return settings.data_handler_class_name or normal_mime_type(settings.default_handler)
 
 
 def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
@@ -272,11 +281,12 @@ def spark_section(configuration: Configuration) -> Spark:
 def make_event_settings(configuration: Configuration, provider: Provider, instance: str) -> EventSettings:
     """Returns the settings of the inbound side."""
     connector = configuration.connector
+    by_input = connector.by_input
     client_id = connector.application_name if provider.capabilities.shares_client_ids else ""
     return EventSettings(
         connector,
         instance,
-        tuple(_input(entry, connector, client_id) for entry in connector.inputs),
+        tuple(_input(entry, by_input.get(entry.input, connector), client_id) for entry in connector.inputs),
         configuration.history,
         spark_section(configuration).max_jobs,
     )
@@ -292,7 +302,7 @@ def _input(entry: InputEntry, settings: Connector, shared_client_id: str) -> Inp
     """Returns the settings of an input.
 
     Args:
-        settings: of all inputs.
+        settings: as they hold for this input.
         shared_client_id: of the subscriptions of all instances. Empty = a client id belongs to one
             connection. Then a subscription without no_local is shared, and has no client id.
     """

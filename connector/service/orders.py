@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+
 from connector.config.loading import Configuration
-from connector.messaging.destination import Destination
+from connector.errors import DestinationError, UnknownDestination
+from connector.messaging.destination import Destination, known_destination
+from connector.messaging.message import Message
 from connector.operate.correct import correct
+from connector.operate.errors import text_of
 from connector.operate.lives import DISCARDED, note_action
-from connector.operate.replay import TRANSACTION, Movement, Mover, ReplayResult, carry_out
+from connector.operate.replay import TRANSACTION, ArchiveOf, Movement, Mover, ReplayResult, carry_out
 from connector.service.assembly import make_provider, own_history, with_poll_quantity
+from connector.status import OutcomeKind
+
+
+def archive_of(configuration: Configuration) -> ArchiveOf:
+    """Returns what says which ArchiveDestination holds for a message that an operator moves."""
+    connector = configuration.connector
+    copies = connector.copies
+
+    def archive(message: Message) -> Destination | None:
+        named = None
+        if copies.inputs:
+            with contextlib.suppress(DestinationError):  # anybody may send such a property
+                origin = known_destination(text_of(message, "connector_origin_destination"))
+                named = connector.input_of(origin, message)
+        return copies.of(OutcomeKind.PUBLISHED, named)
+
+    return archive
 
 
 def run_order(
     configuration: Configuration,
-    mover: Mover,
+    movers: Sequence[Mover],
     *,
     by: str,
     why: str = "",
     yes: bool,
     expect: int | None = None,
 ) -> ReplayResult:
-    """Looks at a queue, and moves the messages if the operator says so.
+    """Looks at queues, and moves the messages if the operator says so.
 
     Args:
-        mover: new.
+        movers: new, one for each queue.
         yes, expect: see :func:`connector.operate.replay.carry_out`.
 
     Raises:
@@ -37,7 +60,7 @@ def run_order(
             origin, to = str(movement.source), movement.to
             note_action(history, movement.what, movement.ids, by=by, why=why, origin=origin, to=to)
 
-    return carry_out(provider, application, mover, yes=yes, expect=expect, note=note)
+    return carry_out(provider, application, *movers, yes=yes, expect=expect, note=note)
 
 
 def correct_message(
@@ -56,11 +79,30 @@ def correct_message(
     settings = configuration.connector
     history = provider.state(settings.application_name).history() if configuration.history.keep else None
 
-    def note(identity: str, to: Destination) -> None:
+    def note(identity: str, to: Destination, archive: Destination) -> None:
         if history is not None:
-            why = f"corrected, and sent to {to}"
-            archive = str(settings.copies.archive)
-            note_action(history, DISCARDED, [identity], by=by, why=why, origin=str(source), to=archive)
+            why, origin = f"corrected, and sent to {to}", str(source)
+            note_action(history, DISCARDED, [identity], by=by, why=why, origin=origin, to=str(archive))
 
-    archive = settings.copies.archive
-    return correct(provider, own_history(configuration), source, identity, body, archive, by, note)
+    own, archive = own_history(configuration), archive_of(configuration)
+    return correct(provider, own, source, identity, body, archive, by, note)
+
+
+def find_source(configuration: Configuration, sources: Sequence[Destination], identity: str) -> Destination:
+    """Returns the queue that holds a message, the first one if none does.
+
+    Args:
+        sources: at least one.
+        identity: JMSMessageID. May lack its ``ID:``.
+
+    Raises:
+        ProviderError: a queue cannot be read.
+    """
+    if len(sources) > 1:
+        with contextlib.closing(make_provider(configuration).existing()) as connection:
+            for source in sources:
+                with contextlib.suppress(UnknownDestination):
+                    found = connection.browse(source, ids={identity})
+                    if any(one.message_id in (identity, f"ID:{identity}") for one in found):
+                        return source
+    return sources[0]

@@ -25,7 +25,8 @@ def find_places(configuration: Configuration, provider: AdapterProvider, life: L
     for queue in provider.delayed_queues(settings.application_name):
         states[queue] = DELAYED
     inputs = [entry.destination.base for entry in settings.inputs]
-    known = [*life.destinations(), *inputs, *settings.own_destinations.values(), *states]
+    of_copies = [destination for _, destination in settings.all_destinations]
+    known = [*life.destinations(), *inputs, *of_copies, *states]
     queues = [one for one in known if one.is_queue and not one.view]
     connection = provider.existing()
     try:

@@ -36,7 +36,7 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
     """
     connector = configuration.connector
     found = {entry.destination: INPUT for entry in connector.inputs}
-    for key, destination in connector.own_destinations.items():
+    for key, destination in connector.all_destinations:
         found.setdefault(destination, _ROLES[key])
     for subscription in configuration.subscriptions:
         if subscription.sends_to is not None:

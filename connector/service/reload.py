@@ -12,6 +12,7 @@ from connector.config.loading import Configuration
 from connector.errors import ConnectorError
 from connector.events.inbound import Inbound
 from connector.events.settings import EventSettings
+from connector.messaging.destination import Destination
 
 _FIXED: Final = {
     "application_name": "ApplicationName",
@@ -38,6 +39,9 @@ def check_changes(before: Configuration, after: Configuration) -> None:
         for name, key in _FIXED.items()
         if getattr(before.connector, name) != getattr(after.connector, name)
     ]
+    if before.connector.order == after.connector.order:
+        now = _orders(after)
+        found += [f"order of {one}" for one, order in _orders(before).items() if order != now.get(one, order)]
     for section in ("provider", "spark", "state", "http"):
         if getattr(before, section) != getattr(after, section):
             found.append(section)
@@ -47,6 +51,12 @@ def check_changes(before: Configuration, after: Configuration) -> None:
         found.append("connector.InputDestination: from none, or to none")
     if found:
         raise ReloadRefused(f"a restart is needed, because this has changed: {', '.join(found)}")
+
+
+def _orders(configuration: Configuration) -> dict[Destination, str]:
+    """Returns the order of the events of each input."""
+    inputs = configuration.connector.inputs
+    return {one.destination: one.order or configuration.connector.order for one in inputs}
 
 
 def check_inputs(inbound: Inbound, before: EventSettings, after: EventSettings) -> None:

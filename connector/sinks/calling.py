@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, cast
 
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import TemporaryFailure
-from connector.sinks.contract import CallTimer, Event
+from connector.sinks.contract import CallTimer, Event, ExternalSink, TransactionalSink
 
 _LONGEST: Final = 10.0
 """Seconds of the longest wait between two calls in place."""
+
+_CANCEL_SECONDS: Final = 1.0
+"""Seconds that a coroutine has for its end after it was cancelled."""
 
 Deliver = Callable[[BusinessObject, Event], object]
 """A call with the arguments of :meth:`connector.sinks.contract.ExternalSink.deliver`."""
 
 
+def is_coroutine_function(function: object) -> bool:
+    """Whether the call of an object returns a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  # a method of the class, not whether there is one
+    )
+
+
+def call_of(sink: ExternalSink | TransactionalSink, subscription: str, timeout: float | None) -> Deliver:
+    """Returns ``sink.deliver``. A coroutine function is awaited, at most ``timeout`` seconds."""
+    deliver = cast(Deliver, sink.deliver)
+    if not is_coroutine_function(deliver):
+        return deliver
+    from connector.sinks.event_loop import wait_for  # most sinks have no coroutine
+
+    def await_call(bo: BusinessObject, event: Event) -> object:
+        coroutine: Any = deliver(bo, event)
+        return wait_for(coroutine, subscription, timeout)
+
+    return await_call
+
+
 def guard(
-    deliver: Deliver, subscription: str, *, retries: int = 0, timeout: float | None = None, timer: CallTimer
+    deliver: Deliver,
+    subscription: str,
+    *,
+    retries: int = 0,
+    timeout: float | None = None,
+    timer: CallTimer,
+    is_cancelled: bool = False,
 ) -> Deliver:
     """Returns ``deliver`` with the retries and the time limit of a subscription.
 
@@ -27,8 +58,10 @@ def guard(
             from 0.1 s to 10 s at most. ``TemporaryFailure.after`` may ask for a longer wait of up to 10 s.
         timeout: seconds that one call may take. None = no limit.
         timer: ends this worker when a call takes longer.
+        is_cancelled: whether :func:`call_of` cancels the call first.
     """
     if timeout is not None:
+        timeout += _CANCEL_SECONDS if is_cancelled else 0.0
         deliver = _limit_time(deliver, subscription, timeout, timer)
     return _retry(deliver, retries) if retries else deliver
 

@@ -149,7 +149,8 @@ class Sink(Protocol):
     """The common part of all kinds of sink.
 
     A worker opens one sink for each subscription. Each worker has its own sinks. So several sinks of a
-    subscription may deliver at the same time, in different processes and on different machines. A sink is
+    subscription may deliver at the same time, in different processes and on different machines, and with
+    ``parallel`` in different threads of one process. A sink is
     used by one thread at a time: the thread that opened the sink also calls and closes the sink. In tests
     without worker processes several threads may do so one after the other.
     """
@@ -181,6 +182,9 @@ class ExternalSink(Sink, Protocol):
 
         The caller looks after the ``timeout`` and ``retries`` of the subscription. A call that takes longer
         than ``timeout`` ends with its worker.
+
+        May be ``async def``. Then it is awaited in the one event loop of the process, and cancelled after
+        ``timeout``.
 
         Args:
             bo: the object, shared with the other subscriptions of the event. A sink must neither change nor

@@ -107,3 +107,57 @@ class LazyRequests(Requests):
                 if self._stopped:
                     self._client.refuse()  # the client then answers every new request with a refusal
             return self._client
+
+
+class SharedRequests(RequestsSpec):
+    """The recipe of one client for all tasks of a process. The last task stops the client.
+
+    Args:
+        spec: of the client.
+    """
+
+    def __init__(self, spec: RequestsSpec) -> None:
+        self._spec = spec
+        self._lock = threading.Lock()
+        self._client: Requests | None = None
+        self._users = 0
+
+    def open(self, deployment: str) -> Requests:
+        with self._lock:
+            if self._client is None:
+                self._client = self._spec.open(deployment)
+            self._users += 1
+            return _Share(self._client, self._leave)
+
+    def _leave(self, timeout: float) -> None:
+        with self._lock:
+            self._users -= 1
+            client = None if self._users else self._client
+        if client is not None:
+            client.stop(timeout)
+
+
+class _Share(Requests):
+    """The view of one task on a client. The methods are those of the client."""
+
+    def __init__(self, client: Requests, leave: Callable[[float], None]) -> None:
+        self._client = client
+        self._leave: Callable[[float], None] | None = leave
+
+    def request(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestResult:
+        return self._client.request(name, data, timeout=timeout)
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> Future[RequestResult]:
+        return self._client.request_async(name, data, timeout=timeout)
+
+    def refuse(self) -> None:
+        """Does nothing: other tasks go on."""
+
+    def stop(self, timeout: float = 0.0) -> None:
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave(timeout)

@@ -13,7 +13,8 @@ from connector.databases.database import Database, TransactionConflict
 from connector.databases.handle import EventTransaction
 from connector.databases.outcomes import OutcomeRow
 from connector.databases.settings import EventKey
-from connector.sinks.contract import Event, TransactionalSink
+from connector.sinks.calling import Deliver
+from connector.sinks.contract import Event
 
 _CONFLICTS: Final = 10
 """Transactions that may end in a conflict before the event has a TemporaryFailure."""
@@ -22,10 +23,14 @@ _CONFLICT_SECONDS: Final = 60.0
 
 
 class TransactionalCalls:
-    def __init__(
-        self, sink: TransactionalSink, database: Database, application: str, subscription: str
-    ) -> None:
-        self._sink = sink
+    """The calls of one sink.
+
+    Args:
+        call: calls the sink.
+    """
+
+    def __init__(self, call: Deliver, database: Database, application: str, subscription: str) -> None:
+        self._call = call
         self._database = database
         self._row = functools.partial(OutcomeRow, application, subscription)
         self._key = EventKey("", "", "", 0)
@@ -66,7 +71,7 @@ class TransactionalCalls:
         def work(transaction: EventTransaction) -> object:
             event.transaction = transaction
             try:
-                return self._sink.deliver(bo, event)
+                return self._call(bo, event)
             finally:
                 event.transaction = None
 

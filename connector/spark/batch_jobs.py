@@ -79,9 +79,16 @@ class BatchJobs(EventTasks):
         return self._parallelism
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
-        return self._run(self._task(function, task_settings), payloads, description)
+        call = self._task(function, task_settings, shares=shares)
+        return self._run(call, payloads, description, shares=shares)
 
     def probe(self, function: str, task_settings: bytes) -> list[WorkerAnswer]:
         """Calls ``function`` on every core. On a cluster, first waits at most a minute for an executor.
@@ -110,26 +117,33 @@ class BatchJobs(EventTasks):
         self._tasks.clear()
         self._threads.shutdown(wait=False)
 
-    def _run(self, call: PartitionFunction, payloads: Sequence[bytes], description: str) -> list[bytes]:
+    def _run(
+        self, call: PartitionFunction, payloads: Sequence[bytes], description: str, *, shares: bool = False
+    ) -> list[bytes]:
+        """Runs a job. With ``shares`` several payloads may share a partition, where they run side by side."""
+        most = self.parallelism if shares else len(payloads)
         with self._explain(description):
             # A thread of the adapter: the caller's own jobs keep their group and their pool.
-            return self._threads.submit(self._job, call, payloads, description).result()
+            return self._threads.submit(self._job, call, payloads, description, most).result()
 
-    def _job(self, call: PartitionFunction, payloads: Sequence[bytes], description: str) -> list[bytes]:
+    def _job(
+        self, call: PartitionFunction, payloads: Sequence[bytes], description: str, most: int
+    ) -> list[bytes]:
         context = self._context
         context.setJobGroup(self._group, f"{self._application}: {description}")
         context.setLocalProperty(POOL, "connector")
         job = object()
         self._running.append(job)
         try:
-            answers: list[bytes] = context.parallelize(payloads, len(payloads)).mapPartitions(call).collect()
+            parts = min(len(payloads), most)
+            answers: list[bytes] = context.parallelize(payloads, parts).mapPartitions(call).collect()
         finally:
             self._running.remove(job)
         if len(answers) != len(payloads):
             raise PipelineError(f"{len(payloads)} tasks gave {len(answers)} answers")
         return answers
 
-    def _task(self, function: str, task_settings: bytes) -> PartitionFunction:
+    def _task(self, function: str, task_settings: bytes, *, shares: bool = False) -> PartitionFunction:
         """Returns the task that each partition of a job calls. An executor gets the settings only once."""
         key = (function, hashlib.sha256(task_settings).digest())
         with self._lock:
@@ -139,7 +153,7 @@ class BatchJobs(EventTasks):
             with self._explain(""):
                 broadcast = self._context.broadcast(task_settings)
             code = str(shipping.code_directory())
-            made = task(function, broadcast, code, str(self._deployment), self._archive)
+            made = task(function, broadcast, code, str(self._deployment), self._archive, shares=shares)
             self._tasks[key] = made, broadcast
             if len(self._tasks) > _PLANS_KEPT:
                 _, (_, oldest) = self._tasks.popitem(last=False)

@@ -51,7 +51,13 @@ class EventTasks(Protocol):
         return ""  # a cluster replaces its executors, and the Spark of a program belongs to the program
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
         """Calls ``function`` once for each payload, in different tasks, and waits for all answers.
 
@@ -60,6 +66,7 @@ class EventTasks(Protocol):
             task_settings: argument of each call. Unchanged settings are sent to a worker only once.
             payloads: at least one, below 2 GiB each.
             description: begins the text of an error.
+            shares: whether a task may have several payloads at the same time.
 
         Returns:
             The answers, in the order of the payloads.

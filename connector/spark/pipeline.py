@@ -288,7 +288,13 @@ class SparkPipeline:
         return self._tasks is not None and self._tasks.stays
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
         """Runs a batch and waits for its end (see :meth:`connector.spark.event_tasks.EventTasks.run`).
 
@@ -298,7 +304,9 @@ class SparkPipeline:
         Raises:
             PipelineError: a task failed or ended, was cancelled, or Spark died.
         """
-        return self._running().run(function, task_settings, payloads, description) if payloads else []
+        if not payloads:
+            return []
+        return self._running().run(function, task_settings, payloads, description, shares=shares)
 
     def check(self) -> None:
         """Raises the error of tasks that have failed while nothing ran. Returns at once.

@@ -23,16 +23,16 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from connector.errors import PipelineError, SparkLost
 from connector.spark import shipping
 from connector.spark.dead_spark import LOOK_SECONDS, READY_SECONDS, SparkWatch
 from connector.spark.event_tasks import POOL, EventTasks, Explain, WorkerAnswer
-from connector.spark.task_links import TaskEnded, TaskLink, TaskListener
+from connector.spark.task_links import SharedLink, TaskEnded, TaskLink, TaskListener
 from connector.spark.worker import staying
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ _FIRST_READY_SECONDS: Final = 120.0
 _MOST_THREADS: Final = 64
 _ONLY_TASK: Final = "task 0: "
 """The start of an error that Spark tells about the only task of a job."""
+
+
+_Link = TypeVar("_Link", TaskLink, SharedLink)
 
 
 class StayingTasks(EventTasks):
@@ -91,6 +94,7 @@ class StayingTasks(EventTasks):
         self._changed = threading.Condition()
         self._idle: list[TaskLink] = []
         self._busy: set[TaskLink] = set()
+        self._shared: list[SharedLink] = []
         self._failure: PipelineError | None = None
         self._dead = ""
         """Why Spark was given up."""
@@ -125,7 +129,13 @@ class StayingTasks(EventTasks):
     # -- assignments -------------------------------------------------------------------------------
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
         """Calls ``function`` once for each payload. Each call gets the next task that comes free.
 
@@ -135,6 +145,8 @@ class StayingTasks(EventTasks):
         key = self._key(task_settings)
         if self._check is not None and self._check[1] is not task_settings:
             self._check = self._check[0], task_settings
+        if shares:
+            return self._run_shared(function, key, task_settings, payloads, description)
         calls: list[Future[bytes]] = [
             self._threads.submit(self._call, function, key, task_settings, payload, description)
             for payload in payloads[1:]
@@ -145,6 +157,35 @@ class StayingTasks(EventTasks):
             for call in calls:
                 call.exception()  # a batch has ended when all its tasks have
         return [first, *(call.result() for call in calls)]
+
+    def _run_shared(
+        self, function: str, key: bytes, task_settings: bytes, payloads: Sequence[bytes], description: str
+    ) -> list[bytes]:
+        """Gives each payload to the task with the fewest, beside its other assignments.
+
+        Raises:
+            PipelineError: as :meth:`run`.
+        """
+        calls = []
+        for payload in payloads:
+            link = self._wait_for(self._least_shared, description)
+            calls.append((link, link.start(function, key, task_settings, payload)))
+        wait([call for _, call in calls])  # a batch has ended when all its tasks have
+        answers = []
+        for link, call in calls:
+            try:
+                answers.append(call.result())
+            except TaskEnded:
+                raise self._reason(link, description) from None
+            except PipelineError as error:
+                raise PipelineError(f"{description}: {error}") from None
+        with self._changed:
+            self._last_answer = self._last_of_assignment = next(self._answers)
+        return answers
+
+    def _least_shared(self) -> SharedLink | None:
+        """Returns the connection with the fewest assignments. The caller holds the lock."""
+        return min(self._shared, key=lambda link: link.calls, default=None)
 
     def probe(self, function: str, task_settings: bytes) -> list[WorkerAnswer]:
         """Calls ``function`` with an empty payload in each task. Also in each later task, before events."""
@@ -193,7 +234,7 @@ class StayingTasks(EventTasks):
     def cancel(self) -> None:
         """Ends the busy tasks, and the waits for a task. Spark then kills the workers of the tasks."""
         with self._changed:
-            busy = list(self._busy)
+            busy: list[TaskLink | SharedLink] = [*self._busy, *(one for one in self._shared if one.calls)]
             self._cancels += 1
             self._changed.notify_all()
         for link in busy:
@@ -209,14 +250,14 @@ class StayingTasks(EventTasks):
                 return
             self._closing.set()
             idle, self._idle = self._idle, []
-            busy = list(self._busy)
+            busy: list[TaskLink | SharedLink] = [*self._busy, *self._shared]
             self._changed.notify_all()
         self._spark_watch.close()
         self._listener.close()
         for link in idle:
             link.close()
-        for link in busy:
-            link.end()
+        for running in busy:
+            running.end()
         deadline = time.monotonic() + _STOP_SECONDS
         for keeper in self._keepers.values():
             keeper.thread.join(max(0.0, deadline - time.monotonic()))
@@ -259,13 +300,17 @@ class StayingTasks(EventTasks):
         self._last_answer = self._last_of_assignment = next(self._answers)
         self._release(link)
 
-    def _reason(self, link: TaskLink, description: str) -> PipelineError:
+    def _reason(self, link: TaskLink | SharedLink, description: str) -> PipelineError:
         """Returns the error of a task that has ended, as Spark tells it."""
         keeper = self._keepers[link.number]
         with self._changed:
             self._changed.wait_for(
                 # Spark itself may run a task again in the same job: local[N,FAILURES].
-                lambda: self._has_ended(link) or keeper.link is not link or self._closing.is_set(),
+                lambda: (
+                    self._has_ended(link)
+                    or (keeper.link is not None and keeper.link.job != link.job)
+                    or self._closing.is_set()
+                ),
                 _REASON_SECONDS,
             )
             error = keeper.error if self._has_ended(link) else None
@@ -278,7 +323,23 @@ class StayingTasks(EventTasks):
     # -- the tasks ---------------------------------------------------------------------------------
 
     def _take(self, description: str) -> TaskLink:
-        """Waits for a task without an assignment.
+        """Waits for a task without an assignment. Raises as :meth:`_wait_for`."""
+        return self._wait_for(self._take_idle, description)
+
+    def _take_idle(self) -> TaskLink | None:
+        while self._idle:
+            link = self._idle.pop()
+            if link.facts.error or link.is_alive:
+                self._busy.add(link)
+                return link
+            link.close()
+        return None
+
+    def _wait_for(self, find: Callable[[], _Link | None], description: str) -> _Link:
+        """Waits until a connection to a task is found.
+
+        Args:
+            find: called with the lock.
 
         Raises:
             PipelineError: a worker cannot work, which is told once and then tried again. Or Spark was
@@ -290,12 +351,8 @@ class StayingTasks(EventTasks):
                 self._raise_failure(description)
                 if cancels != self._cancels:
                     raise PipelineError(f"{description}: cancelled")
-                while self._idle:
-                    link = self._idle.pop()
-                    if link.facts.error or link.is_alive:
-                        self._busy.add(link)
-                        return link
-                    link.close()
+                if (found := find()) is not None:
+                    return found
                 self._changed.wait()
         raise PipelineError(f"{description}: Spark was stopped")
 
@@ -325,7 +382,7 @@ class StayingTasks(EventTasks):
         if not is_usable:
             link.close()
 
-    def _has_ended(self, link: TaskLink) -> bool:
+    def _has_ended(self, link: TaskLink | SharedLink) -> bool:
         """Whether Spark has ended the job of a task. Its worker may live on for a moment."""
         return self._keepers[link.number].ended_jobs >= link.job
 
@@ -416,6 +473,9 @@ class StayingTasks(EventTasks):
         """Takes a new task, once its check is good."""
         number = hello.pop("number")
         keeper = self._keepers[number]
+        if hello.get("shared"):
+            self._greet_shared(connection, keeper)
+            return
         with self._changed:
             link = TaskLink(connection, WorkerAnswer(**hello, answer=b""), number, keeper.ended_jobs + 1)
             keeper.link = link
@@ -432,6 +492,19 @@ class StayingTasks(EventTasks):
                 self._discard(link)
                 return
         self._release(link)
+
+    def _greet_shared(self, connection: Connection, keeper: _Keeper) -> None:
+        def forget() -> None:
+            with self._changed:
+                if link in self._shared:
+                    self._shared.remove(link)
+
+        with self._changed:
+            link = SharedLink(connection, keeper.number, keeper.ended_jobs + 1, forget)
+            self._shared.append(link)
+            self._changed.notify_all()
+        if self._closing.is_set():
+            link.end()
 
 
 class _Keeper:

@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any, Final
@@ -93,6 +94,76 @@ class TaskLink:
     def close(self) -> None:
         """Frees the connection. Nobody may use it any more."""
         self.end()
+        self._socket.close()
+        self._connection.close()
+
+
+class SharedLink:
+    """The driver's end of the second connection to a task, for assignments beside others. For any thread.
+
+    Args:
+        connection: after the handshake.
+        number, job: as of a :class:`TaskLink`.
+        ended: called in another thread when the connection has ended.
+    """
+
+    def __init__(self, connection: Connection, number: int, job: int, ended: Callable[[], None]) -> None:
+        self.number = number
+        self.job = job
+        self._connection = connection
+        self._socket = socket.socket(fileno=os.dup(connection.fileno()))
+        self._settings: dict[bytes, None] = {}
+        self._lock = threading.Lock()
+        self._assignments = itertools.count(1)
+        self._calls: dict[int, Future[bytes]] = {}
+        self._has_ended = False
+        self._tell_end = ended
+        threading.Thread(target=self._read, name=f"spark-shared-{number}", daemon=True).start()
+
+    @property
+    def calls(self) -> int:
+        """Number of assignments without an answer."""
+        return len(self._calls)
+
+    def start(self, function: str, key: bytes, task_settings: bytes, payload: bytes) -> Future[bytes]:
+        """Sends an assignment. The future gets the answer, or the errors of :meth:`TaskLink.call`."""
+        answer: Future[bytes] = Future()
+        with self._lock:
+            if self._has_ended:
+                answer.set_exception(TaskEnded())
+                return answer
+            number = next(self._assignments)
+            self._calls[number] = answer
+            sent = None if key in self._settings else task_settings
+            if sent is not None:
+                keep_settings(self._settings, key, None)
+            with contextlib.suppress(OSError):  # its reader tells the end
+                self._connection.send_bytes(pickle.dumps((number, function, key, sent, payload), protocol=5))
+        return answer
+
+    def end(self) -> None:
+        """Ends the connection."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _read(self) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                data = self._connection.recv_bytes()
+                number, has_succeeded = ANSWER_HEADER.unpack_from(data)
+                with self._lock:
+                    answer = self._calls.pop(number)
+                if has_succeeded:
+                    answer.set_result(data[ANSWER_HEADER.size :])
+                else:
+                    text = data[ANSWER_HEADER.size :].decode("utf-8", "replace")
+                    answer.set_exception(PipelineError(text))
+        with self._lock:
+            self._has_ended = True
+            left, self._calls = self._calls, {}
+        self._tell_end()
+        for answer in left.values():
+            answer.set_exception(TaskEnded())
         self._socket.close()
         self._connection.close()
 

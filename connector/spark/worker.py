@@ -7,6 +7,7 @@ a worker needs no installed connector and always has the driver's version.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib
@@ -14,10 +15,14 @@ import os
 import pickle
 import struct
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing.connection import Connection
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+import orjson
 
 from connector import faults
 from connector.errors import ConnectorError
@@ -39,11 +44,15 @@ ANSWER_HEADER: Final = struct.Struct("<Q?")
 """Before the answer to an assignment: the number of the assignment, and whether the function has returned."""
 
 _SETTINGS_KEPT: Final = 2
+_MOST_SHARED: Final = 1000
+"""Assignments that a task runs side by side, at most."""
 
 _Value = TypeVar("_Value")
 
 
-def task(function: str, task_settings: Any, code: str, deployment: str, archive: str) -> PartitionFunction:
+def task(
+    function: str, task_settings: Any, code: str, deployment: str, archive: str, *, shares: bool = False
+) -> PartitionFunction:
     """Returns the function of a Spark partition that calls ``function`` for each payload.
 
     Args:
@@ -52,6 +61,7 @@ def task(function: str, task_settings: Any, code: str, deployment: str, archive:
         code: directory that holds the packages. Used if nothing was shipped.
         deployment: directory of adapter.yaml. Used if nothing was shipped.
         archive: name of the shipped archive in Spark's files. Empty if nothing was shipped.
+        shares: whether the payloads of a partition run side by side.
     """
 
     def on_worker(payloads: Iterable[bytes]) -> Iterator[bytes]:
@@ -70,7 +80,8 @@ def task(function: str, task_settings: Any, code: str, deployment: str, archive:
                 sys.path.insert(0, packages)
         from connector.spark.worker import calls, shipped_deployment
 
-        return calls(function, task_settings.value, shipped_deployment() if archive else deployment, payloads)
+        place = shipped_deployment() if archive else deployment
+        return calls(function, task_settings.value, place, payloads, shares=shares)
 
     return on_worker
 
@@ -127,7 +138,7 @@ def staying(address: str, secret: bytes, number: int, code: str, deployment: str
             if code not in sys.path:
                 sys.path.insert(0, code)
             from connector import faults
-            from connector.spark.worker import serve
+            from connector.spark.worker import serve, serve_shared
         except ImportError as failure:
             error = f"{failure}: install it for {sys.executable}, or name another Python"
         with Client(address, "AF_UNIX", authkey=secret) as connection:
@@ -137,6 +148,7 @@ def staying(address: str, secret: bytes, number: int, code: str, deployment: str
             python = {"python": sys.executable, "version": sys.version.split()[0], "prefix": sys.prefix}
             connection.send_bytes(json.dumps({**place, **python}).encode())
             if not error:
+                serve_shared(address, secret, number, deployment)
                 serve(connection, deployment)
         return iter(())
 
@@ -146,26 +158,63 @@ def staying(address: str, secret: bytes, number: int, code: str, deployment: str
 def serve(connection: Connection, deployment: str) -> None:
     """Takes assignments and answers them until the driver closes the connection."""
     _enter(deployment)
-    kept: dict[bytes, bytes] = {}
-    while True:
+    for number, call in _assignments(connection, deployment):
         try:
-            data = connection.recv_bytes()
-        except (EOFError, OSError):
-            return
-        number, function, key, sent, payload = pickle.loads(data)  # from our own driver
-        if sent is not None:
-            keep_settings(kept, key, sent)
-        try:
-            has_returned, answer = True, resolve(function)(kept[key], deployment, payload)
-        except ConnectorError as error:
-            has_returned, answer = False, str(error).encode("utf-8", "replace")
-        except Exception as error:
-            has_returned, answer = False, f"{type(error).__name__}: {error}".encode("utf-8", "replace")
-        try:
-            connection.send_bytes(ANSWER_HEADER.pack(number, has_returned) + answer)
+            connection.send_bytes(_answer(number, call))
         except OSError:
             return
         faults.point("task.answered")
+
+
+def serve_shared(address: str, secret: bytes, number: int, deployment: str) -> None:
+    """Makes a second connection of a task, and answers assignments side by side in threads.
+
+    Args:
+        address, secret: of the driver's Unix socket.
+        number: of the task.
+    """
+
+    def answer(number: int, call: Callable[[], bytes]) -> None:
+        data = _answer(number, call)
+        with writing, contextlib.suppress(OSError):
+            connection.send_bytes(data)
+        faults.point("task.answered")
+
+    def take() -> None:
+        _enter(deployment)
+        with ThreadPoolExecutor(_MOST_SHARED) as threads:
+            for number, call in _assignments(connection, deployment):
+                threads.submit(answer, number, call)
+
+    writing = threading.Lock()
+    connection = Client(address, "AF_UNIX", authkey=secret)
+    connection.send_bytes(orjson.dumps({"number": number, "shared": True}))
+    threading.Thread(target=take, name="shared-assignments", daemon=True).start()
+
+
+def _assignments(connection: Connection, deployment: str) -> Iterator[tuple[int, Callable[[], bytes]]]:
+    """Yields the number and the call of each assignment until the driver closes the connection."""
+    kept: dict[bytes, bytes] = {}
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            number, function, key, sent, payload = pickle.loads(connection.recv_bytes())  # of our own driver
+            if sent is not None:
+                keep_settings(kept, key, sent)
+            yield number, functools.partial(_resolved, function, kept[key], deployment, payload)
+
+
+def _resolved(function: str, task_settings: bytes, deployment: str, payload: bytes) -> bytes:
+    return resolve(function)(task_settings, deployment, payload)
+
+
+def _answer(number: int, call: Callable[[], bytes]) -> bytes:
+    try:
+        has_returned, answer = True, call()
+    except ConnectorError as error:
+        has_returned, answer = False, str(error).encode("utf-8", "replace")
+    except Exception as error:
+        has_returned, answer = False, f"{type(error).__name__}: {error}".encode("utf-8", "replace")
+    return ANSWER_HEADER.pack(number, has_returned) + answer
 
 
 def keep_settings(kept: dict[bytes, _Value], key: bytes, value: _Value) -> None:
@@ -181,12 +230,26 @@ def shipped_deployment() -> str:
     return str(Path(__file__).parents[3] / "deployment")
 
 
-def calls(function: str, task_settings: bytes, deployment: str, payloads: Iterable[bytes]) -> Iterator[bytes]:
-    """Calls ``function`` for each payload. The deployment is the working directory and importable."""
+def calls(
+    function: str,
+    task_settings: bytes,
+    deployment: str,
+    payloads: Iterable[bytes],
+    *,
+    shares: bool = False,
+) -> Iterator[bytes]:
+    """Calls ``function`` for each payload. The deployment is the working directory and importable.
+
+    Args:
+        shares: whether the calls run side by side, in threads.
+    """
     _enter(deployment)
-    call = resolve(function)
-    for payload in payloads:
-        yield call(task_settings, deployment, payload)
+    call = functools.partial(resolve(function), task_settings, deployment)
+    if shares:
+        with ThreadPoolExecutor(_MOST_SHARED) as threads:
+            yield from threads.map(call, payloads)
+    else:
+        yield from map(call, payloads)
     _freeze(function, task_settings)
 
 

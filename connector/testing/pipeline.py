@@ -14,16 +14,18 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from connector.errors import ConnectorError, PipelineError
 from connector.events.run.module_versions import versions
-from connector.events.run.pipeline import CHECK, FUNCTION
+from connector.events.run.pipeline import BESIDE, CHECK, FUNCTION
 from connector.events.run.task import Task
-from connector.events.run.task_answer import TaskAnswer, pack_answer
+from connector.events.run.task_answer import TaskAnswer, overdue_call, pack_answer
 from connector.events.run.task_settings import Assignment, TaskSettings
 from connector.events.run.worker import stop_runners
+from connector.sinks.event_loop import CallOverdue
 from connector.spark.worker import resolve
 
 
@@ -45,7 +47,7 @@ class InProcessPipeline:
     """Implements :class:`connector.events.run.pipeline.Workers` without Spark.
 
     The tasks of a job run one after the other, in the deployment's directory. Isolated jobs run side by side,
-    each with a separate child process.
+    each with a separate child process. Events of an input with ``parallel`` run side by side in one process.
 
     Args:
         deployment: directory of adapter.yaml.
@@ -64,8 +66,11 @@ class InProcessPipeline:
         self._isolated = isolated
         self.parallelism = parallelism
         self.alive = True
-        self._task: tuple[bytes, Task] | None = None
+        self._plan = b""
+        self._tasks: list[Task] = []
+        """Tasks for the plan that do not run."""
         self._one_at_a_time = threading.Lock()
+        self._making = threading.Lock()
         self.jobs: list[str] = []
         """The descriptions of all jobs, one for each batch."""
 
@@ -82,7 +87,7 @@ class InProcessPipeline:
     def stop(self) -> None:
         """Ends the child process. Repeatable."""
         self.alive = False
-        self._close_task()
+        self._close_tasks()
         stop_runners()
 
     def check(self) -> None:
@@ -99,7 +104,13 @@ class InProcessPipeline:
             return [InProcessAnswer("this process", b"", str(error))]
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
         """Runs a job and returns the answers, in the order of the payloads.
 
@@ -107,6 +118,9 @@ class InProcessPipeline:
             PipelineError: a task failed.
         """
         self.jobs.append(description)
+        if shares:
+            with ThreadPoolExecutor(len(payloads)) as threads:
+                return [*threads.map(lambda payload: self._call(function, task_settings, payload), payloads)]
         with contextlib.nullcontext() if self._isolated else self._one_at_a_time:
             return [self._call(function, task_settings, payload) for payload in payloads]
 
@@ -117,7 +131,7 @@ class InProcessPipeline:
             with _working_directory(self._deployment), warnings.catch_warnings():
                 # the child runs only code that is safe after a fork in a process with threads
                 warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
-                if self._isolated or function not in (FUNCTION, CHECK):
+                if self._isolated or function not in (FUNCTION, BESIDE, CHECK):
                     return resolve(function)(task_settings, self._deployment, payload)
                 return self._run_here(task_settings, payload)
         except PipelineError:
@@ -126,23 +140,35 @@ class InProcessPipeline:
             raise PipelineError(str(error)) from error
 
     def _run_here(self, plan_bytes: bytes, payload: bytes) -> bytes:
-        if self._task is None or self._task[0] != plan_bytes:
-            self._close_task()
-            task_settings: TaskSettings = pickle.loads(plan_bytes)  # from our own driver
-            self._task = plan_bytes, Task(task_settings, self._deployment, _NoTimer())
-        if not payload:
-            return versions()
-        assignment: Assignment = pickle.loads(payload)  # from our own driver
-        assert assignment.journal is not None
-        began, task = time.monotonic(), self._task[1]
-        outcomes = task.run(assignment.journal, *assignment[1:])
-        seconds = time.monotonic() - began
-        return pack_answer(TaskAnswer(calls=task.calls, seconds=seconds, told=task.take_told()), outcomes)
+        task = self._take_task(plan_bytes)
+        try:
+            if not payload:
+                return versions()
+            assignment: Assignment = pickle.loads(payload)  # from our own driver
+            assert assignment.journal is not None
+            began = time.monotonic()
+            try:
+                outcomes = task.run(assignment.journal, *assignment[1:])
+            except CallOverdue as overdue:
+                return pack_answer(overdue_call(overdue.subscription))
+            seconds = time.monotonic() - began
+            return pack_answer(TaskAnswer(calls=task.calls, seconds=seconds, told=task.take_told()), outcomes)
+        finally:
+            self._tasks.append(task)
 
-    def _close_task(self) -> None:
-        if self._task is not None:
-            self._task[1].close()
-            self._task = None
+    def _take_task(self, plan_bytes: bytes) -> Task:
+        with self._making:
+            if self._plan != plan_bytes:
+                self._close_tasks()
+                self._plan = plan_bytes
+            if self._tasks:
+                return self._tasks.pop()
+            task_settings: TaskSettings = pickle.loads(plan_bytes)  # from our own driver
+            return Task(task_settings, self._deployment, _NoTimer())
+
+    def _close_tasks(self) -> None:
+        while self._tasks:
+            self._tasks.pop().close()
 
 
 class _NoTimer:
@@ -151,7 +177,7 @@ class _NoTimer:
     stopping = False
     is_full = False
 
-    def limit(self, seconds: float) -> None: ...
+    def limit(self, seconds: float, whole: float) -> None: ...
 
     def give_up(self) -> None: ...
 

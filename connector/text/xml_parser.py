@@ -44,7 +44,12 @@ def has_no_namespace(element: etree._Element) -> bool:
 
 
 def parse_xml(
-    body: bytes | str, charset: str = "", *, keeps_specials: bool = False, may_have_doctype: bool = False
+    body: bytes | str,
+    charset: str = "",
+    *,
+    keeps_specials: bool = False,
+    may_have_doctype: bool = False,
+    advice: str = "",
 ) -> etree._Element:
     """Returns the root element of a body.
 
@@ -55,6 +60,7 @@ def parse_xml(
         charset: the character set that the configuration names. Empty = none.
         keeps_specials: keep comments and processing instructions.
         may_have_doctype: a document type declaration without an internal subset is passed over.
+        advice: the end of the error for a document type declaration that is refused.
 
     Raises:
         MalformedData: the body is no such document. The text names line and column, or the byte.
@@ -72,14 +78,14 @@ def parse_xml(
         raise MalformedData("the body is empty, expected an XML document")
     for mark in _DOCTYPE_MARKS:
         if mark in data:
-            _check_doctype(data, may_have_doctype)
+            _check_doctype(data, may_have_doctype, advice)
     root = _parse(data, encoding, keeps_specials=keeps_specials)
     docinfo: Any = root.getroottree().docinfo
     if not may_have_doctype and (docinfo.internalDTD is not None or docinfo.externalDTD is not None):
-        raise _doctype()  # an encoding had hidden the declaration from the search above
+        raise _doctype(advice)  # an encoding had hidden the declaration from the search above
     dtd = docinfo.internalDTD
     if dtd is not None and (next(dtd.iterentities(), None), next(dtd.iterelements(), None)) != (None, None):
-        raise _doctype()  # an encoding had hidden an internal subset
+        raise _doctype(advice, is_whole=False)  # an encoding had hidden an internal subset
     return root
 
 
@@ -122,7 +128,7 @@ def _refuse_undecodable(body: bytes) -> None:
             raise MalformedData(f"the body is no XML: {error}") from None
 
 
-def _check_doctype(body: bytes, may_have_doctype: bool) -> None:
+def _check_doctype(body: bytes, may_have_doctype: bool, advice: str) -> None:
     """Refuses a document type declaration before the parser reads any part of it.
 
     The words may also stand in a CDATA section or a comment. So the place decides: before the root.
@@ -137,10 +143,15 @@ def _check_doctype(body: bytes, may_have_doctype: bool) -> None:
     if prolog is None or not text.startswith("<!DOCTYPE", prolog.end()):
         return
     if not may_have_doctype or _PLAIN_DOCTYPE.match(text, prolog.end()) is None:
-        raise _doctype()
+        raise _doctype(advice, is_whole=not may_have_doctype)
 
 
-def _doctype() -> MalformedData:
+def _doctype(advice: str, *, is_whole: bool = True) -> MalformedData:
+    """Returns the error for a document type declaration, or for its internal subset."""
+    if not is_whole:
+        return MalformedData(
+            "the body has a document type declaration with an internal subset, which is refused"
+        )
     return MalformedData(
-        "the body has a document type declaration (<!DOCTYPE), which is refused; send it without"
+        f"the body has a document type declaration (<!DOCTYPE), which is refused; send it without{advice}"
     )

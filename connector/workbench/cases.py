@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from jmespath.exceptions import JMESPathError
+
 from connector.businessobjects.definition import Definitions, Schema
+from connector.businessobjects.expressions import compile_expression
 from connector.businessobjects.types import Converter
 from connector.declare.problems import Position, Problems
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent, kind_of, read_file
@@ -23,7 +26,7 @@ SUFFIX: Final = ".test.yaml"
 _CASE: Final = ("name", "message", "expect")
 _MESSAGE: Final = ("destination", "type", "correlation_id", "properties", "body", "body_file", "bytes")
 _BODY: Final = ("body", "body_file")
-_OBJECT: Final = ("object", "verb", "values", "contains")
+_OBJECT: Final = ("object", "verb", "values", "contains", "jmespath")
 _EXPECT: Final = (
     *_OBJECT,
     "records",
@@ -47,12 +50,14 @@ class ExpectedObject:
     Args:
         values: attributes with typed values.
         whole: whether the object must have no other attributes.
+        expression: the JMESPath expression that must hold for the object.
     """
 
     object: str | None
     verb: str | None
     values: dict[str, Any] | None
     whole: bool
+    expression: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +232,14 @@ class _Reader:
                 values = self._values_of(node, name, f"{path}.{key}")
         elif "values" in table.entries:
             values = {}
-        return ExpectedObject(name, self._text(table, "verb", path), values, key != "contains")
+        expression = self._text(table, "jmespath", path)
+        if expression is not None:
+            try:
+                compile_expression(expression)
+            except JMESPathError as error:
+                reason = " ".join(str(error).split())
+                self._problems.add(table.entries["jmespath"].position, f"{path}.jmespath", reason, "JMESPath")
+        return ExpectedObject(name, self._text(table, "verb", path), values, key != "contains", expression)
 
     def _values_of(self, node: Node, name: str, path: str) -> dict[str, Any] | None:
         try:
@@ -252,9 +264,7 @@ class _Reader:
                     nearest(key, schema.fields),
                 )
             elif field.from_text is not None and isinstance(value, Leaf):
-                if is_absent(value):
-                    continue
-                values[key] = self._value(value, field.from_text, here)
+                values[key] = None if is_absent(value) else self._value(value, field.from_text, here)
             elif field.is_list and isinstance(value, Items):
                 assert field.value_from_text is not None
                 values[key] = [
@@ -268,7 +278,9 @@ class _Reader:
                 ]
             elif field.child is not None and not field.many and isinstance(value, Table):
                 values[key] = self._values(value, field.child, here)
-            elif not is_absent(value):
+            elif is_absent(value):
+                values[key] = None
+            else:
                 if field.is_list:
                     expected = "a list of values"
                 else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
 from connector.log import AT_WORK
 from connector.messaging.destination import Destination, known_destination
+from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.operate.own_history import APPLICATION
 from connector.sinks.contract import Event, PreparedSink, SinkContext
@@ -100,7 +101,7 @@ class Explanation:
         rule: the id of the rule that dictates the object, or None.
         why: why this rule counts, or why none does.
         data_handler, mime_type, config: class, MIME type and data-handler meta-object. Empty = not found.
-        named_by: what names the data handler: a rule, ``Default`` or the connector.
+        named_by: what names the data handler: a rule, ``Default``, the input or the connector.
         options: of the data handler, as configured or by default.
         objects: the business objects. Several for a body that is split.
         reason: why the message is unsubscribed or has failed, as the copy has it. Empty = neither.
@@ -127,11 +128,16 @@ class Explanation:
     business_objects: tuple[BusinessObject, ...] = field(default=(), repr=False, compare=False)
 
 
+def _no_input(destination: Destination, message: Message) -> None:
+    """Returns None: there are no inputs."""
+
+
 class Explainer:
     """Explains messages as the tasks of a deployment would process them.
 
     Args:
         prepared: the names of the subscriptions with a prepared sink. Their messages are made, and not sent.
+        input_of: returns the input of a destination that would take a message. None = there are no inputs.
 
     Raises:
         ConfigurationError: a data handler cannot be made.
@@ -142,10 +148,12 @@ class Explainer:
         task_settings: TaskSettings,
         deployment: str,
         prepared: Collection[str] = (),
+        input_of: Callable[[Destination, Message], Input | None] = _no_input,
     ) -> None:
         self._task_settings = task_settings
         self._copies = task_settings.connector.copies
         self._deployment = deployment
+        self._input_of = input_of
         self._converter = Converter(task_settings, deployment)
         self._sinks = {
             one.name: self._open(one) for one in task_settings.subscriptions if one.name in prepared
@@ -172,18 +180,22 @@ class Explainer:
         A child process converts the message, under the limits of the adapter.
         """
         settings = self._task_settings
-        own, lies_in = settings.own, message.destination or destination
+        history_of, lies_in = settings.own, message.destination or destination
         message = message.copy(message.body)
-        if own.counts(message, lies_in):
-            message.set_property(APPLICATION, own.application)  # it counts where the message goes back to
+        if history_of.counts(message, lies_in):
+            # it counts where the message goes back to
+            message.set_property(APPLICATION, history_of.application)
         message.destination = destination
-        earlier, _ = history(message, own, destination)
+        earlier, _ = history(message, history_of, destination)
         message.delivery_count = max(message.delivery_count, earlier + 1)
-        explain = partial(self._explain, message, destination)
+        named = self._input_of(known_destination(destination), message)
+        own = settings.by_input.get(named) if named is not None else None
+        connector = settings.connector if own is None else own
+        explain = partial(self._explain, message, destination, None if own is None else named)
         try:
-            return call_limited(explain, settings.connector.convert_timeout, settings.connector.worker_memory)
+            return call_limited(explain, connector.convert_timeout, connector.worker_memory)
         except ConversionEnded as ended:
-            copy = self._copies.of(OutcomeKind.FAILED)
+            copy = self._copies.of(OutcomeKind.FAILED, named)
             return Explanation(
                 message.message_id,
                 destination,
@@ -194,7 +206,7 @@ class Explainer:
                 settled=None if copy is None else str(copy),
             )
 
-    def _explain(self, message: Message, destination: str) -> Explanation:
+    def _explain(self, message: Message, destination: str, named: Input | None) -> Explanation:
         AT_WORK.set({"message_id": message.message_id, "destination": destination})
         settings = self._task_settings
         found_format = message_format(message, settings.connector.message_format_property)
@@ -209,12 +221,12 @@ class Explainer:
                 for reasons in [rule.mismatches(found_format, where, seen)]
             )
             why = _why(settings.rules, found_format, where, message)
-        choice, objects, kind, reason = self._convert(message, destination)
+        choice, objects, kind, reason = self._convert(message, destination, named)
         is_split = choice is not None and getattr(choice.handler, "splits", False)
         findings = tuple(self._findings(objects, message, is_split=is_split))
         if findings:
             kind, reason = _outcome(findings, is_split=is_split)
-        copy = self._copies.of(kind)
+        copy = self._copies.of(kind, named)
         return Explanation(
             message.message_id,
             destination,
@@ -225,7 +237,7 @@ class Explainer:
             "" if choice is None else type(choice.handler).__name__,
             "" if choice is None else choice.mime_type,
             "" if choice is None else choice.config,
-            "" if choice is None else self._naming_part(choice),
+            "" if choice is None else self._naming_part(choice, named),
             {} if choice is None else self._options(choice),
             findings,
             reason,
@@ -235,18 +247,19 @@ class Explainer:
         )
 
     def _convert(
-        self, message: Message, destination: str
+        self, message: Message, destination: str, named: Input | None
     ) -> tuple[Choice | None, Sequence[BusinessObject], OutcomeKind, str]:
         """Returns the data handler, the objects, and the outcome and reason of a message without objects."""
         choice: Choice | None = None
-        limit = self._task_settings.connector.max_body
+        settings = self._task_settings
+        limit = (settings.connector if named is None else settings.by_input[named]).max_body
         try:
-            choice = self._converter.choice(message, destination)
+            choice = self._converter.choice(message, destination, named)
             if len(message.body) > limit:
                 raise MalformedData(
                     f"the body has {len(message.body)} bytes, more than max_body ({limit} bytes)"
                 )
-            return choice, self._converter.convert(message, destination), OutcomeKind.FAILED, ""
+            return choice, self._converter.convert(message, destination, named), OutcomeKind.FAILED, ""
         except ConfigurationError as problem:
             return choice, (), OutcomeKind.FAILED, problem.problems[0].mistake
         except MalformedData as problem:
@@ -319,9 +332,11 @@ class Explainer:
         common = {option.name for option in COMMON_OPTIONS}
         return {name: value for name, value in options.items() if name in own or name not in common}
 
-    def _naming_part(self, choice: Choice) -> str:
+    def _naming_part(self, choice: Choice, named: Input | None) -> str:
         if choice.rule is None or not any(choice.rule.handler.get(key) for key in HANDLER_KEYS):
-            return "the connector"
+            own = None if named is None else self._task_settings.by_input[named].default_handler
+            is_own = own is not None and own != self._task_settings.connector.default_handler
+            return "the input" if is_own else "the connector"
         return f"the rule {choice.rule.id}" if choice.rule.names_handler else "Default"
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from connector.declare.connector_section import Connector, InputEntry
+from connector.declare.connector_section import Connector
+from connector.declare.input_entry import InputEntry
 from connector.events.claim.polled_input import InputSettings
 from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
@@ -212,7 +213,7 @@ def test_every_module_says_what_it_is_about(name: str) -> None:
 
 def test_an_option_of_an_input_is_in_its_model_its_reader_and_one_user() -> None:
     """As the section "An option of an input" of the architecture page says."""
-    model, reader = "connector.declare.connector_section", "connector.events.claim.polled_input"
+    model, reader = "connector.declare.input_entry", "connector.events.claim.polled_input"
     assert {model, reader} <= MODULES.keys()
     options = InputEntry.model_construct().options(Connector.model_construct())
     assert options.keys() == {one.name for one in dataclasses.fields(InputSettings)} - {

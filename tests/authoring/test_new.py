@@ -58,8 +58,7 @@ def test_what_is_left_out_is_listed_and_stands_in_the_file(shop: Commands) -> No
         "file": "objects/Order.yaml",
         "objects": ["Order"],
         "checks": [
-            "types are those of the values in the sample",
-            "required and max_length are in no sample",
+            "required and max_length are in no sample, and a key may be blank",
             "bodies with parts that were left out need IgnoreUndefinedAttributes: true",
             "Order: is Id its key?",
         ],
@@ -88,7 +87,7 @@ def test_definitions_of_the_deployment_keep_their_names(shop: Commands) -> None:
     assert mistakes(shop) == []
 
 
-FORMATS = "json, xml, csv, delimited, namevalue, json-schema, xsd"
+FORMATS = "json, jsonlines, xml, csv, delimited, namevalue, json-schema, xsd"
 
 
 def test_a_format_can_be_named(shop: Commands) -> None:
@@ -116,6 +115,43 @@ def test_a_wrong_call_is_an_error_and_writes_nothing(shop: Commands, line: str, 
     before = sorted(shop.directory.rglob("*"))
     assert new(shop, *line.split()).refusal().startswith(f"connector: {error}")
     assert sorted(shop.directory.rglob("*")) == before
+
+
+def test_several_samples_make_one_draft(shop: Commands) -> None:
+    for number, body in enumerate(("7;Zoë\n", "12;\n")):
+        shop.directory.joinpath(f"{number}.csv").write_bytes(body.encode("cp1252"))
+    options = ("--charset", "cp1252", "--header", "no")
+    for files in (("0.csv", "1.csv"), ("0.csv", "--from-sample", "1.csv")):
+        done = new(shop, "Stock", "--from-sample", *files, *options, "--force")
+        assert "the data handler needs header: false" in done.stdout
+        text = shop.read("objects/Stock.yaml")
+        assert text.startswith("# Drafted from 0.csv, 1.csv: ")
+        assert "  Column1: {type: Integer, key: true, blank: true}\n  Column2: String\n" in text
+
+
+@rows(
+    "arguments, error",
+    [
+        (["Order", "order.json"], "found order.json behind the name; samples stand behind --from-sample"),
+        ([*SAMPLE, "--header", "maybe"], "--header maybe: expected yes or no"),
+        ([*SAMPLE, "--header", "no"], "--header is for the format csv, found json"),
+        ([*SAMPLE, "--charset", "utf-99"], "--charset utf-99: expected the name of a character set"),
+        ([*SAMPLE, "a.xml"], "a.xml: the body is no JSON"),
+        (["Order", "--charset", "cp1252"], "--charset is for --from-sample"),
+        (
+            ["Order", "--from-sample", "a.xsd", "order.json"],
+            "--from-sample: a.xsd is a schema, expected",
+        ),
+        (
+            ["Order", "--from-sample", "a.xsd", "--charset", "utf-8"],
+            "--charset is for bodies, and a.xsd",
+        ),
+    ],
+)
+def test_samples_that_do_not_fit_are_an_error(shop: Commands, arguments: list[str], error: str) -> None:
+    shop.write("a.xml", "<Order/>")
+    shop.write("a.xsd", "<xs:schema xmlns:xs='http://www.w3.org/2001/XMLSchema'/>")
+    assert new(shop, *arguments).refusal().startswith(f"connector: {error}")
 
 
 # --- a data handler -------------------------------------------------------------------------------
@@ -191,7 +227,8 @@ def test_the_paths_are_those_of_the_user(plugged: Commands, tmp_path_factory: py
         *((["datahandler", name], "expected a name") for name in ("1st", "a/b", "../x", "")),
         (
             ["datahandler", "Csv", "--from-sample", "order.json"],
-            "connector: --from-sample, --format and --schema-directory are for a business object\n",
+            "connector: --from-sample, --format, --charset, --header and --schema-directory are for a "
+            "business object\n",
         ),
         (["table", "Csv"], "'table' is not one of 'businessobject', 'datahandler'"),
         (["datahandler", "ledger"], "handlers/lines.py is a file, so give a directory with --into"),

@@ -38,6 +38,17 @@ def _order(kind: str, facets: Facets, value: Any, **more: Any) -> BusinessObject
         ("Decimal", Facets(minimum=Decimal("0.1")), "0.0999999999999999999999", "expected at least 0.1"),
         ("Decimal", Facets(maximum=Decimal(100)), "100.00000000000000000001", "expected at most 100"),
         ("Integer", Facets(values=(1, 2)), 3, "found the number 3, expected one of 1, 2"),
+        ("Date", Facets(minimum="2024-05-31"), "2024-05-30T23:59", "expected at least 2024-05-31"),
+        ("Date", Facets(maximum="2024-05-31"), "20240601", "expected at most 2024-05-31"),
+        (
+            "Date",
+            Facets(maximum="2024-05-31T10:00"),
+            "2024-05-31T10:00:01Z",
+            "expected at most 2024-05-31T10",
+        ),
+        ("Date", Facets(minimum="2024-05-31T10:00Z"), "2024-05-31T11:00+02:00", "expected at least"),
+        ("Date", Facets(minimum="2024-05-31Z"), "2024-06-30", "expected a Date with a zone"),
+        ("Date", Facets(maximum="2024-05-31Z"), "2024-05-31T23:30-01:00", "expected at most 2024-05-31Z"),
     ],
 )
 def test_a_value_that_does_not_fit_is_malformed_with_its_place_in_both_directions(
@@ -58,6 +69,11 @@ def test_a_value_that_does_not_fit_is_malformed_with_its_place_in_both_direction
         ("Double", Facets(minimum=0.1, maximum=0.1), 0.1),
         ("Integer", Facets(minimum=5), ""),
         ("Date", Facets(values=("2024-05-31",)), ""),
+        ("Date", Facets(minimum="2024-05-31", maximum="2024-05-31"), "2024-05-31T23:59:60+14:00"),
+        ("Date", Facets(minimum="2024-05-31T10:00Z"), "2024-05-31T12:00+02:00"),
+        ("Date", Facets(maximum="9999-12-31"), "9999-12-31T24:00"),
+        ("Date", Facets(maximum="9999-12-31+01:00"), "9999-12-31T23:30-12:00"),
+        ("Date", Facets(minimum="2024-05-31"), ""),
     ],
 )
 def test_a_value_that_fits_and_a_blank_that_is_no_text_are_taken(

@@ -59,6 +59,39 @@ def test_assigning_checks_the_type_and_none_unsets() -> None:
     assert bo.as_dict() == {"Rating": 7}
 
 
+def test_attributes_are_read_and_set_as_those_of_python() -> None:
+    bo: Any = customer({"CustomerId": "C1", "Address": [{"City": "Oslo"}]})
+    bo.Rating = 7
+    bo.Address[0].City = "Bergen"
+    bo.Name = "n"
+    bo.Name = None
+    assert bo.as_dict() == {"CustomerId": "C1", "Rating": 7, "Address": [{"City": "Bergen"}]}
+    assert (bo.CustomerId, bo.Name, bo.Address[0].City) == ("C1", None, "Bergen")
+    with pytest.raises(MalformedData, match="Rating: found the text '7'"):
+        bo.Rating = "7"
+    with pytest.raises(AttributeError, match="Customer has no attribute 'Nmae', did you mean 'Name'"):
+        bo.Nmae  # noqa: B018  # it raises
+    with pytest.raises(AttributeError, match="did you mean 'Name'"):
+        bo.Nmae = "x"
+    assert not hasattr(bo, "__len__")
+    assert {"Rating", "as_dict"} <= set(dir(bo))
+    assert (copy.deepcopy(bo), pickle.loads(pickle.dumps(bo)), copy.copy(bo).verb) == (bo, bo, "Create")
+
+
+def test_an_attribute_with_the_name_of_a_method_hides_nothing() -> None:
+    names = {name: Attribute(name, "String") for name in ("date", "type", "verb", "_parts")}
+    bo: Any = BusinessObject(known(define("Thing", **names)), "Thing", "Create", dict.fromkeys(names, "x"))
+    assert (bo.type, bo.verb, callable(bo.date)) == ("Thing", "Create", True)
+    for name in ("date", "type"):
+        with pytest.raises(AttributeError, match=rf"^{name} is a name of every .* is bo\['{name}'\]$"):
+            setattr(bo, name, "y")
+    for wrong in (lambda: bo._parts, lambda: setattr(bo, "_parts", "y")):
+        with pytest.raises(AttributeError, match="_parts"):
+            wrong()
+    bo.verb, bo.object_event_id = "Update", "e"
+    assert (bo.verb, bo["verb"], bo.object_event_id) == ("Update", "x", "e")
+
+
 def test_children_are_assigned_as_mappings_or_objects() -> None:
     bo = customer()
     home = BusinessObject(DEFINITIONS, "Address", values={"City": "Bonn"})

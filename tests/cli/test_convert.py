@@ -81,13 +81,55 @@ def test_what_cannot_be_converted_is_told(
 
 
 def test_what_convert_prints_is_a_body_again(plugged_run: Commands) -> None:
-    body = '{"OrderId": "7", "Pin": "p", "Total": 1e+22, "Line": [{"Item": ""}, {}]}'
+    body = '{"OrderId": "7", "Pin": "p", "Total": 1e+22, "Line": [{"Item": "A"}, {}]}'
     once = plugged_run(*OBJECT, "--verb", "Cancel", data=body)
     assert once.document["Total"] == 1e22
     again = plugged_run(data=once.stdout)
     assert (again.returncode, again.stdout) == (0, once.stdout)
     line = plugged_run(*OBJECT, "--json", data='{"OrderId": "Æ"}').stdout
     assert line == '{"BusinessObject": "Order", "Verb": "Create", "OrderId": "Æ"}\n'
+
+
+def test_the_options_may_be_those_of_a_meta_object_or_of_a_rule(run: Commands) -> None:
+    run.write(
+        "metaobjects/lenient.yaml",
+        "datahandler_metaobject: MO_Lenient\nhandlers:\n"
+        "  application/json: {IgnoreUndefinedAttributes: true, write_type: false}\n"
+        "  text/xml: {BOPrefix: X}\n",
+    )
+    body = '{"OrderId": "7", "Other": 1}'
+    assert "no such attribute" in run(*OBJECT, data=body).failure()
+    lenient = (*OBJECT, "--handlers", "MO_Lenient")
+    assert run(*lenient, data=body).document == {"BusinessObject": "Order", "Verb": "Create", "OrderId": "7"}
+    assert run(*lenient, "--to", "application/json", data=body).document == {"OrderId": "7"}
+    assert "BOPrefix 'X'" in run(*lenient, "--to", "text/xml", data=body).failure()
+    refused = run(*OBJECT, "--handlers", "MO_Lenien", data=body)
+    assert (refused.returncode, "did you mean 'MO_Lenient'" in refused.stderr) == (2, True)
+
+
+def test_a_rule_names_object_verb_data_handler_and_options(run: Commands) -> None:
+    run.change(
+        "metaobjects/objects.yaml",
+        "  Order_Cancel: {InputFormat: CANCEL, DataHandlerMimeType: text/xml}\n",
+        "  Order_Cancel:\n"
+        "    - {InputFormat: CX, DataHandlerMimeType: text/xml, DataHandlerConfigMO: MO_Lenient}\n"
+        "    - {InputFormat: CJ, DataHandlerMimeType: application/json}\n",
+    )
+    run.write(
+        "metaobjects/lenient.yaml",
+        "datahandler_metaobject: MO_Lenient\nhandlers:\n  text/xml: {IgnoreUndefinedAttributes: true}\n",
+    )
+    body = "<Order><OrderId>7</OrderId><Other/></Order>"
+    cancelled = {"BusinessObject": "Order", "Verb": "Cancel", "OrderId": "7"}
+    assert run("--rule", "Order_Cancel[0]", data=body).document == cancelled
+    assert run("--rule", "Order_Cancel[1]", data='{"OrderId": "7"}').document == cancelled
+    for name, words in (
+        ("Order_Cancel", "it is a list: Order_Cancel[0], Order_Cancel[1]"),
+        ("Order_Creat", "did you mean 'Order_Create'"),
+    ):
+        refused = run("--rule", name, data=body)
+        assert (refused.returncode, words in refused.stderr) == (2, True)
+    assert "--rule and --object" in run("--rule", "Order_Create", *OBJECT, data=body).stderr
 
 
 def test_objects_are_lines_or_one_body_where_the_format_has_one(plugged_run: Commands) -> None:

@@ -190,6 +190,12 @@ def test_choices_say_which_messages_are_meant(world: World) -> None:
     by_number = {count("--group", group): group for group in groups}
     assert sorted(by_number) == [1, 2]
     world.refuses("replay --kind refuse", "replay --selector '1 ='")
+    for verb in ("replay", "discard queue://error", "move queue://error queue://aside"):
+        for more in ("", " --yes"):
+            refused = world.run(*shlex.split(f"{verb} --group nope{more}"))
+            assert (refused.returncode, "--group nope: there is no such group" in refused.stderr) == (2, True)
+    one = by_number[1]
+    assert count("--group", one, "--reason", "nothing has this text") == 0, "the group is there"
     assert world.do("replay", "--group", by_number[2], "--limit", "1", "--yes")["moved"] == 1
     assert sorted(world.ids("error")) == sorted(ids[1:])
 

@@ -237,3 +237,18 @@ def test_cases_are_found_below_the_configuration_from_any_directory(
     assert done.stdout == "2 passed, 0 failed\n"
     assert check(run, case, "deep").stdout == "1 passed, 0 failed\n"
     assert "nothing" in check(run, case, "nothing").refusal()
+
+
+def test_an_expression_of_a_case_holds_or_is_named(run: Commands) -> None:
+    case = """\
+name: counted
+message: {destination: web, body: '{"OrderId": "1", "Total": 2.5, "Line": [{"Item": "7", "Count": 2}]}'}
+expect: {object: Order, jmespath: "%s"}
+"""
+    answer = check(run, case % "length(Line) == Line[0].Count")
+    assert answer.returncode == 1
+    assert "jmespath: length(Line) == Line[0].Count does not hold" in answer.stdout + answer.stderr
+    assert check(run, case % "length(Line) == `1` && Total == `2.50`").returncode == 0
+    answer = check(run, case % "length(Line")
+    assert answer.returncode == 2
+    assert "expect.jmespath" in answer.stderr

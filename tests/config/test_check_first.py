@@ -69,7 +69,9 @@ NOT_FOUND = {
         spark/pipeline.py SparkPipeline._explain   spark/pipeline.py SparkPipeline._running
         spark/pipeline.py SparkPipeline.session   spark/staying_tasks.py StayingTasks._call
         spark/staying_tasks.py StayingTasks._keep   spark/staying_tasks.py StayingTasks._reason
-        spark/staying_tasks.py StayingTasks._take   spark/task_links.py TaskLink.call
+        spark/staying_tasks.py StayingTasks._run_shared
+        spark/staying_tasks.py StayingTasks._wait_for
+        spark/task_links.py SharedLink._read   spark/task_links.py TaskLink.call
     """,
     "needs a connection": """
         brokers/engine/commits.py _announcements   brokers/engine/commits.py announce
@@ -159,7 +161,13 @@ CASES = [
     option("no XML Schema", "text/xml", "{Validation: true, schema: s.xsd}", "schema", "s.xsd", ("s.xsd", "<a/>")),
     option("no schema at all", "text/xml", "{Validation: true}", "Validation", "needs schema or DTDPath"),
     option("two delimiters", "text/delimited", '{Delimiter: ""}', "Delimiter", "at least one character"),
-    option("widths", "text/fixedwidth", "{BONameSize: 0}", "BONameSize", "at least 1"),
+    option("widths", "text/fixedwidth", "{BONameSize: -1}", "BONameSize", "0 or more"),
+    option("list of a text", "text/delimited", '{Delimiter: ["|"]}', "Delimiter", "a text"),
+    option("half a record type", "text/fixedwidth", "{record_type: {at: 1}}", "record_type", "both at and length"),
+    option("field of no number", "text/delimited", "{record_type: {field: x}}", "record_type", "to numbers from 1"),
+    option("list in a list", "text/csv", "{true: [[a]]}", "true", "a list or a mapping of single values"),
+    option("one word for both", "text/csv", "{true: [a], false: [a]}", "true", "the same word"),
+    option("date without a year", "text/namevalue", "{date_format: '%d.%m.'}", "date_format", "one of %Y and %y"),
     option("fault of nothing", "application/soap+xml", "{FaultObject: Nothing}", "FaultObject", "no business object"),
     option("pair of itself", "text/requestresponse", "{RequestDataHandlerMimeType: text/requestresponse}", "RequestDataHandlerMimeType", "part of itself"),
     option("part of a pair", "text/requestresponse", "{RequestDataHandlerMimeType: text/nothing}", "RequestDataHandlerMimeType", "text/nothing"),

@@ -29,7 +29,9 @@ connector:
   ApplicationName: demo
   InputDestination:
     - queue://orders
-    - {destination: queue://customers, rate: 50/s, PollQuantity: 5}
+    - {destination: queue://customers, rate: 50/s, PollQuantity: 5, order: none, max_body: 1MiB, parallel: 4,
+      max_attempts: 3, convert_timeout: 5s, DataHandlerMimeType: text/xml, DefaultVerb: Update,
+      ArchiveDestination: queue://done, ErrorDestination: queue://wrong, UnsubscribedDestination: queue://rest}
     - {destination: queue://notes, selector: "urgent = TRUE"}
     - {destination: topic://prices, subscription: prices, shared: true}
     - {destination: topic://prices, subscription: others, no_local: true}
@@ -39,6 +41,7 @@ connector:
   PollStartTime: 22:00
   PollEndTime: "06:00"
   order: group
+  parallel: 2
   max_body: 16MiB
   max_attempts: 5
   convert_timeout: 20s

@@ -120,6 +120,10 @@ CASES = [
     case("copies are kept that nobody makes", A, "  ErrorDestination: queue://error\n", "  keep_error: §30d\n", "connector.keep_error", "without ErrorDestination", "ErrorDestination, or no keep_error"),
     case("archive is the error queue", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://archive", "connector.ErrorDestination", "ArchiveDestination too"),
     case("in progress is an input", A, "PollQuantity: 25", "InProgressDestination: §queue://orders", "connector.InProgressDestination", "InputDestination too"),
+    case("parallel in order", A, "PollQuantity: 25", "parallel: §8", "connector.parallel", "parallel: 8 with order: destination", "order: group"),
+    case("parallel of an input in order", A, "- queue://customers", "- {destination: queue://customers, parallel: §8}", "connector.InputDestination[1].parallel", "parallel: 8 with order: destination"),
+    case("parallel of an input with an order of its own", A, "PollQuantity: 25\n", "order: none\n", "connector.InputDestination[1].parallel", "parallel: 8 with", more=((A, "- queue://customers", "- {destination: queue://customers, order: destination, parallel: §8}"),)),
+    case("too much at the same time", A, "PollQuantity: 25", "parallel: §1001", "connector.parallel", "from 1 to 1000"),
     case("input twice", A, "- queue://customers", "- §orders", "connector.InputDestination[1]", "stands twice"),
     # the provider
     case("memory", A, "type: dropbox\n  root: ./data", "type: §memory", "provider.type", "memory", "tests without Spark"),
@@ -223,6 +227,19 @@ CASES = [
     case("child of nothing", A, P, "    table: shop.customer\n    children: {Adress: §{table: shop.address, key: {id: CustomerId}}}", "subscriptions[0].children.Adress", "no contained object", nearest="Address"),
     case("child elsewhere", A, P, "    table: shop.customer\n    children: {Address: {table: §crm.address, key: {id: CustomerId}}}", "subscriptions[0].children.Address.table", "another database"),
     case("child without a key", A, P, "    table: shop.customer\n    children: {Address: {table: shop.address, key: §{}}}", "subscriptions[0].children.Address.key", "no column"),
+    *(
+        case(f"child within a child {number}", A, P, "    table: shop.customer\n    children: {Address: {table: shop.address, key: {id: CustomerId}, columns: {city: City}, children: " + inner + "}}", f"subscriptions[0].children.Address.children.{path}", words, more=((O, "  City: {type: String, key: true}", "  City: {type: String, key: true}\n  Inner: {type: Inner, cardinality: n}"), (O, "business_object: Address", "business_object: Inner\nattributes: {Text: String}\n---\nbusiness_object: Address")))
+        for number, (inner, path, words) in enumerate(
+            (
+                ("{Parts: §{table: shop.inner, key: {city: City}}}", "Parts", "Address has no contained object 'Parts'"),
+                ("{Inner: {table: §crm.inner, key: {city: City}}}", "Inner.table", "another database"),
+                ("{Inner: {table: shop.inner, key: §{}}}", "Inner.key", "no column"),
+                ("{Inner: {table: shop.inner, key: {id: CustomerId, name: §Name}}}", "Inner.key.name", "Name, which no column of the table around has, expected one of City, CustomerId"),
+                ("{Inner: {table: §shop.address, key: {city: City}}}", "Inner.table", "shop.address, the table of Address, expected a table of its own"),
+                ("{Inner: {table: shop.inner, key: {city: City}, columns: {x: §Txt}}}", "Inner.columns.x", "no attribute 'Txt'"),
+            )
+        )
+    ),
     # requests
     case("view of replies", A, "PollQuantity: 25", "ReplyToDestination: §replies~EXPIRED", "connector.ReplyToDestination", "nothing can be sent there"),
     case("replies are polled", A, "PollQuantity: 25", "ReplyToDestination: §queue://orders", "connector.ReplyToDestination", "the InputDestination too (line 8)", "endless loop"),
@@ -286,6 +303,7 @@ CASES = [
     case("key in a list of rules", R, "{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", "[{InputFormat: A}, {§InputFormt: B}]", "MO_Config.rules.Order_Create[1].InputFormt", "unknown key", nearest="InputFormat"),
     case("priority in a list of rules", R, "{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", '["InputFormat=A", "InputFormat=B;§Priority=10"]', "MO_Config.rules.Order_Create[1].Priority", "from 0 to 9"),
     case("replies to one rule of a list are in error", R, "{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", "[{InputFormat: A}, {ReplyToDestination: §queue://error}]", "MO_Config.rules.Order_Create[1].ReplyToDestination", "the ErrorDestination too (adapter.yaml:13)"),
+    case("same match keys in a list of rules", R, "{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", "[{InputFormat: A}, {InputFormat: B}, §{InputFormat: A, DataHandlerMimeType: text/xml}]", "MO_Config.rules.Order_Create[2]", "the same match keys as Order_Create[0]: several matching rules count as none", "match keys of its own", warning=True),
     case("list without rules", R, "{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", "§[]", "MO_Config.rules.Order_Create", "an empty list"),
     case("list in a list of rules", R, "{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", "[§[{InputFormat: A}]]", "MO_Config.rules.Order_Create[0]", "a list", "a mapping"),
     case("key with a number", R, "Order_Create: {", "§Order_Create[0]: {", "MO_Config.rules.Order_Create[0]", "no business object and verb for 'Order_Create[0]'", nearest="Order_Create"),

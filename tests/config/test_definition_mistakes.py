@@ -96,6 +96,7 @@ MISTAKES = [
     ),
     Mistake("object without a key", [("metaobjects/part.yaml", "", "business_object: §Part\nattributes: {Id: String}\n")], "Part.business_object", ("Part has no key, expected key: true at the attributes that tell one Part from",), warning=True),
     case("default in a meta-object", O, "MessageID: String", "MessageID: {type: String, required: true, default: §x}", "CustomerMeta.attributes.MessageID.default", "a default in a meta-object is never used", warning=True),
+    case("facet in a meta-object", O, "MessageID: String", "MessageID: §{type: String, min_length: 2}", "CustomerMeta.attributes.MessageID", "facets in a meta-object are never checked, expected no facets", warning=True),
     # a ciphertext where its value would be seen
     case("selector", O, "  Update:\n", "  Update: {app_specific_info: \"response_selector=JMSType = '{1}':Pin\"}\n", "Customer.verbs.Update.app_specific_info", "Pin is a Ciphertext: the provider would see its value", more=(PIN,)),
     case("format", O, "MessageID: String", "OutputFormat: Ciphertext", "CustomerMeta.attributes.OutputFormat", "a Ciphertext as OutputFormat, which logs and errors show, expected a String", more=(PIN,)),
@@ -140,9 +141,20 @@ def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Samp
         ("{type: Integer, values: [1, x]}", "values", "the text 'x', expected an integer"),
         ("{type: Integer, values: [1, 9], maximum: 5}", "values", "the number 9, expected at most 5"),
         (
-            "{type: Date, minimum: 5}",
+            "{type: Boolean, minimum: 0}",
             "minimum",
-            "minimum of a Date, expected it left out; only a number has it",
+            "minimum of a Boolean, expected it left out; only a number or a Date has it",
+        ),
+        ("{type: Date, minimum: 5}", "minimum", "found the text '5', expected an ISO 8601 date"),
+        (
+            "{type: Date, minimum: 2024-05-31, maximum: 20240530}",
+            "minimum",
+            "2024-05-31 over the maximum 20240530",
+        ),
+        (
+            "{type: Date, minimum: 2024-05-30Z, maximum: 2024-05-31}",
+            "minimum",
+            "beside the maximum 2024-05-31, expected both with a zone, or both without",
         ),
         ("{type: Integer, pattern: x}", "pattern", "pattern of a Integer"),
         ("{type: Boolean, values: [true]}", "values", "values of a Boolean"),
@@ -206,6 +218,25 @@ def test_every_definition_that_is_shown_or_shipped_has_a_key_and_no_dead_default
         deployment.write("metaobjects/shown.yaml", part)
         warnings = [str(problem) for problem in deployment.check() if problem.warning]
         assert [one for one in warnings if "has no key" in one or "is never used" in one] == []
+
+
+def test_a_child_of_another_object_needs_no_key(deployment: Sample) -> None:
+    parts = (
+        "business_object: Parcel\nverbs: {Create: }\nattributes: {Id: {type: String, key: true}, Items: Items}",
+        "business_object: Items\nattributes: {Item: {type: Item, cardinality: n}}",
+        "business_object: Item\nattributes: {Name: String}",
+        "business_object: Alone\nattributes: {Name: String}",
+        "business_object: Ring\nattributes: {Ring: Ring}",
+        "business_object: Inner\nverbs: {Create: }\nattributes: {Name: String}",
+        "business_object: Outer\nattributes: {Id: {type: String, key: true}, Inner: Inner}",
+    )
+    deployment.write("metaobjects/parcel.yaml", "\n---\n".join(parts))
+    warnings = [str(one) for one in deployment.check() if "has no key" in str(one)]
+    assert [one.partition(" has no key")[0].rpartition(" ")[2] for one in warnings] == [
+        "Alone",
+        "Ring",
+        "Inner",
+    ]
 
 
 # --- what requests are told -------------------------------------------------------------------

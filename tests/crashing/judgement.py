@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tests.crashing.scenario import MANY, Scenario, Sent
 
-_PLACES: Final = ("archive", "error", "unsubscribed")
+_PLACES: Final = ("archive", "error", "unsubscribed", "b-archive", "b-error", "b-unsubscribed")
 _OF_TASKS: Final = ("begin", "deliver", "transaction.returned", "transaction.committed", "done", "prepare")
 """Places where the thread of an event dies. At the fake of a broker others are for a moment behind it."""
 
@@ -61,32 +61,39 @@ class Deliveries:
         known: dict[tuple[str, str, int], int] = {}
         newest: dict[str, int] = {}
         for text in lines:
-            process, word, *rest = text.split(" ")
+            line, word, *rest = text.split(" ")
+            process = line.partition(".")[0]
+            if self.scenario.parallel == 1:
+                line = process  # the thread of its events does not matter
             if word == "life":
                 living = process
                 died_at.pop(process, None)  # the number of a process may come again
             elif word == "death":
-                number = died_at[process] = at_work.pop(process, 0)
+                number = died_at[process] = at_work.pop(line, 0)
                 is_sure = number and (self.scenario.store != "broker" or rest[0] in _OF_TASKS)
                 if is_sure:
                     self.interrupted[number] += 1  # otherwise the journal may have got its end in time
                 if not is_sure or self.scenario.parallelism > 1:
                     self.unseen += 1
-                may_repeat |= open_calls.pop(process, set())
+                for other in [one for one in at_work if one.startswith(f"{process}.")]:
+                    del at_work[other]
+                    self.unseen += 1  # perhaps its journal has the end
+                for other in [one for one in open_calls if one.partition(".")[0] == process]:
+                    may_repeat |= open_calls.pop(other)
             elif word == "done":
-                open_calls.pop(process, None)
-                at_work.pop(process, None)
+                open_calls.pop(line, None)
+                at_work.pop(line, None)
             elif word == "end":
                 self.ended[rest[0], rest[1]] += 1
             elif word in ("begin", "post"):
                 subscription, key = rest[:2]
                 count, retries = (int(rest[2]), int(rest[3])) if word == "begin" else (0, 0)
                 if word == "post":
-                    process = living  # there is no neighbour where there are hooks
+                    line = process = living  # there is no neighbour where there are hooks
                 number = int(key.partition("-")[0])
-                if at_work.get(process) != number:
-                    open_calls.pop(process, None)  # of an event without a journal
-                at_work[process] = number
+                if at_work.get(line) != number:
+                    open_calls.pop(line, None)  # of an event without a journal
+                at_work[line] = number
                 call = (subscription, key, retries)
                 if call in known:
                     self.repeated += 1
@@ -97,11 +104,14 @@ class Deliveries:
                 may_repeat.discard(call)
                 known[call] = count
                 if process not in died_at:
-                    open_calls.setdefault(process, set()).add(call)
+                    open_calls.setdefault(line, set()).add(call)
                 else:  # another thread came so far before the process ended, or the server of the hook
                     may_repeat.add(call)
-                    self.interrupted[number] += died_at[process] != number
-                    died_at[process] = number
+                    if self.scenario.parallel == 1:
+                        self.interrupted[number] += died_at[process] != number
+                        died_at[process] = number
+                    else:
+                        self.unseen += 1
                 self.begun[subscription, key] += 1
                 if word == "begin":
                     self._check_id(number, rest[4].partition("#")[0])
@@ -162,12 +172,13 @@ def _judge_message(
 ) -> Iterator[str]:
     first = f"{one.number}-1"
     found = {place: counts[place].get(first, 0) for place in _PLACES if counts[place].get(first)}
-    expected = _place_of(scenario, one)
+    has_own = scenario.own and one.destination == "queue://b"
+    expected, own = _place_of(scenario, one), "b-" if has_own else ""
     interrupted = deliveries.interrupted[one.number] + deliveries.unseen
-    is_exhausted = scenario.attempts != MANY and interrupted >= scenario.attempts
-    place = "error" if is_exhausted and found == {"error": one.copies} else expected
-    if found != {place: one.copies}:
-        yield f"message {one.number} {one.name!r} x {one.copies} is in {found}, not in {place}"
+    is_exhausted = scenario.attempts != MANY and interrupted >= scenario.attempts + has_own
+    place = "error" if is_exhausted and found == {f"{own}error": one.copies} else expected
+    if found != {own + place: one.copies}:
+        yield f"message {one.number} {one.name!r} x {one.copies} is in {found}, not in {own}{place}"
         return
     for key in one.keys(scenario):
         yield from _judge_effects(scenario, one, key, place, deliveries, counts)

@@ -44,7 +44,10 @@ _FOR_OTHERS: Final = (
     "topic-root/news/.subscriptions/reader./target/",
 )
 """Where messages stay that are not for the adapter."""
-_QUEUES: Final = ("archive", "error", "unsubscribed", "busy", "out", "replies", "asked")
+_QUEUES: Final = (
+    *("archive", "error", "unsubscribed", "b-archive", "b-error", "b-unsubscribed"),
+    *("busy", "out", "replies", "asked"),
+)
 
 
 class Fate:

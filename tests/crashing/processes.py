@@ -6,6 +6,7 @@ The lines go to the file ``log`` of the working directory, which is that of the 
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 from connector.errors import TemporaryFailure
@@ -13,8 +14,8 @@ from connector.sinks.contract import Event
 
 
 def note(*words: object, directory: str = ".", file: str = "log") -> None:
-    """Adds a line to a file, with one write. The line begins with the process id."""
-    line = " ".join(map(str, (os.getpid(), *words)))
+    """Adds a line to a file, with one write. The line begins with the ids of process and thread."""
+    line = " ".join(map(str, (f"{os.getpid()}.{threading.get_ident()}", *words)))
     log = os.open(os.path.join(directory, file), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
     os.write(log, line.encode() + b"\n")
     os.close(log)

@@ -62,6 +62,8 @@ class Scenario:
         attempts: max_attempts.
         neighbour: whether a second instance works beside each one that dies.
         managed: ContainerManagedEvents. Then all sinks are destinations.
+        parallel: of ``adapter.yaml``.
+        own: whether the input ``b`` has archive, error and unsubscribed destination of its own.
     """
 
     store: str
@@ -78,6 +80,8 @@ class Scenario:
     attempts: int = MANY
     neighbour: bool = False
     managed: bool = False
+    parallel: int = 1
+    own: bool = False
 
     @classmethod
     def draw(cls, store: str, choices: random.Random) -> Scenario:
@@ -96,10 +100,11 @@ class Scenario:
         neighbour = order == "none" and not is_broker and "hook" not in sinks and happens(0.5)
         topic = happens(0.25) and not is_broker and not managed
         records = choices.choice((1, 1, 1, 3))
+        inputs = choices.choice((("a",), ("a", "b")))
         return cls(
             store,
             order=order,
-            inputs=choices.choice((("a",), ("a", "b"))),
+            inputs=inputs,
             topic=topic,
             window=happens(0.3) and not managed,
             in_progress=not topic and not managed and happens(0.25),
@@ -111,6 +116,8 @@ class Scenario:
             attempts=_MORE_THAN_DEATHS if managed else choices.choice((MANY, MANY, MANY, _FEW)),
             neighbour=neighbour,
             managed=managed,
+            parallel=1 if order == "destination" or "hook" in sinks else choices.choice((1, 2, 32)),
+            own=len(inputs) > 1 and records == 1,
         )
 
     @property
@@ -154,9 +161,10 @@ class Scenario:
         in_progress = {"InProgressDestination": "queue://busy", "InDoubtEvents": "Reprocess"}
         return {
             "ApplicationName": APPLICATION,
-            "InputDestination": [*(f"queue://{name}" for name in self.inputs), *topic],
+            "InputDestination": [*map(self._input, self.inputs), *topic],
             "PollQuantity": self.quantity,
             "order": self.order,
+            "parallel": self.parallel,
             "ArchiveDestination": "queue://archive",
             "ErrorDestination": "queue://error",
             "UnsubscribedDestination": "queue://unsubscribed",
@@ -168,6 +176,13 @@ class Scenario:
             **({"ContainerManagedEvents": "JMS"} if self.managed else {}),
             **(in_progress if self.in_progress else {}),
         }
+
+    def _input(self, name: str) -> Any:
+        if not (self.own and name == "b"):
+            return f"queue://{name}"
+        copies = ("Archive", "Error", "Unsubscribed")
+        own = {f"{one}Destination": f"queue://b-{one.lower()}" for one in copies}
+        return {"destination": "queue://b", **own, "max_attempts": self.attempts + 1}
 
     def _subscription(self, name: str, hook: str) -> dict[str, Any]:
         if name == "copy":

@@ -51,7 +51,7 @@ class Adapter:
 
     def __init__(self, shop: Shop) -> None:
         sink = TableSink(TableSpec("shop", "O", MAPPING, operation="insert"), KNOWN)
-        self._calls = TransactionalCalls(sink, shop.database, "demo", "o")
+        self._calls = TransactionalCalls(sink.deliver, shop.database, "demo", "o")
         self._shop = shop
         self._number = 0
 

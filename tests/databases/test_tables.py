@@ -119,6 +119,139 @@ def test_an_update_changes_what_is_set_and_replaces_the_children_as_a_whole(shop
     assert lines(shop) == []
 
 
+def test_null_sets_a_column_to_null_and_removes_the_children(shop: Shop) -> None:
+    first = order(1, Customer="Ada", Note="a", Line=[{"Sku": "a"}])
+    write(shop, first)
+    change = order(1)
+    for name in ("Customer", "Note", "Line"):
+        change.set_null(name)
+    write(shop, change, operation="update")
+    assert (orders(shop, "customer, note"), lines(shop)) == ([(None, None)], [])
+    write(shop, first, on_conflict="update")
+    write(shop, change, on_conflict="update")
+    assert (orders(shop, "customer, note"), lines(shop)) == ([(None, None)], [])
+    new = order(2, Line=[{"Sku": "b"}])
+    new.set_null("Note")
+    new["Line"][0].set_null("Quantity")
+    write(shop, new)
+    assert orders(shop, "orderid, note")[1] == (2, None), "no default"
+    assert lines(shop) == [(2, "b", None)]
+    new.set_null("OrderId")
+    with pytest.raises(ObjectRefused, match="OrderId is null, and is a key of orders"):
+        write(shop, new, operation="update")
+
+
+TAXES = Definitions(
+    {
+        "Order": replace(
+            ORDER, attributes={**ORDER.attributes, "Line": Attribute("Line", "Part", cardinality="n")}
+        ),
+        "Part": Definition(
+            "Part",
+            attributes={
+                **_attributes(No="Integer", Sku="String"),
+                "Tax": Attribute("Tax", "Tax", cardinality="n"),
+                "Box": Attribute("Box", "Box"),
+            },
+        ),
+        "Tax": Definition(
+            "Tax",
+            attributes={**_attributes(Kind="String"), "Note": Attribute("Note", "Box", cardinality="n")},
+        ),
+        "Box": Definition("Box", attributes=_attributes(Text="String")),
+    }
+)
+NOTES = TableMapping("notes", None, (("order_id", "OrderId"), ("kind", "Kind")))
+TAX_TABLE = TableMapping("tax", None, (("order_id", "OrderId"), ("line_no", "No")), (("Note", NOTES),))
+BOX_TABLE = TableMapping("box", None, (("line_no", "No"),))
+PART_TABLE = TableMapping("part", None, (("order_id", "OrderId"),), (("Tax", TAX_TABLE), ("Box", BOX_TABLE)))
+WITH_TAXES = TableMapping("orders", (("orderid", "OrderId"),), (), (("Line", PART_TABLE),))
+TAX_TABLES = (
+    "CREATE TABLE part (order_id INTEGER NOT NULL, no INTEGER, sku VARCHAR(20))",
+    "CREATE TABLE tax (order_id INTEGER NOT NULL, line_no INTEGER NOT NULL, kind VARCHAR(4))",
+    "CREATE TABLE notes (order_id INTEGER NOT NULL, kind VARCHAR(4) NOT NULL, text VARCHAR(9))",
+    "CREATE TABLE box (line_no INTEGER NOT NULL, text VARCHAR(9))",
+)
+
+
+def test_children_within_children_have_tables_of_their_own(shop: Shop) -> None:
+    shop.execute(*TAX_TABLES)
+
+    def tables(*names: str) -> list[list[tuple[Any, ...]]]:
+        return [
+            shop.execute(f"SELECT * FROM {name} ORDER BY 1, 2, {3 if name != 'box' else 2}") for name in names
+        ]
+
+    def taxed(number: int, **values: Any) -> BusinessObject:
+        return BusinessObject(TAXES, "Order", "Create", {"OrderId": number, **values})
+
+    notes = [{"Text": "x"}, {"Text": "y"}]
+    taxes = [{"Kind": "vat", "Note": notes}, {"Kind": "eco"}]
+    lines_of_1 = [{"No": 1, "Sku": "a", "Tax": taxes, "Box": {"Text": "b"}}, {"No": 2, "Sku": "b"}]
+    write(
+        shop,
+        taxed(1, Line=lines_of_1),
+        taxed(2, Line=[{"No": 7, "Tax": [{"Kind": "vat", "Note": [{"Text": "z"}]}]}]),
+        mapping=WITH_TAXES,
+    )
+    assert tables("part", "tax", "notes", "box") == [
+        [(1, 1, "a"), (1, 2, "b"), (2, 7, None)],
+        [(1, 1, "eco"), (1, 1, "vat"), (2, 7, "vat")],
+        [(1, "vat", "x"), (1, "vat", "y"), (2, "vat", "z")],
+        [(1, "b")],
+    ]
+    write(shop, taxed(1), operation="update", mapping=WITH_TAXES)
+    assert len(tables("tax")[0]) == 3, "what is not set stays"
+    write(shop, taxed(1, Line=[{"No": 3, "Tax": [{"Kind": "new"}]}]), operation="update", mapping=WITH_TAXES)
+    assert tables("part", "tax", "notes", "box") == [
+        [(1, 3, None), (2, 7, None)],
+        [(1, 3, "new"), (2, 7, "vat")],
+        [(2, "vat", "z")],
+        [],
+    ]
+    write(shop, taxed(2), operation="delete", mapping=WITH_TAXES)
+    assert tables("part", "tax", "notes", "box") == [[(1, 3, None)], [(1, 3, "new")], [], []]
+
+
+def test_the_table_of_a_failing_row_is_named(shop: Shop) -> None:
+    shop.execute(*TAX_TABLES)
+    bo = BusinessObject(
+        TAXES, "Order", "Create", {"OrderId": 1, "Line": [{"Tax": [{"Kind": "vat"}], "No": 1, "Sku": "a"}]}
+    )
+    columns = "order_id INTEGER, line_no INTEGER NOT NULL CHECK (line_no > 1), kind VARCHAR(4)"
+    shop.execute("DROP TABLE tax", f"CREATE TABLE tax ({columns})")
+    with pytest.raises(ObjectRefused, match=r"the table tax: .*(?i:check)"):
+        write(shop, bo, mapping=WITH_TAXES)
+
+
+def test_the_key_of_a_child_within_a_child_needs_a_column_around(shop: Shop) -> None:
+    shop.execute(*TAX_TABLES)
+    part = TableMapping("part", (("sku", "Sku"),), (("order_id", "OrderId"),), (("Box", BOX_TABLE),))
+    mapping = TableMapping("orders", (("orderid", "OrderId"),), (), (("Line", part),))
+    bo = BusinessObject(TAXES, "Order", "Create", {"OrderId": 1})
+    with pytest.raises(WrongTable, match="the key of box has No, and no column of part has it"):
+        write(shop, bo, mapping=mapping)
+    shop.execute("DROP TABLE box")
+    with pytest.raises(WrongTable, match=r"CREATE TABLE box \(.*line_no INTEGER NOT NULL"):
+        write(shop, bo, mapping=WITH_TAXES)
+
+
+def test_a_path_through_children_may_lead_to_null(shop: Shop) -> None:
+    bill = Definition(
+        "Bill", attributes={"Id": Attribute("Id", "Integer", is_key=True), "Line": Attribute("Line", "Line")}
+    )
+    definitions = Definitions({"Bill": bill, "Line": LINE})
+    mapping = TableMapping("orders", (("orderid", "Id"), ("note", "Line.Sku")))
+    objects = [
+        BusinessObject(definitions, "Bill", "Create", {"Id": number, "Line": {}}) for number in (1, 2, 3)
+    ]
+    objects[1]["Line"].set_null("Sku")
+    objects[2].set_null("Line")
+    for bo in objects:
+        write(shop, bo, mapping=mapping)
+    assert orders(shop, "note") == [("none",), (None,), (None,)]
+
+
 def test_an_update_that_finds_no_row_fails(shop: Shop) -> None:
     for values in ({"Customer": "x"}, {}):
         with pytest.raises(ObjectRefused, match="has no row with orderid = 7"):

@@ -283,7 +283,7 @@ def test_a_wrong_body_is_refused_with_its_place(body: bytes | str, reason: str) 
 @rows(
     "options, reason",
     [
-        ({"delimiter": "||"}, "delimiter: found '||'"),
+        ({"delimiter": "|\n"}, "delimiter: found '|\\n'"),
         ({"header": False, "write_type": True}, "write_type needs a header"),
         ({"write_header": False, "write_type": True}, "write_type needs a header"),
     ],

@@ -138,7 +138,6 @@ def test_a_byte_order_mark_is_no_part_of_the_first_field_and_one_in_a_value_stay
             "PadCharacter 0 needs Alignment RIGHT or",
         ),
         (FixedWidthHandler, {"PadCharacter": "1"}, "expected no digit but 0"),
-        (FixedWidthHandler, {"BONameSize": 0}, "at least 1"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

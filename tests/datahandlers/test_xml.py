@@ -69,7 +69,7 @@ def homes(levels: int) -> bytes:
         (customer("<Home verb='Create'/>"), "Home: the XML attribute 'verb' is not known"),
         (b"<a>" * 100_000, "nested deeper than 200 levels"),
         (homes(202), "nested deeper than 200 levels: line 1"),
-        (b"<!DOCTYPE Customer><Customer/>", "document type declaration (<!DOCTYPE), which is refused; send it without"),
+        (b"<!DOCTYPE Customer><Customer/>", "document type declaration (<!DOCTYPE), which is refused; send it without, or set doctype: ignore, or Validation and DTDPath"),
     ],
 )  # fmt: skip
 def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> None:
@@ -132,9 +132,9 @@ A = {"Name": "a"}
         # the declaration says the encoding
         *((STRICT, DECLARED[name].encode(name), None, ("Customer", None, {"Name": "Zoë"})) for name in ENCODINGS),
         *((STRICT, text, None, ("Customer", None, {"Name": "Zoë"})) for text in DECLARED.values()),
-        # the rule wins over the root element and its verb
-        (STRICT, "<Note verb='Update'><Name>a</Name></Note>", CUSTOMER, ("Customer", "Create", A)),
-        (STRICT, "<x verb='Update'/>", Hint("Customer"), ("Customer", "Update", {})),
+        # the rule wins over the verb of the root element
+        (STRICT, "<Customer verb='Update'><Name>a</Name></Customer>", CUSTOMER, ("Customer", "Create", A)),
+        (STRICT, "<Customer verb='Update'/>", Hint("Customer"), ("Customer", "Update", {})),
         (STRICT, "<Customer verb=''/>", None, ("Customer", None, {})),
         # undefined elements and attributes are passed over on demand
         (LENIENT, customer("<x a='1'><y/>t</x><Name lang='en'>a</Name><Meta><MessageID>x</MessageID></Meta>"), None, ("Customer", None, A)),
@@ -252,6 +252,85 @@ def test_an_object_may_have_no_verb_in_xml() -> None:
     reason = refusal(made.to_business_object, '<Order verb="Create"><Id>1</Id></Order>', None)
     assert "XML attribute 'verb' is not known" in reason
     assert made.to_business_object("<Order><Id>1</Id></Order>", Hint("Order", "Create")).verb == "Create"
+
+
+ROOTS = known(
+    define("Order", "", Id="String"),
+    define("Named", "elem_name=PurchaseOrder", Id="String"),
+    define("Invoice", "ns=urn:invoice-2;verb=false", Id="String", Line="Line ns=urn:lines-2"),
+    define("Line", "ns=urn:lines-2", No="String", Item="String ns=*"),
+    define("Any", "ns=*;elem_name=Free;verb=false", Id="String", Raw="String type=xml"),
+    define("Whole", "", Style="String type=pi", Root="Line ns=urn:lines-2"),
+)
+INVOICE = "<Invoice xmlns='urn:invoice-2' xmlns:l='urn:lines-2'>{}</Invoice>"
+
+
+@rows(
+    "options, body, hint, reason",
+    [
+        ({}, "<Whatever/>", Hint("Order"), "found the root element 'Whatever', expected 'Order': line 1"),
+        ({}, "<Order/>", Hint("Named"), "found the root element 'Order', expected 'PurchaseOrder'"),
+        ({}, "<x/>", Hint("Named", is_of_body=True), "expected 'PurchaseOrder'"),
+        ({"BOPrefix": "My"}, "<My_Order/>", Hint("My_Order"), "found the root element 'My_Order', expected 'Order'"),
+        ({}, "<Invoice xmlns='urn:invoice-3'/>", None, "the root element 'Invoice' is in the namespace 'urn:invoice-3', expected 'urn:invoice-2'"),
+        ({}, "<Invoice xmlns='urn:invoice-3'><Id>1</Id></Invoice>", Hint("Invoice"), "'urn:invoice-3', expected 'urn:invoice-2'"),
+        ({}, "<Invoice/>", Hint("Invoice"), "the root element 'Invoice' is in no namespace, expected 'urn:invoice-2'"),
+        ({}, INVOICE.format("<Id xmlns='urn:b'>1</Id>"), None, "Id: is in the namespace 'urn:b', expected 'urn:invoice-2'"),
+        ({}, INVOICE.format("<Line xmlns='urn:lines-3'><No>1</No></Line>"), None, "Line: is in the namespace 'urn:lines-3', expected 'urn:lines-2'"),
+        ({}, "<?a b?><Line xmlns='urn:lines-3'/>", Hint("Whole"), "found the root element 'Line', expected 'Root'"),
+        ({}, "<?a b?><Root xmlns='urn:lines-3'/>", Hint("Whole"), "'urn:lines-3', expected 'urn:lines-2'"),
+    ],
+)  # fmt: skip
+def test_a_document_is_what_its_definition_says(
+    options: dict[str, Any], body: str, hint: Hint | None, reason: str
+) -> None:
+    definitions = known(*ROOTS.values(), define("My_Order", "", Id="String"))
+    for lenient in (False, True):
+        made = handler(definitions, IgnoreUndefinedAttributes=lenient, **options)
+        assert reason in refusal(made.to_business_object, body, hint)
+
+
+def test_a_version_of_a_namespace_is_told_where_only_the_name_is_known() -> None:
+    definitions = known(define("Bill", "ns=urn:bill-2;elem_name=Invoice;verb=false", Id="String"))
+    reason = refusal(handler(definitions).to_business_object, "<Invoice xmlns='urn:bill-3'/>", None)
+    assert "'urn:bill-3', expected 'urn:bill-2'" in reason
+
+
+@rows(
+    "body, hint, values",
+    [
+        ("<Free xmlns='urn:1'><Id>1</Id></Free>", None, {"Id": "1"}),
+        ("<p:Free xmlns:p='urn:2'><Id>1</Id><p:Raw>x</p:Raw></p:Free>", None, {"Id": "1", "Raw": "<p:Raw xmlns:p=\"urn:2\">x</p:Raw>"}),
+        ("<PurchaseOrder xmlns='urn:1'><Id>1</Id></PurchaseOrder>", Hint("Named"), {"Id": "1"}),
+        ("<x><Id>1</Id></x>", Hint("Order", is_of_body=True), {"Id": "1"}),
+        (INVOICE.format("<l:Line><l:No>1</l:No><Item>2</Item></l:Line>"), None, {"Line": {"No": "1", "Item": "2"}}),
+        (INVOICE.format("<l:Line><l:Item>2</l:Item></l:Line>"), None, {"Line": {"Item": "2"}}),
+    ],
+)  # fmt: skip
+def test_each_namespace_is_read_where_none_or_any_is_given(
+    body: str, hint: Hint | None, values: dict[str, Any]
+) -> None:
+    bo = handler(ROOTS).to_business_object(body, hint)
+    assert bo.as_dict() == values
+
+
+def test_what_may_be_in_any_namespace_is_written_in_that_of_its_object() -> None:
+    made = handler(ROOTS)
+    bo = BusinessObject(ROOTS, "Invoice", None, {"Line": {"No": "1", "Item": "2"}})
+    root = etree.fromstring(made.to_body(bo))
+    assert root.findtext("{urn:lines-2}Line/{urn:lines-2}Item") == "2"
+    free = BusinessObject(ROOTS, "Any", None, {"Id": "1", "Raw": '<p:Raw xmlns:p="urn:2">x</p:Raw>'})
+    body = made.to_body(free)
+    assert etree.fromstring(body).tag == "Free"
+    assert made.to_business_object(body, None) == free
+
+
+def test_what_is_passed_over_may_have_the_name_of_an_attribute_beside_it() -> None:
+    made = handler(ROOTS, IgnoreUndefinedAttributes=True)
+    body = INVOICE.format("<x:Id xmlns:x='urn:x'>7</x:Id><Id>1</Id>")
+    assert made.to_business_object(body, None).as_dict() == {"Id": "1"}
+    reason = refusal(handler(ROOTS).to_business_object, body, None)
+    assert "Id: is in the namespace 'urn:x', expected 'urn:invoice-2'" in reason
 
 
 # --- namespaces ---------------------------------------------------------------------------------

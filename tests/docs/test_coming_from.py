@@ -14,7 +14,8 @@ from connector.config.http_model import Http
 from connector.config.metaobject_model import RuleEntry
 from connector.config.model import AdapterFile, Logging, State
 from connector.config.provider_section import provider_sections
-from connector.declare.connector_section import Connector, InputEntry, ReplyMatching
+from connector.declare.connector_section import Connector, ReplyMatching
+from connector.declare.input_entry import InputEntry
 from connector.formats.catalogue import discover
 from connector.spark.section import Spark
 from tests.tables import rows

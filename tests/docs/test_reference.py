@@ -170,8 +170,10 @@ def test_the_page_of_formats_has_every_option_of_every_shipped_handler_with_its_
 
 
 def _shown(default: object) -> str:
-    if default in (" ", "\r\n"):
-        return {" ": "a space", "\r\n": "CR LF"}[str(default)]
+    if default in (" ", "\n", "\r\n"):
+        return {" ": "a space", "\n": "LF", "\r\n": "CR LF"}[str(default)]
+    if default in ((), {}):
+        return "empty"
     return str(default).lower() if isinstance(default, bool) else str(default) or "empty"
 
 

@@ -120,9 +120,9 @@ def harmful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     current: list[Message] = []
     convert = Converter.convert
 
-    def remember(self: Converter, message: Message, destination: str) -> Any:
+    def remember(self: Converter, message: Message, destination: str, named: Any = None) -> Any:
         current[:] = [message]
-        return convert(self, message, destination)
+        return convert(self, message, destination, named)
 
     def act(stage: str) -> None:
         body = json.loads(current[0].body) if current else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -114,6 +115,32 @@ class TwoAdapters:
         root = self.bench.root
         queues = [name for name in os.listdir(root) if "temporary" in name]
         return [*queues, *os.listdir(root / "dropboxmq" / "clients")]
+
+
+ITSELF = """\
+def ask(customer, event):
+    event.request("Order.Create", {"Id": customer["CustomerId"]}, timeout=60_000)
+
+def serve(order, event):
+    return {"Id": f"seen {order['Id']}"}
+"""
+
+
+def test_a_drain_serves_the_requests_of_its_own_processes(bench: Bench) -> None:
+    deployment = bench.deploy(
+        subscriptions=[
+            {"object": "Customer", "process": "processes:ask"},
+            {"object": "Order", "process": "processes:serve", "reply": True},
+        ],
+        objects=with_rules("  Order_Create: {OutputDestination: queue://asked, ResponseTimeout: 60000}\n"),
+        processes=ITSELF,
+        InputDestination=["queue://customers", "queue://asked"],
+    )
+    deployment.drop("customers", '{"BusinessObject": "Customer", "CustomerId": "1"}')
+    with deployment.running(isolated=True, parallelism=2) as adapter:
+        began = time.monotonic()
+        assert adapter.drain().settled == 2
+    assert time.monotonic() - began < 30
 
 
 @pytest.fixture

@@ -85,7 +85,8 @@ def test_an_input_gives_a_poll_as_many_messages_as_its_entry_says(deploy: Deploy
         assert {name: one["claimed"] for name, one in taken.items()} == {"queue://few": 2, "queue://many": 5}
         adapter.drain()
     shown = as_document(deployment.configuration)["connector"]
-    assert (shown["PollQuantity"], shown["InputDestination"]) == (2, [few, many])
+    quantities = {one["destination"]: one["PollQuantity"] for one in shown["InputDestination"]}
+    assert (shown["PollQuantity"], quantities) == (2, {"queue://few": 2, "queue://many": 5})
 
 
 def test_a_claim_that_no_poll_of_this_instance_has_taken_names_its_input(deploy: Deploy) -> None:

@@ -47,7 +47,7 @@ def run(bench: Bench, *bodies: str, order_groups: list[list[int]]) -> tuple[list
     claims = [claim for number in range(len(bodies)) if (claim := poller.take(1, number)) is not None]
     task_settings = make_task_settings(deployment.configuration, deployment.provider, connection.access())
     items: list[list[WorkItem]] = [
-        [(claims[n].sequence, str(claims[n].destination), claims[n].reference, 0) for n in group]
+        [(claims[n].sequence, str(claims[n].destination), claims[n].reference, 0, None) for n in group]
         for group in order_groups
     ]
     path = bench.directory / "journal"
@@ -68,7 +68,7 @@ def _read(path: Path) -> CycleJournal:
     return found
 
 
-def order(identity: str = "") -> str:
+def order(identity: str = "7") -> str:
     return f'{{"BusinessObject": "Order", "Id": "{identity}"}}'
 
 

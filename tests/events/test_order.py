@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.events.run.job import spread
+from connector.events.run.task_settings import WorkItem
 from connector.status import ReturnCode
 from tests.events.conftest import ORDER, Bench, EventDeployment, customer, outcomes_of
 from tests.tables import rows
@@ -151,7 +152,7 @@ def test_the_events_of_a_group_keep_their_order_whatever_else_runs(bench: Bench)
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 9))
 def test_no_task_has_more_than_the_longest_lane_above_another(lengths: list[int], partitions: int) -> None:
-    order_groups = [[(0, "queue://a", "", 0)] * length for length in lengths]
+    order_groups: list[list[WorkItem]] = [[(0, "queue://a", "", 0, None)] * length for length in lengths]
     loads = [sum(map(len, task)) for task in spread(order_groups, partitions)]
     assert sum(loads) == sum(lengths)
     assert len(loads) <= partitions

@@ -15,14 +15,16 @@ import pytest
 
 from connector.config.loading import load
 from connector.errors import ConfigurationError, Failed, ObjectRefused, TemporaryFailure
+from connector.events.settle.settling import untouched_settlement
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
+from connector.messaging.settlement import Settlement
 from connector.sinks.retry_later import RetryLater, join_retries, split_retries
 from connector.sinks.subscription_model import ExternalEntry
 from connector.testing.deployment import InProcessAdapter
 from tests.events.conftest import Bench, EventDeployment, customer
 from tests.tables import Table, rows
-from tests.waiting import wait_for
+from tests.waiting import now_ms, wait_for
 
 SOON = {"first": "50ms", "most": "100ms"}
 A = {"object": "*", "process": "processes:a", "name": "a"}
@@ -34,8 +36,9 @@ def deploy(
 ) -> EventDeployment:
     """A deployment whose first subscription has these rules, and ``entry`` besides."""
     first = {**A, "retry_later": dict(rules), **connector.pop("entry", {})}
+    provider = connector.pop("provider", None)
     settings = {"InputDestination": "queue://customers", "order": "none", **connector}
-    return bench.deploy(subscriptions=[first, *others], **settings)
+    return bench.deploy(subscriptions=[first, *others], provider=provider, **settings)
 
 
 def send(
@@ -298,10 +301,11 @@ def test_events_of_a_group_stay_in_order_and_others_go_on(bench: Bench) -> None:
 
 
 @rows("order", ["destination", "group"])
+@rows("restarts", [False, True])
 def test_what_was_put_aside_comes_before_what_came_after_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, order: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, order: str, *, restarts: bool
 ) -> None:
-    monkeypatch.setattr("connector.events.claim.event_waits._AGAIN_MS", 2000)
+    monkeypatch.setattr("connector.events.claim.event_waits._AGAIN_MS", 1000)
     deployment = deploy(bench, {"first": "50ms"}, order=order, PollQuantity=1)
     sent = send(deployment, "a: temporary-until 1", "", "", groups="xxx")
 
@@ -313,8 +317,79 @@ def test_what_was_put_aside_comes_before_what_came_after_it(
 
         wait_for(is_done, what="the second try")
         sent += send(deployment, "", groups="x")
-        drain_with(adapter, deployment)
+        if not restarts:
+            drain_with(adapter, deployment)
+    if restarts:
+        drain(deployment)
     assert [sent.index(identity) for identity in bench.called()] == [0, 0, 1, 2, 3]
+
+
+def test_what_is_older_than_what_was_put_aside_comes_first_after_a_restart(
+    bench: Bench, section: Mapping[str, str]
+) -> None:
+    for order in ("destination", "group"):
+        deployment = deploy(bench, SOON, order=order, provider=section)
+        before = len(bench.calls())
+        sent = send(deployment, "", "", "", groups="xxx")
+        put_aside(deployment, sent[1], "test")
+        drain(deployment)
+        assert [sent.index(identity) for identity in bench.called()[before:]] == [0, 1, 2], order
+
+
+def test_what_another_application_has_put_aside_holds_nothing(bench: Bench) -> None:
+    deployment = deploy(bench, SOON, order="destination")
+    sent = send(deployment, "", "", "")
+    put_aside(deployment, sent[1], "other")
+    drain(deployment)
+    assert [sent.index(identity) for identity in bench.called()] == [0, 2, 1]
+
+
+def test_a_history_that_does_not_count_does_not_count_after_a_wait(
+    bench: Bench, section: Mapping[str, str]
+) -> None:
+    deployment = deploy(bench, {"first": "200ms"}, order="group", provider=section)
+    said = {"connector_outcome": "failed", "connector_delivered": "a"}
+    counts = {**said, "connector_attempts": 3, "connector_retries": "a=1000"}
+    histories: list[tuple[dict[str, Any], int]] = [
+        (counts, 1),
+        ({**counts, "connector_application": "other"}, 1),
+        ({**counts, "connector_application": "other", "connector_outcome": "later"}, 1),
+        ({**said, "connector_application": "test", "connector_outcome": "published"}, 1),
+        ({"connector_application": "test", "connector_attempts": 3, "connector_outcome": "failed"}, 4),
+    ]
+
+    def send_copy(name: str, history: Mapping[str, Any], group: str) -> str:
+        properties = {**history, "JMSXGroupID": group}
+        return deployment.send("queue://customers", customer(name), properties=properties)
+
+    sent = []
+    for number, (history, _) in enumerate(histories):
+        waits = send_copy("a: temporary-until 1", history, f"{number}")
+        send_copy("a: temporary-until 1", {}, f"behind {number}")
+        sent.append((waits, send_copy("", history, f"behind {number}")))
+    drain(deployment)
+    with Table() as table:
+        for (waits, behind), (history, attempts) in zip(sent, histories, strict=True):
+            with table.row(history):
+                assert (tries(bench, waits), tries(bench, behind)) == ([0, 1], [0])
+                for identity in (waits, behind):
+                    assert deployment.properties("archive", identity)["connector_attempts"] == attempts
+
+
+def put_aside(deployment: EventDeployment, identity: str, application: str) -> None:
+    """Puts an event aside for a moment, as an adapter does with what is behind another event."""
+    with closing(deployment.provider.connect()) as connection:
+        poller = connection.poller(Destination("queue", "customers"))
+        claims = poller.claim(1, range(3))
+        history = {"connector_outcome": "later", "connector_application": application}
+        connection.settle(
+            [
+                Settlement(claim, give_back=True, due=now_ms() + 300, properties=history)
+                if claim.message_id == identity
+                else untouched_settlement(claim)
+                for claim in claims
+            ]
+        )
 
 
 def test_mistakes_are_named(bench: Bench) -> None:

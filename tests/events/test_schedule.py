@@ -11,7 +11,7 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.events.claim.order_groups import order_group_key
+from connector.events.claim.order_groups import Orders
 from connector.events.claim.polled_input import InputSettings, PolledInput
 from connector.events.outcome import Outcome
 from connector.events.run.schedule import MOST_EVENTS, Batch, EndedClaims, Schedule
@@ -48,16 +48,16 @@ def taken(*queues: str, cycle: int = 1, first: int = 0, group: str | None = None
     return cast("list[Claim]", claims)
 
 
-def polled(name: str, quantity: int = 10, *, is_full: bool = True) -> PolledInput:
+def polled(name: str, quantity: int = 10, *, is_full: bool = True, order: str = "destination") -> PolledInput:
     """An input whose last poll took all that it may take."""
-    one = PolledInput(InputSettings(INPUTS[name], quantity=quantity))
+    one = PolledInput(InputSettings(INPUTS[name], quantity=quantity, order=order))
     one.is_full = is_full
     return one
 
 
 def make(order: str = "destination", *, stays: bool = True, **seconds: float) -> Schedule:
     """A schedule that knows how long the events of some queues take."""
-    schedule = Schedule(order, SimpleNamespace(tasks_stay=stays))
+    schedule = Schedule(Orders(order), SimpleNamespace(tasks_stay=stays))
     for name, each in seconds.items():
         schedule.note([INPUTS[name]], each)
     return schedule
@@ -236,7 +236,7 @@ def test_nothing_is_taken_ahead_of_a_destination_that_is_not_known(order: str, m
     schedule = make(order)
     add(schedule, taken("a"))
     schedule.next_batch(4)
-    assert schedule.may_poll(polled("a", 2)) == may
+    assert schedule.may_poll(polled("a", 2, order=order)) == may
 
 
 def test_polls_are_collected_in_one_cycle_until_something_of_it_has_begun() -> None:
@@ -326,7 +326,7 @@ def test_every_claim_leaves_once_and_in_its_order(
             ended_claims = end(schedule, batch, outcomes, attempts={first: 1} if ended else {}, again=again)
             for claim, _ in ended_claims.decided:
                 left.append((claim.cycle, claim.sequence))
-                done.setdefault(order_group_key(order, claim), []).append((claim.cycle, claim.sequence))
+                done.setdefault(Orders(order).key(claim), []).append((claim.cycle, claim.sequence))
         while len(running) < 3 and (found := schedule.next_batch(2)) is not None:
             assert not any(found.keys & other.keys for other in running)
             assert len({claim.cycle for claim in found.claims}) == 1

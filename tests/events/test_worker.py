@@ -109,7 +109,7 @@ def test_a_cancelled_batch_waits_some_seconds_for_a_task_that_stays(bench: Bench
         inbound = adapter._connection.inbound
         assert inbound is not None
 
-        def run(*_: Any) -> list[bytes]:
+        def run(*_: Any, **__: Any) -> list[bytes]:
             adapter.abort()
             raise PipelineError("cancelled")
 
@@ -141,9 +141,9 @@ def test_an_assignment_runs_once_however_often_it_is_handed_out(bench: Bench) ->
     with deployment.running(isolated=True) as adapter, pytest.MonkeyPatch.context() as patch:
         run = adapter.pipeline.run
 
-        def run_twice(*arguments: Any) -> list[bytes]:
-            answers = run(*arguments)
-            ends.extend(unpack_answer(answer).ended for answer in run(*arguments))
+        def run_twice(*arguments: Any, **how: Any) -> list[bytes]:
+            answers = run(*arguments, **how)
+            ends.extend(unpack_answer(answer).ended for answer in run(*arguments, **how))
             return answers
 
         patch.setattr(adapter.pipeline, "run", run_twice)
@@ -240,11 +240,11 @@ def test_a_job_that_met_ended_workers_runs_again(
         run, left = adapter.pipeline.run, [fails]
         adapter.pipeline.tasks_stay = stays
 
-        def fail(*arguments: Any) -> list[bytes]:
+        def fail(*arguments: Any, **how: Any) -> list[bytes]:
             if left[0]:
                 left[0] -= 1
                 raise PipelineError("Python worker exited unexpectedly (crashed)")
-            return run(*arguments)
+            return run(*arguments, **how)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(adapter.pipeline, "run", fail)

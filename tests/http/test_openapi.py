@@ -6,6 +6,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.facets import Facets
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.errors import MalformedData
 from connector.http import tokens
@@ -118,7 +120,7 @@ def test_a_request_needs_nothing_of_its_meta_object_whose_numbers_are_bounded() 
 def test_the_example_fits(name: str) -> None:
     made = BusinessObject(DEFINITIONS, name, "Create", sample(DEFINITIONS, name))
     finish(made)
-    assert set(made) == set(DEFINITIONS[name].attributes) - {"Meta", "Parent", "ObjectEventId"}
+    assert set(made) == set(DEFINITIONS[name].attributes) - {"Code", "Meta", "Parent", "ObjectEventId"}
 
 
 DATES = """
@@ -157,6 +159,28 @@ def test_the_description_needs_no_token(guarded: Server) -> None:
         answer = http.get("/openapi.json")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == DOCUMENT
+
+
+def test_facets_are_those_of_json_schema_and_what_it_cannot_say_is_told() -> None:
+    cells = {
+        "Region": Attribute("Region", "String", facets=Facets(values=("EU", "US")), may_be_blank=True),
+        "Name": Attribute("Name", "String", facets=Facets(min_length=9, pattern="[a-z]+")),
+        "Word": Attribute("Word", "String", facets=Facets(pattern=r"\p{Lu}.*")),
+        "Grade": Attribute("Grade", "Integer", is_required=True, facets=Facets(minimum=1, maximum=5)),
+        "Total": Attribute("Total", "Decimal", facets=Facets(values=(Decimal(3), Decimal(4)))),
+        "Since": Attribute("Since", "Date", facets=Facets(minimum="2024-06-01")),
+    }
+    of = Definitions({"Thing": Definition("Thing", attributes=cells, verbs={"Create": Verb("Create")})})
+    found = object_schemas(of)["Thing"]["properties"]
+    assert found["Region"] == {"type": ["string", "null"], "enum": ["EU", "US", "", None]}
+    assert (found["Name"]["minLength"], found["Name"]["pattern"]) == (9, "^(?:[a-z]+)$")
+    assert "pattern" not in found["Word"]
+    assert found["Word"]["description"] == r"The whole text is of the pattern \p{Lu}.*"
+    assert found["Grade"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 5}
+    assert found["Total"]["anyOf"][0] == {"type": "number", "enum": [3, 4]}
+    assert found["Total"]["description"].endswith("is one, too, within the same bounds.")
+    assert found["Since"]["description"].startswith("At least 2024-06-01. Date or")
+    assert sample(of, "Thing") == {"Region": "EU", "Grade": 1, "Total": Decimal(3), "Since": "2024-06-01"}
 
 
 def test_a_ciphertext_is_a_password_whose_default_nobody_sees() -> None:

@@ -28,10 +28,13 @@ from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.http.shop import (
     ADAPTER,
+    BOSS,
     CALLER,
+    CONSOLE,
     OPERATOR,
     READER,
     TOKENS,
+    counts,
     deploy,
     named,
     on_database,
@@ -334,6 +337,27 @@ def test_messages_in_error_are_grouped_replayed_and_told_of(
         place = {"id": copies[0].message_id, "destination": "queue://archive", "state": "waiting"}
         assert life["now"] == [place]
         assert [life] == command(deployment, capsys, "history", str(copies[0].message_id))
+
+
+def test_messages_in_error_are_those_of_all_inputs(tmp_path: Path) -> None:
+    own = "{destination: queue://prices, ErrorDestination: queue://price-errors}"
+    adapter = WITH_ARCHIVE.replace("[queue://orders]", f"[queue://orders, {own}]")
+    with service(tmp_path, adapter, **CONSOLE) as (deployment, adapter_, server), client(server) as http:
+        deployment.send("queue://orders", "{")
+        deployment.send("queue://prices", "no body")
+        wait_for(lambda: counts(adapter_) == (2, 0), what="two failures")
+        found = call(http, "GET", "/control/errors", BOSS)
+        assert sorted(one["origins"] for one in found) == [["queue://orders"], ["queue://prices"]]
+        with client(server, None, follow_redirects=True) as console:
+            console.post("/console/sign-in", data={"token": BOSS, "next": "/console"})
+            page = console.get("/console/errors").text
+        for queue in ("error", "price-errors"):
+            assert f"<dd>queue://{queue}</dd>" in page
+            assert f"/console/errors?destination=queue%3A%2F%2F{queue}" in page
+        preview = call(http, "POST", "/control/replay", BOSS)
+        assert preview == {"matched": 2, "moved": 0, "to": {"queue://orders": 1, "queue://prices": 1}}
+        corrected = call(http, "POST", "/control/correct", BOSS, id=found[0]["sample"], body="{}")
+        assert corrected["to"] == found[0]["origins"][0]
 
 
 def test_inputs_and_subscriptions_are_paused_and_resumed_and_the_log_says_by_whom(

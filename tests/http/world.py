@@ -12,6 +12,7 @@ from typing import Any, Final
 import httpx
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.facets import Facets
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.metadata import READERS
 from connector.config.http_model import Address, Http, TokenEntry
@@ -47,6 +48,10 @@ _CUSTOMER: Final = (
     Attribute("Score", "Integer", cardinality="n"),
     Attribute("Seen", "Date", cardinality="n"),
     Attribute("Address", "Address", cardinality="n"),
+    Attribute("Region", "String", facets=Facets(values=("EU", "US"))),
+    Attribute("Code", "String", facets=Facets(pattern="C-[0-9]{1,3}|x", min_length=1)),
+    Attribute("Grade", "Integer", facets=Facets(minimum=1, maximum=5)),
+    Attribute("Step", "Double", cardinality="n", facets=Facets(values=(0.5, 1.0))),
     Attribute("Parent", "Customer"),
     Attribute("Meta", "CustomerMeta"),
 )
@@ -140,9 +145,9 @@ class Script:
 
 def _refusal(bo: BusinessObject) -> RequestResult | None:
     """What a client that knows nothing of rules says to meta-data that cannot be."""
-    metadata: Mapping[str, Any] = bo["Meta"] or {} if bo.type == "Customer" else {}
-    for name in metadata:
-        value = metadata[name]
+    metadata: BusinessObject | None = bo["Meta"] if bo.type == "Customer" else None
+    for name in metadata or ():
+        value = metadata.value(name) if metadata else ""
         try:
             if value != "":
                 READERS[name](value)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.facets import Facets
+from connector.errors import MalformedData
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
@@ -24,6 +28,7 @@ from tests.requests.world import (
     ask,
     body_of,
     customer,
+    definitions,
     done,
     greet,
     is_greeted,
@@ -53,6 +58,22 @@ def test_every_caller_gets_its_own_answer_and_strangers_stay_as_they_were(world:
     assert len(left) == 280
     assert {message.delivery_count for message in left} == {1}
     assert world.late == []
+
+
+@IN_MEMORY
+def test_facets_hold_for_what_is_asked_and_for_what_is_answered(world: World) -> None:
+    known = definitions()
+    age = replace(known["Customer"].attributes["Age"], facets=Facets(maximum=100))
+    strict = replace(known["Customer"], attributes={**known["Customer"].attributes, "Age": age})
+    client = world.client(definitions=Definitions({**known, "Customer": strict}))
+    told = "Customer: Age: found the number 101, expected at most 100"
+    with pytest.raises(MalformedData, match=told):
+        client.request("Customer.Retrieve", {"CustomerId": "1", "Age": 101})
+    assert world.requests == []
+    world.application(lambda request, replying: replying.reply(request, {"CustomerId": "1", "Age": 101}))
+    answered = client.request("Customer.Retrieve", {"CustomerId": "1", "Age": 100})
+    assert answered.status is ReturnCode.FAIL
+    assert told in (answered.message or "")
 
 
 def test_a_delayed_request_is_taken_in_its_time(world: World) -> None:

@@ -58,12 +58,12 @@ def echo(request: ReceivedMessage, replying: Replying) -> None:
     replying.reply(request, data, correlation_id="", properties={"Who": name})
 
 
-def test_a_reply_that_came_and_does_not_match_is_named_with_its_properties(stored: World) -> None:
+def test_a_reply_that_came_and_does_not_match_is_named_with_its_properties(world: World) -> None:
     def other(request: ReceivedMessage, replying: Replying) -> None:
         replying.reply(request, {}, correlation_id=request.message_id, properties={"Who": "another"})
 
-    stored.application(other)
-    client = stored.client(EQUAL)
+    world.application(other)
+    client = world.client(EQUAL)
     result = client.request_async("Customer.Find", asked("Ann"), timeout=500).result(PATIENCE)
     assert "and does not match the response selector" in (result.message or "")
     assert "Who='another'" in (result.message or "")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Attribute, Definitions
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rules import OutputEntry, StaticMetaObject
 from connector.errors import RequestRefused
 from connector.messaging.destination import Destination, parse_destination
 from connector.requests.properties import RequestProperties, resolve
@@ -61,6 +62,17 @@ def test_the_dynamic_meta_object_counts_before_the_entry_of_the_static_one_and_t
     assert found(customer(), {}) == found(customer(), None) == meant[2]
     for blank in ("", " \t") if isinstance(values[0], str) else ():
         assert found(customer(SAMPLES, None, **{name: blank}), {name: values[1]}) == meant[1]
+
+
+def test_a_blank_of_a_typed_attribute_is_not_given() -> None:
+    entry = {"ResponseTimeout": "7", "TimeoutFatal": "false"}
+    typed = {"ResponseTimeout": "Integer", "TimeToLive": "Double", "Priority": "Float"}
+    typed["TimeoutFatal"] = "Boolean"
+    of = definitions(types=typed)
+    blank: dict[str, Any] = dict.fromkeys(typed, "")
+    found = resolve(customer(of, **blank), settings(of, entry=entry))
+    assert found == resolve(customer(of), settings(of, entry=entry))
+    assert (found.response_timeout, found.timeout_fatal, found.time_to_live) == (7, False, None)
 
 
 def test_all_is_undefined_where_nobody_says_anything() -> None:
@@ -131,6 +143,15 @@ WITHOUT = Definitions({**SAMPLES, META.name: replace(META, attributes=OTHERS)})
             {"entry": {}, "default": {}},
             "Customer.Create: no OutputDestination: Customer.Meta.OutputDestination is not set; the entry "
             "Customer_Create of MO_Config has none; Default of MO_Config has none. Say it in one of them",
+        ),
+        (
+            customer(),
+            {
+                "rules": StaticMetaObject(
+                    "MO", entries=[OutputEntry("Customer_Create[1]", "Customer", "Create")]
+                )
+            },
+            "the entry Customer_Create[1] of MO has none",
         ),
         (customer(), {"default": {}}, "the dynamic meta-object Customer.Meta is not set"),
         (customer(), {"default": {}}, "MO_Config has no entry Customer_Create"),

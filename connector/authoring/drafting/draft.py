@@ -79,6 +79,7 @@ class DraftAttribute:
         comment: what a person should know of the attribute.
         facets: further entries: ``values``, ``minimum``, ``maximum``, ``pattern`` and ``min_length``.
         allows_blank: whether a schema allows an empty text.
+        may_be_blank: whether the attribute may be blank in any case.
     """
 
     name: str
@@ -93,6 +94,7 @@ class DraftAttribute:
     digits: int = 0
     scale: int | None = None
     allows_blank: bool = False
+    may_be_blank: bool = False
     facets: dict[str, str] = field(default_factory=dict)
 
     def add_tag(self, tag: str) -> None:
@@ -105,7 +107,8 @@ class DraftAttribute:
             found["key"] = "true"
         if self.required:
             found["required"] = "true"
-        if self.allows_blank and (self.required or (self.is_key and not _ID.fullmatch(self.name))):
+        can_be_blank = self.required or (self.is_key and not _ID.fullmatch(self.name))
+        if self.may_be_blank or (self.allows_blank and can_be_blank):
             found["blank"] = "true"
         found.update(self.facets)
         if self.max_length:
@@ -160,6 +163,9 @@ class Draft:
         self.left_out: list[str] = []
         self.checks: list[str] = []
         self.objects = [DraftObject(name, (name,))]
+        self.is_of_sample = False
+        """Whether samples say what there is. Then nothing but its type can make a value malformed."""
+        self.has_sample_verb = False
         self._verbs = dict.fromkeys(VERBS)
         self._prefixes: Mapping[str, str] = {}
         self._has_root_prefix = False
@@ -169,15 +175,19 @@ class Draft:
         return self.objects[0]
 
     def add_verb(self, verb: str) -> None:
-        """Adds the verb that a sample names."""
+        """Adds the verb that a sample names. Empty = the sample names none."""
+        self.has_sample_verb |= bool(verb)
         if is_name(verb):
             self._verbs[verb] = None
 
     def name_in_sample(self, name: str) -> None:
         """Notes the object that a sample names."""
-        text = f"the sample says {shown(name)}: a rule has to name {self.top.name}"
-        if name and name != self.top.name and text not in self.checks:
-            self.checks.append(text)
+        if name and name != self.top.name:
+            self.check_once(f"the sample says {shown(name)}: a rule has to name {self.top.name}")
+
+    def check_once(self, text: str) -> None:
+        """Notes what a person has to look at, once."""
+        self.checks += [] if text in self.checks else [text]
 
     def root_element(self, name: str, namespace: str) -> None:
         """Notes the root element of XML documents."""
@@ -250,6 +260,11 @@ class Draft:
         holder.members[member] = made
         return made
 
+    def tell(self, holder: DraftObject, made: DraftAttribute, guess: str) -> None:
+        """Notes what was guessed of an attribute."""
+        place = "" if holder is self.top else f"{holder.name}."
+        self.checks.append(f"{place}{made.name}: {guess}")
+
     def leave_out(self, holder: DraftObject, member: str, reason: str) -> None:
         """Notes a part that no attribute can hold."""
         part = member if member.isprintable() and len(member) <= _MAX_NAME else shown(member)
@@ -266,6 +281,7 @@ class Draft:
                 self.checks.append(f"{made.name}: it has no attribute that can be its key")
             else:
                 guess.is_key = True
+                guess.may_be_blank = self.is_of_sample
                 self.checks.append(f"{made.name}: is {guess.name} its key?")
 
     def _name_namespaces(self) -> None:

@@ -11,6 +11,7 @@ from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER, NUMBERS, t
 
 _MOST_VALUES: Final = 100
 _TEXTS: Final = ("String", "LongText")
+_DATE: Final = "Date"
 
 
 def facet_entries(
@@ -31,7 +32,7 @@ def facet_entries(
     is_text = type_name in _TEXTS
     if 0 < len(values) <= _MOST_VALUES and all(_fits(type_name, one) for one in values):
         found["values"] = Flow.of(list(dict.fromkeys(values)))
-    if type_name in NUMBERS:
+    if type_name in (*NUMBERS, _DATE):
         for key, bound in bounds.items():
             if type_name != "Integer" or bound not in (str(MIN_INTEGER), str(MAX_INTEGER)):
                 found.update({key: bound} if _fits(type_name, bound) else {})
@@ -53,8 +54,8 @@ def is_pattern(text: str) -> bool:
 
 
 def _fits(type_name: str, text: str) -> bool:
-    """Tells whether a text is a value of a text or a number."""
-    if type_name not in (*_TEXTS, *NUMBERS):
+    """Tells whether a text is a value of a text, a number or a Date."""
+    if type_name not in (*_TEXTS, *NUMBERS, _DATE):
         return False
     try:
         return type_name in _TEXTS or text_converter(type_name)(text) != ""

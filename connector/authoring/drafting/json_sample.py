@@ -1,4 +1,4 @@
-"""Drafts a business object from a JSON sample."""
+"""Drafts a business object from samples in JSON, or from lines of JSON."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from connector.authoring.drafting.kinds import (
     BLANK,
     BOOLEAN,
     HUGE,
+    guess_of_json,
     kind_of_number,
     kind_of_string,
-    type_of_json,
 )
+from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.shape import SampleShape, draft_shape
 from connector.datahandlers.json_handler import parse_object
-from connector.text.encoding import decode
+from connector.errors import MalformedData
 
 _KEYS = ("BusinessObject", "Verb")
 """The members of the outermost object that name the business object and the verb."""
@@ -30,23 +31,45 @@ class _Number(str):
     __slots__ = ()
 
 
-def draft_json(draft: Draft, body: bytes) -> None:
-    """Drafts from a JSON object, as the data handler for ``application/json`` reads it.
+def draft_json(draft: Draft, samples: Samples) -> None:
+    """Drafts from JSON objects, as the data handler for ``application/json`` reads them.
 
     Raises:
-        MalformedData: the body is no JSON object.
+        MalformedData: a body is no JSON object.
     """
+    shape = SampleShape()
+    for body in samples.each(shape.count):
+        _observe_body(draft, shape, body.encode())
+    draft_shape(draft, draft.top, shape, guess_of_json)
+
+
+def draft_json_lines(draft: Draft, samples: Samples) -> None:
+    """Drafts from lines with a JSON object each. All lines of a file are one sample.
+
+    Raises:
+        MalformedData: a line is no JSON object.
+    """
+    shape = SampleShape()
+    for body in samples.each(shape.count):
+        for number, line in enumerate(body.split("\n"), 1):
+            try:
+                if line.strip():
+                    _observe_body(draft, shape, line.encode())
+            except MalformedData as error:
+                raise MalformedData(f"record {number}: {error}") from None
+    draft_shape(draft, draft.top, shape, guess_of_json)
+
+
+def _observe_body(draft: Draft, shape: SampleShape, body: bytes) -> None:
     parse_object(body)  # the checks of the handler, and the limit of the depth
-    document: dict[str, Any] = json.loads(decode(body, "utf-8"), parse_int=_Number, parse_float=_Number)
+    document: dict[str, Any] = json.loads(body, parse_int=_Number, parse_float=_Number)
     named = document.get(_KEYS[0])
     if isinstance(named, str) and not isinstance(named, _Number):
         draft.name_in_sample(named)
     verb = document.get(_KEYS[1])
     if isinstance(verb, str) and not isinstance(verb, _Number):
         draft.add_verb(verb)
-    shape = SampleShape()
     _observe_object(shape, {name: value for name, value in document.items() if name not in _KEYS})
-    draft_shape(draft, draft.top, shape, type_of_json)
 
 
 def _observe_object(shape: SampleShape, value: dict[str, Any]) -> None:
@@ -79,10 +102,10 @@ def _observe_one(shape: SampleShape, value: Any) -> None:
     if isinstance(value, dict):
         _observe_object(shape, value)
     elif isinstance(value, bool):
-        shape.kinds.add(BOOLEAN)
+        shape.add(BOOLEAN)
     elif isinstance(value, _Number):
-        shape.kinds.add(kind_of_number(value) or HUGE)
+        shape.add(kind_of_number(value) or HUGE, value)
     elif value:
-        shape.kinds.add(kind_of_string(value))
+        shape.add(kind_of_string(value))
     else:
-        shape.kinds.add(BLANK)
+        shape.add(BLANK)

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from connector.authoring.drafting.draft import Draft, DraftObject, key
 from connector.authoring.drafting.facets import facet_entries
-from connector.authoring.drafting.kinds import BOOLEAN, HUGE, kind_of_number, kind_of_string, type_of_json
+from connector.authoring.drafting.kinds import BOOLEAN, HUGE, kind_of_number, kind_of_string, type_of_values
 from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER
 from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData
@@ -331,10 +331,10 @@ def _type(schema: JsonObject) -> str:
         return "array"
     values = schema["enum"] if isinstance(schema.get("enum"), list) else [schema.get("const")]
     kinds = {_kind(value) for value in values if value is not None}
-    found = type_of_json({kind for kind in kinds if kind}) if kinds and "" not in kinds else None
+    found = type_of_values({kind for kind in kinds if kind}) if kinds and "" not in kinds else None
     if found is None:
         raise _Misfit("a value of any type")
-    return _WORDS[found[0]]
+    return _WORDS[found]
 
 
 def _kind(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER, text_converter
 
@@ -18,13 +18,18 @@ DATE: Final = "a date"
 TEXT: Final = "a text"
 BLANK: Final = "a blank text"
 SPACE: Final = "white space"
+CODE: Final = "digits with a zero in front"
 
 _DIGITS: Final = 15
 """Decimal digits that a Double always keeps."""
+_MOST_DIGITS: Final = 9
+"""Digits before the point that a number in a text has at most. What has more is a code."""
+_WORDS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _MAX_TEXT: Final = 1000
 """Characters of the longest text that counts as a number."""
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_CODE: Final = re.compile(r"0[0-9]+")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[TZ+-].*)?")
 
 _NUMBERS: Final = frozenset((INTEGER, LONG, DECIMAL, HUGE, DOUBLE))
@@ -34,14 +39,18 @@ def kind_of_text(text: str) -> str | None:
     """Returns the kind of a value that is written as text. None = blank, which fits every type.
 
     A number with leading zeros or a plus sign is a text: as a number it would not be written back like that.
+    So is a value with white space around it.
     """
-    text = text.strip(" \t\r\n")
-    if not text:
+    plain = text.strip(" \t\r\n")
+    if not plain:
         return None
+    if plain != text:
+        return TEXT
     if text in ("true", "false"):
         return BOOLEAN
-    number = kind_of_number(text)
-    return number or kind_of_string(text)
+    if _CODE.fullmatch(text):
+        return CODE
+    return kind_of_number(text) or kind_of_string(text)
 
 
 def kind_of_string(text: str) -> str:
@@ -74,28 +83,121 @@ def kind_of_number(text: str) -> str | None:
     return DOUBLE if has_exponent else DECIMAL
 
 
-def _type_of_numbers(kinds: set[str]) -> str:
-    """Returns the type of numbers. A Decimal keeps all digits. A Double is for numbers with exponents."""
-    if kinds == {INTEGER}:
-        return "Integer"
-    return "Double" if DOUBLE in kinds and not kinds & {LONG, HUGE} else "Decimal"
+class Values:
+    """The single values under one name, over all samples.
+
+    Attributes:
+        kinds: their kinds.
+        lengths: the digits of the numbers, before the point.
+        samples: the numbers of the samples that have a value.
+    """
+
+    __slots__ = ("kinds", "lengths", "samples")
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+        self.lengths: set[int] = set()
+        self.samples: set[int] = set()
+
+    def add(self, kind: str, text: str, sample: int) -> None:
+        """Adds a value.
+
+        Args:
+            text: the value as the sample writes it.
+            sample: the number of the sample.
+        """
+        self.kinds.add(kind)
+        self.samples.add(sample)
+        if kind in _NUMBERS or kind == CODE:
+            self.lengths.add(len(re.split("[.eE]", text.strip().lstrip("-"))[0]))
 
 
-def type_of_texts(kinds: Collection[str]) -> tuple[str, str]:
-    """Returns the type of values that are written as text, and a comment. Every text fits a String."""
-    found = set(kinds)
-    if found and found <= _NUMBERS:
-        return _type_of_numbers(found), ""
+class Guess(NamedTuple):
+    """The type of an attribute, as samples say it.
+
+    Args:
+        told: what a next body could break, or why the type is no other. Empty = nothing to tell.
+    """
+
+    type: str
+    told: str = ""
+
+
+def guess_of_texts(values: Values) -> Guess:
+    """Returns the type of values that are written as text. Every text fits a String.
+
+    A text that looks like a number loses zeros as a number. So it is a number only if several samples and the
+    shape of all values say so (:func:`_are_numbers`). Truth needs several samples, too.
+    """
+    found = values.kinds
+    if found and found <= {*_NUMBERS, CODE}:
+        name = _type_of_numbers(found)
+        if len(values.samples) > 1 and _are_numbers(values):
+            return Guess(name, f"numbers in all samples, kept as {name}: zeros in front are lost")
+        return Guess("String", f"{_digits(values)}, kept as String")
     if found == {BOOLEAN}:
-        return "Boolean", ""
-    return ("Date", "") if found == {DATE} else ("String", "")
+        if len(values.samples) > 1:
+            return Guess("Boolean", "true or false in all samples, kept as Boolean: 1 is written as true")
+        return Guess("String", f"{BOOLEAN}, kept as String")
+    return _of_dates(found) or Guess("String")
 
 
-def type_of_json(kinds: Collection[str]) -> tuple[str, str] | None:
-    """Returns the type of JSON values, and a comment. None = they fit no common type."""
-    found = set(kinds) - {BLANK}  # every type has it
+def guess_of_json(values: Values) -> Guess | None:
+    """Returns the type of JSON values. None = they fit no common type.
+
+    A number is a Decimal, which keeps every number of JSON. Several samples with whole numbers of 32 bits are
+    an Integer. A text is never a number.
+    """
+    found = values.kinds - {BLANK}  # every type has it
     if found <= {DATE, TEXT}:
-        return ("Date", "") if found == {DATE} else ("String", "")
+        return _of_dates(found) or Guess("String")
+    if found == {INTEGER} and len(values.samples) > 1:
+        return Guess("Integer", "whole numbers of 32 bits in all samples, kept as Integer")
     if found <= _NUMBERS:
-        return _type_of_numbers(found), ""
-    return ("Boolean", "") if found == {BOOLEAN} else None
+        return Guess("Decimal")
+    return Guess("Boolean") if found == {BOOLEAN} else None
+
+
+def type_of_values(kinds: Collection[str]) -> str | None:
+    """Returns the type of all JSON values that there can be. None = they fit no common type."""
+    found = set(kinds) - {BLANK}
+    if found <= {DATE, TEXT}:
+        return "Date" if found == {DATE} else "String"
+    if found <= _NUMBERS:
+        return _type_of_numbers(found)
+    return "Boolean" if found == {BOOLEAN} else None
+
+
+def _type_of_numbers(kinds: Collection[str]) -> str:
+    """Returns the type of numbers. A Decimal keeps all digits. A Double is for numbers with exponents."""
+    found = set(kinds)
+    if found == {INTEGER}:
+        return "Integer"
+    return "Double" if DOUBLE in found and not found & {LONG, HUGE} else "Decimal"
+
+
+def _of_dates(found: Collection[str]) -> Guess | None:
+    told = "dates in all samples, kept as Date: other texts are refused"
+    return Guess("Date", told) if set(found) == {DATE} else None
+
+
+def _are_numbers(values: Values) -> bool:
+    """Tells whether texts of digits are numbers by their shape.
+
+    None has a zero in front, an exponent or more than nine digits before the point. A value has a point, or
+    the values have different lengths, or one digit each. Codes have one length, and some begin with a zero.
+    """
+    if not values.kinds <= {INTEGER, DECIMAL} or max(values.lengths) > _MOST_DIGITS:
+        return False
+    return DECIMAL in values.kinds or len(values.lengths) > 1 or values.lengths == {1}
+
+
+def _digits(values: Values) -> str:
+    """Returns the shape of texts that look like numbers, for people."""
+    if values.kinds & {DECIMAL, DOUBLE, HUGE}:
+        return DOUBLE if DOUBLE in values.kinds else DECIMAL
+    if len(values.lengths) > 1:
+        return "digits"
+    (length,) = values.lengths
+    number = _WORDS[length] if length < len(_WORDS) else str(length)
+    return f"{number} digit{'' if length == 1 else 's'}"

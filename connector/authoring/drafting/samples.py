@@ -9,8 +9,9 @@ from typing import Final
 from lxml import etree
 
 from connector.authoring.drafting.draft import Draft
-from connector.authoring.drafting.json_sample import draft_json
+from connector.authoring.drafting.json_sample import draft_json, draft_json_lines
 from connector.authoring.drafting.json_schema import draft_json_schema
+from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.text_sample import DELIMITER, draft_csv, draft_delimited, draft_namevalue
 from connector.authoring.drafting.xml_sample import draft_xml
 from connector.authoring.drafting.xml_schema import draft_xml_schema
@@ -18,19 +19,18 @@ from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData
 from connector.formats.xml_schema_documents import NAMESPACE, parse_schema
 from connector.text.encoding import decode
-
-MAX_BYTES: Final = 16 << 20
-"""The largest sample that is read, in bytes."""
+from connector.text.xml_parser import parse_xml
 
 XSD: Final = "xsd"
 
-_READERS: Final[dict[str, Callable[[Draft, bytes], None]]] = {
+_READERS: Final[dict[str, Callable[[Draft, Samples], None]]] = {
     "json": draft_json,
+    "jsonlines": draft_json_lines,
     "xml": draft_xml,
     "csv": draft_csv,
     "delimited": draft_delimited,
     "namevalue": draft_namevalue,
-    "json-schema": draft_json_schema,
+    "json-schema": lambda draft, samples: draft_json_schema(draft, samples.content),
 }
 
 FORMATS: Final = (*_READERS, XSD)
@@ -43,29 +43,16 @@ _SUFFIXES: Final = {
     ".xsd": XSD,
     ".csv": "csv",
     ".tsv": "csv",
+    ".jsonl": "jsonlines",
+    ".ndjson": "jsonlines",
 }
 
 
-def read_sample(path: Path) -> bytes:
-    """Returns the content of a sample.
-
-    Raises:
-        MalformedData: the file cannot be read, is empty or too large.
-    """
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise MalformedData(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(content) > MAX_BYTES:
-        raise MalformedData(f"is larger than {MAX_BYTES >> 20} MiB")
-    if not content.strip():
-        raise MalformedData("is empty")
-    return content
-
-
-def format_of(path: Path, content: bytes) -> str:
+def format_of(path: Path, content: bytes, charset: str = "") -> str:
     """Returns the format of a sample, by the suffix of the file and by its content.
+
+    Args:
+        charset: the character set. Empty = as the body says.
 
     Raises:
         MalformedData: neither says the format.
@@ -73,11 +60,11 @@ def format_of(path: Path, content: bytes) -> str:
     suffix = path.suffix.lower()
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    text = decode(content).lstrip() if not _is_xml(content) else "<"
+    text = decode(content, charset).lstrip() if charset or not _is_xml(content) else "<"
     if text.startswith("<") or suffix == ".xml":
-        return _xml_format(content)
+        return _xml_format(content, charset)
     if text.startswith("{") or suffix == ".json":
-        return _json_format(path, content)
+        return _json_format(path, text)
     first = text.partition("\n")[0]
     if first.startswith("BusinessObject="):
         return "namevalue"
@@ -89,12 +76,7 @@ def format_of(path: Path, content: bytes) -> str:
 
 
 def draft_of(
-    name: str,
-    path: Path,
-    content: bytes,
-    format_name: str,
-    taken: Collection[str] = (),
-    schemas: Path | None = None,
+    name: str, samples: Samples, format_name: str, taken: Collection[str] = (), schemas: Path | None = None
 ) -> Draft:
     """Returns the draft of a business object.
 
@@ -104,18 +86,19 @@ def draft_of(
             of the schema.
 
     Raises:
-        MalformedData: the content is not of the format.
+        MalformedData: a body is not of the format, or has another shape than the first.
     """
     draft = Draft(name, taken)
+    draft.is_of_sample = format_name not in SCHEMAS
     if format_name == XSD:
-        draft_xml_schema(draft, content, path, schemas or path.resolve().parent.parent)
+        path = samples.path
+        draft_xml_schema(draft, samples.content, path, schemas or path.resolve().parent.parent)
     else:
-        _READERS[format_name](draft, content)
+        _READERS[format_name](draft, samples)
     if format_name == "xml":
-        draft.checks.append("an element that the sample does not repeat has cardinality 1")
-    if format_name not in SCHEMAS:
-        draft.checks.append("types are those of the values in the sample")
-        draft.checks.append("required and max_length are in no sample")
+        draft.checks.append("an element that no sample repeats has cardinality 1")
+    if draft.is_of_sample:
+        draft.checks.append("required and max_length are in no sample, and a key may be blank")
     if draft.left_out:
         draft.checks.append("bodies with parts that were left out need IgnoreUndefinedAttributes: true")
     draft.finish()
@@ -127,13 +110,25 @@ def _is_xml(content: bytes) -> bool:
     return content.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"<")
 
 
-def _xml_format(content: bytes) -> str:
-    root: etree._Element = parse_schema(content)
+def _xml_format(content: bytes, charset: str) -> str:
+    root: etree._Element = parse_xml(content, charset) if charset else parse_schema(content)
     return XSD if root.tag == f"{{{NAMESPACE}}}schema" else "xml"
 
 
-def _json_format(path: Path, content: bytes) -> str:
-    document = parse_object(content)
+def _json_format(path: Path, text: str) -> str:
+    lines = [line for line in text.split("\n") if line.strip()]
+    try:
+        document = parse_object(text)
+    except MalformedData:
+        if len(lines) < 2:
+            raise
+        try:
+            parse_object(lines[0])
+        except MalformedData:
+            pass  # the mistake of the whole document counts
+        else:
+            return "jsonlines"
+        raise
     has_properties = isinstance(document.get("properties"), dict) or "$ref" in document
     is_schema = "$schema" in document or (document.get("type") == "object" and has_properties)
     is_schema |= "$defs" in document or "openapi" in document or "swagger" in document

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from connector.authoring.drafting.draft import ATTRIBUTE_TAG, BodyPart, Draft, DraftObject
+from connector.authoring.drafting.kinds import Guess, Values
 
-TypeOf = Callable[[Collection[str]], tuple[str, str] | None]
-"""Returns the attribute type for kinds of values, and a comment, or None if no type fits."""
+TypeOf = Callable[[Values], Guess | None]
+"""Returns the attribute type for values, or None if no type fits."""
 
 ORDER: Final = "the order among each other and the elements between; they are written name by name"
 """The reason why the order of elements is left out."""
@@ -21,11 +22,18 @@ _SHOWN: Final = 3
 
 
 @dataclass(slots=True)
+class SampleCount:
+    """Which sample is read. The shapes of one draft share it."""
+
+    number: int = 0
+
+
+@dataclass(slots=True)
 class SampleShape:
-    """What stands under one name.
+    """What stands under one name, in all samples.
 
     Attributes:
-        kinds: the kinds of single values.
+        values: the single values.
         members: the parts of the objects.
         is_object: an object was found.
         is_list: a list, or an element that is repeated, was found.
@@ -38,7 +46,7 @@ class SampleShape:
             same ``members``.
     """
 
-    kinds: set[str] = field(default_factory=set)
+    values: Values = field(default_factory=Values)
     members: dict[BodyPart, SampleShape] = field(default_factory=dict)
     is_object: bool = False
     is_list: bool = False
@@ -48,10 +56,23 @@ class SampleShape:
     is_nil: bool = False
     unordered: list[str] = field(default_factory=list)
     object_name: str = ""
+    count: SampleCount = field(default_factory=SampleCount)
 
     def member(self, member: BodyPart) -> SampleShape:
         """Returns the shape of a part, which is new at its first occurrence."""
-        return self.members.setdefault(member, SampleShape())
+        found = self.members.get(member)
+        if found is None:
+            found = self.members[member] = SampleShape(count=self.count)
+        return found
+
+    def add(self, kind: str, text: str = "") -> None:
+        """Adds a single value of the sample that is read."""
+        self.values.add(kind, text, self.count.number)
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the single values."""
+        return self.values.kinds
 
     @property
     def reason(self) -> str:
@@ -90,14 +111,17 @@ def draft_shape(draft: Draft, holder: DraftObject, shape: SampleShape, type_of: 
 def _add_value(
     draft: Draft, owner: DraftObject, member: BodyPart, part: SampleShape, type_of: TypeOf
 ) -> None:
-    type_name, comment = "String", "an element as XML" if part.is_markup else "without a value in the sample"
+    comment = "an element as XML" if part.is_markup else "without a value in the sample"
+    guess = Guess("String")
     if part.kinds:
-        found = type_of(part.kinds)
+        found = type_of(part.values)
         if found is None:
             draft.leave_out(owner, member.name, f"no type fits {' and '.join(sorted(part.kinds))}")
             return
-        type_name, comment = found
-    made = draft.add(owner, member, type_name, many=part.is_list, comment=comment)
+        comment, guess = "", found
+    made = draft.add(owner, member, guess.type, many=part.is_list, comment=comment)
+    if made is not None and guess.told:
+        draft.tell(owner, made, guess.told)
     if made is not None and part.is_markup:
         made.add_tag("type=xml")
     elif made is not None and part.is_nil:

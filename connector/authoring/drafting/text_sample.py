@@ -1,4 +1,4 @@
-"""Drafts a business object from a sample of separated values or of names and values."""
+"""Drafts a business object from samples of separated values or of names and values."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import csv
 import io
 import re
 import sys
-from typing import Final
+from typing import Any, Final
 
 from connector.authoring.drafting.draft import Draft, key
-from connector.authoring.drafting.kinds import INTEGER, kind_of_text, type_of_texts
-from connector.authoring.drafting.shape import SampleShape, draft_shape
+from connector.authoring.drafting.kinds import INTEGER, guess_of_texts, kind_of_text
+from connector.authoring.drafting.sample_files import Samples
+from connector.authoring.drafting.shape import SampleCount, SampleShape, draft_shape
 from connector.errors import MalformedData
-from connector.text.encoding import decode
 from connector.text.names import shown
 
 DELIMITER: Final = "~"
@@ -32,51 +32,76 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 _SEPARATORS: Final = (",", ";", "\t", "|")
 
 
-def draft_csv(draft: Draft, body: bytes) -> None:
-    """Drafts from comma-separated values (RFC 4180). The first record names the attributes.
+def draft_csv(draft: Draft, samples: Samples) -> None:
+    """Drafts from comma-separated values (RFC 4180). A header names the attributes.
 
     Raises:
-        MalformedData: the body has no such record, or a record with another number of values.
+        MalformedData: a body has no record, or a record with another number of values, or another header.
     """
-    text = decode(body)
     csv.field_size_limit(sys.maxsize)  # the size of the file is the limit
-    separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
-    records = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    titles: list[str] = []
     shape = SampleShape()
-    try:
-        for record in records:
-            if not record:
-                continue
-            if not titles:
-                titles = _titles(record)
-                for title in titles:
-                    if title not in (_OBJECT, _VERB):
-                        shape.member(key(title))
-                continue
-            if len(record) != len(titles):
-                found = f"{len(record)} values, expected {len(titles)}"
-                raise MalformedData(f"found {found} as in the first record: line {records.line_num}")
-            for title, value in zip(titles, record, strict=True):
-                if title == _OBJECT:
-                    draft.name_in_sample(value)
-                elif title == _VERB:
-                    draft.add_verb(value)
-                else:
-                    _observe(shape.member(key(title)), value)
-    except csv.Error as error:
-        raise MalformedData(f"no separated values: {error}: line {records.line_num}") from None
-    if not titles:
-        raise MalformedData("the body is empty, expected a record with the names of the attributes")
+    titles: list[str] = []
+    separator = ""
+    for text in samples.each(shape.count):
+        separator = separator or max(_SEPARATORS, key=text.partition("\n")[0].count)
+        records = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        try:
+            titles = _read_records(draft, shape, records, titles, samples)
+        except csv.Error as error:
+            raise MalformedData(f"no separated values: {error}: line {records.line_num}") from None
     if separator != ",":
         draft.checks.append(f"the values are separated by {separator!r}: an option of the data handler")
-    draft_shape(draft, draft.top, shape, type_of_texts)
+    if not samples.has_header:
+        draft.checks.append("the first record is no header: the data handler needs header: false")
+    draft_shape(draft, draft.top, shape, guess_of_texts)
+
+
+def _read_records(
+    draft: Draft, shape: SampleShape, records: Any, titles: list[str], samples: Samples
+) -> list[str]:
+    """Notes the values of a body. Returns the names of the columns.
+
+    Args:
+        titles: those of the first body. Empty = this is the first.
+    """
+    found: list[str] = []
+    for record in filter(None, records):
+        if not found:
+            found = _titles(record) if samples.has_header else _numbered(record)
+            samples.expect("the columns", ", ".join(found), ", ".join(titles or found))
+            for title in found:
+                if title not in (_OBJECT, _VERB):
+                    shape.member(key(title))
+            if samples.has_header:
+                continue
+        if len(record) != len(found):
+            values = f"{len(record)} values, expected {len(found)}"
+            raise MalformedData(f"found {values} as in the first record: line {records.line_num}")
+        for title, value in zip(found, record, strict=True):
+            if title == _OBJECT:
+                draft.name_in_sample(value)
+            elif title == _VERB:
+                draft.add_verb(value)
+            else:
+                _observe(shape.member(key(title)), value)
+    if not found:
+        raise MalformedData("the body is empty, expected a record with the names of the attributes")
+    return found
+
+
+def _numbered(record: list[str]) -> list[str]:
+    _check_width(record)
+    return [f"Column{number}" for number in range(1, len(record) + 1)]
+
+
+def _check_width(record: list[str]) -> None:
+    if len(record) > MAX_COLUMNS:
+        raise MalformedData(f"more than {MAX_COLUMNS} values in a record: line 1")
 
 
 def _titles(record: list[str]) -> list[str]:
     """Returns the names in the first record."""
-    if len(record) > MAX_COLUMNS:
-        raise MalformedData(f"more than {MAX_COLUMNS} values in a record: line 1")
+    _check_width(record)
     seen: set[str] = set()
     for number, title in enumerate(record, 1):
         if not title.strip():
@@ -87,29 +112,34 @@ def _titles(record: list[str]) -> list[str]:
     return record
 
 
-def draft_delimited(draft: Draft, body: bytes) -> None:
+def draft_delimited(draft: Draft, samples: Samples) -> None:
     """Drafts from a line such as ``Customer~Create~C-1~Ada``, the format ``text/delimited``.
 
     Such a body has no names of attributes, so the draft numbers them. It has no marks of children, either:
     their values become attributes too.
 
     Raises:
-        MalformedData: the body has no name, verb and value.
+        MalformedData: a body has no name, verb and value, or another number of values than the first.
     """
-    tokens = _tokens(decode(body).rstrip("\r\n"))
-    if len(tokens) < 3:
-        raise MalformedData(f"found {len(tokens)} values, expected name, verb and values between {DELIMITER}")
-    if len(tokens) > MAX_COLUMNS:
-        raise MalformedData(f"more than {MAX_COLUMNS} values")
-    draft.name_in_sample(tokens[0].strip())
-    draft.add_verb(tokens[1].strip())
     shape = SampleShape()
-    for number, value in enumerate(tokens[2:], 1):
-        _observe_special(shape.member(key(f"Attribute{number}")), value)
+    first: list[str] = []
+    for text in samples.each(shape.count):
+        tokens = _tokens(text.rstrip("\r\n"))
+        if len(tokens) < 3:
+            found = f"{len(tokens)} values, expected name, verb and values between {DELIMITER}"
+            raise MalformedData(f"found {found}")
+        if len(tokens) > MAX_COLUMNS:
+            raise MalformedData(f"more than {MAX_COLUMNS} values")
+        first = first or tokens
+        samples.expect("a number of values:", str(len(tokens)), str(len(first)))
+        draft.name_in_sample(tokens[0].strip())
+        draft.add_verb(tokens[1].strip())
+        for number, value in enumerate(tokens[2:], 1):
+            _observe_special(shape.member(key(f"Attribute{number}")), value)
     draft.checks.append("the format has no names of attributes: rename Attribute1 and the others")
     draft.checks.append("children: a count, then their names, verbs and values; move these to definitions")
     draft.checks.append("the last value may be the ObjectEventId, which needs no attribute")
-    draft_shape(draft, draft.top, shape, type_of_texts)
+    draft_shape(draft, draft.top, shape, guess_of_texts)
 
 
 def _tokens(text: str) -> list[str]:
@@ -126,7 +156,7 @@ def _tokens(text: str) -> list[str]:
 def _observe(shape: SampleShape, value: str) -> None:
     kind = kind_of_text(value)
     if kind is not None:
-        shape.kinds.add(kind)
+        shape.add(kind, value)
 
 
 def _observe_special(shape: SampleShape, value: str) -> None:
@@ -134,26 +164,47 @@ def _observe_special(shape: SampleShape, value: str) -> None:
         _observe(shape, value)
 
 
-def draft_namevalue(draft: Draft, body: bytes) -> None:
+def draft_namevalue(draft: Draft, samples: Samples) -> None:
     """Drafts from lines ``Name=value``, the format ``text/namevalue``. The first names the object.
 
     A line that is followed by ``BusinessObject=`` begins children: its value is their number. A child ends
     with its line ``ObjectEventId``, and with the next ``BusinessObject=``.
 
     Raises:
-        MalformedData: a line has no ``=``, or a child is not where its count says.
+        MalformedData: a line has no ``=``, or a child is not where its count says, or the first line names
+            another object than in the first body.
     """
-    _NameValue(decode(body)).draft(draft)
+    shapes = _NameValue()
+    name = ""
+    for text in samples.each(shapes.count):
+        found = shapes.observe(draft, text)
+        samples.expect("the object", found, name or found)
+        name = found
+    shapes.settle()
+    draft_shape(draft, draft.top, shapes.top(name), guess_of_texts)
 
 
 class _NameValue:
-    """The lines of a body in the format ``text/namevalue``, and the next line to read."""
+    """The shapes of bodies in the format ``text/namevalue``, and the next line of a body to read."""
 
-    def __init__(self, text: str) -> None:
-        self._next = 0
+    def __init__(self) -> None:
+        self.count = SampleCount()
         self._objects: dict[str, SampleShape] = {}
         self._none: list[SampleShape] = []  # a number, or the count of no children
         self._lines: list[tuple[int, str, str]] = []
+        self._next = 0
+
+    def top(self, name: str) -> SampleShape:
+        """Returns the shape of an object."""
+        found = self._objects.get(name)
+        if found is None:
+            found = SampleShape(is_object=True, object_name=name, count=self.count)
+            self._objects[name] = found
+        return found
+
+    def observe(self, draft: Draft, text: str) -> str:
+        """Notes the values of a body. Returns the name of its object."""
+        self._lines, self._next = [], 0
         for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
             name, equals, value = raw.partition("=")
             if equals and name.strip():
@@ -162,22 +213,21 @@ class _NameValue:
                 raise MalformedData(f"found {shown(raw.strip())}, expected Name=value: line {number}")
         if not self._is_object():
             raise MalformedData(f"expected {_OBJECT}=... in the first line")
-
-    def draft(self, draft: Draft) -> None:
         name = self._lines[0][2].strip()
         draft.name_in_sample(name)
         if len(self._lines) > 1 and self._lines[1][1] == _VERB:
             draft.add_verb(self._lines[1][2].strip())
-        top = SampleShape(is_object=True, object_name=name)
-        self._objects[name] = top
         self._read(draft, 1)
         if self._next < len(self._lines):
             number, found, _ = self._lines[self._next]
             raise MalformedData(f"found {shown(found)} after the end of the object: line {number}")
+        return name
+
+    def settle(self) -> None:
+        """Decides for each ``0`` whether it is a number or the count of no children."""
         for part in self._none:
             if not part.is_object:
-                part.kinds.add(INTEGER)
-        draft_shape(draft, draft.top, top, type_of_texts)
+                part.add(INTEGER, "0")
 
     def _read(self, draft: Draft, depth: int) -> str:
         """Reads an object, from its line ``BusinessObject`` to its end. Returns its name."""
@@ -185,7 +235,7 @@ class _NameValue:
         if depth > _MAX_DEPTH:
             raise MalformedData(f"nested deeper than {_MAX_DEPTH} levels: line {line}")
         object_name = value.strip()
-        shape = self._objects.setdefault(object_name, SampleShape(is_object=True, object_name=object_name))
+        shape = self.top(object_name)
         self._next += 1
         while self._next < len(self._lines) and not self._is_object():
             line, name, value = self._lines[self._next]
@@ -193,8 +243,8 @@ class _NameValue:
             if name.lower() == _EVENT_ID:
                 return object_name
             if name == _COUNT:
-                self._note(
-                    draft, "the sample has AttributeCount: the data handler needs ValidateAttrCount: true"
+                draft.check_once(
+                    "the sample has AttributeCount: the data handler needs ValidateAttrCount: true"
                 )
             if name in (_VERB, _COUNT):
                 continue
@@ -206,12 +256,8 @@ class _NameValue:
             else:
                 _observe_special(part, value)
         if depth > 1:
-            self._note(draft, "a child without ObjectEventId: whether what follows belongs to it is a guess")
+            draft.check_once("a child without ObjectEventId: whether what follows belongs to it is a guess")
         return object_name
-
-    def _note(self, draft: Draft, text: str) -> None:
-        """Notes what a person has to look at, once."""
-        draft.checks += [] if text in draft.checks else [text]
 
     def _read_children(self, draft: Draft, part: SampleShape, name: str, depth: int) -> None:
         """Reads the objects of an attribute, whose line was the last one."""

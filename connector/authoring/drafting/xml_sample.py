@@ -1,4 +1,4 @@
-"""Drafts a business object from an XML sample."""
+"""Drafts a business object from samples in XML."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from connector.authoring.drafting.draft import (
     attribute,
     element,
 )
-from connector.authoring.drafting.kinds import SPACE, kind_of_text, type_of_texts
+from connector.authoring.drafting.kinds import SPACE, Values, guess_of_texts, kind_of_text
+from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.shape import SampleShape, draft_shape
+from connector.datahandlers.soap_handler import ENVELOPES
 from connector.errors import MalformedData
 from connector.formats.xml_plan import XSI
-from connector.text.xml_parser import local_name, parse_xml
+from connector.text.names import shown
+from connector.text.xml_parser import local_name
 
 _VERB: Final = "verb"
 _NIL: Final = f"{{{XSI}}}nil"
@@ -33,36 +36,59 @@ _MAX_DEPTH: Final = 200
 """Levels that the data handler for ``text/xml`` reads."""
 
 
-def draft_xml(draft: Draft, body: bytes) -> None:
-    """Drafts from an XML document, as the data handler for ``text/xml`` reads it.
+def draft_xml(draft: Draft, samples: Samples) -> None:
+    """Drafts from XML documents, as the data handler for ``text/xml`` reads them, or that for SOAP.
 
     Raises:
-        MalformedData: the body is no XML document.
+        MalformedData: a body is no XML document, or has another root element than the first.
     """
-    root = parse_xml(body)
-    draft.root_element(local_name(root.tag), _namespace(root.tag))
     shape = SampleShape()
+    prefixes: dict[str, str] = {}
+    first: etree._Element | None = None
+    for document in samples.roots(shape.count):
+        root = _content(draft, document)
+        if first is None:
+            first = root
+            draft.root_element(local_name(root.tag), _namespace(root.tag))
+        samples.expect("the root element", str(root.tag), str(first.tag))
+        _observe_all(shape, root)
+        draft.add_verb(root.get(_VERB, ""))
+        for part in root.iter("*"):
+            for prefix, uri in part.nsmap.items() if part is root or part.prefix else ():
+                if prefix and prefix not in prefixes.values():
+                    prefixes.setdefault(uri, prefix)
+        if shape.kinds and not shape.members:
+            raise MalformedData(f"the root element holds text, expected elements: line {root.sourceline}")
+    if not draft.has_sample_verb:
+        draft.top.tags.append("verb=false")
+    _settle(draft, shape)
+    draft_shape(draft, draft.top, shape, guess_of_texts)
+    draft.name_prefixes(prefixes, has_root_prefix=first is not None and first.prefix is not None)
+
+
+def _observe_all(shape: SampleShape, root: etree._Element) -> None:
     waiting = [(shape, root)]
     for _ in range(_MAX_DEPTH):  # level by level
         waiting = [below for held, part in waiting for below in _observe(held, part, is_root=part is root)]
     if waiting:
         line = waiting[0][1].sourceline
         raise MalformedData(f"elements nested deeper than {_MAX_DEPTH} levels: line {line}")
-    verb = root.get(_VERB, "")
-    if verb:
-        draft.add_verb(verb)
-    else:
-        draft.top.tags.append("verb=false")
-    if shape.kinds and not shape.members:
-        raise MalformedData(f"the root element holds text, expected elements: line {root.sourceline}")
-    _settle(draft, shape)
-    draft_shape(draft, draft.top, shape, type_of_texts)
-    prefixes: dict[str, str] = {}
-    for part in root.iter("*"):
-        for prefix, uri in part.nsmap.items() if part is root or part.prefix else ():
-            if prefix and prefix not in prefixes.values():
-                prefixes.setdefault(uri, prefix)
-    draft.name_prefixes(prefixes, has_root_prefix=root.prefix is not None)
+
+
+def _content(draft: Draft, root: etree._Element) -> etree._Element:
+    """Returns the element that is the business object: the root, or what an envelope of SOAP contains."""
+    uri = _namespace(root.tag)
+    if local_name(root.tag) != "Envelope" or uri not in ENVELOPES:
+        return root
+    found = root.find(f"{{{uri}}}Body/*")
+    if found is None or found.tag == f"{{{uri}}}Fault":
+        what = "is empty" if found is None else "is a fault"
+        raise MalformedData(f"the Body of the SOAP envelope {what}, expected a business object")
+    draft.check_once("the sample is a SOAP envelope: the data handler is application/soap+xml")
+    for block in root.iterfind(f"{{{uri}}}Header/*"):
+        name = shown(local_name(block.tag))
+        draft.check_once(f"the header block {name} is passed over: a child with the tag soap=header keeps it")
+    return found
 
 
 def _observe(
@@ -82,7 +108,7 @@ def _observe(
         shape.is_object = True
         shape.is_markup |= bool(text.strip())
     elif not shape.is_nil or text:
-        shape.kinds |= _kinds(text)
+        _add(shape, text)
     found: dict[str, SampleShape] = {}
     below = []
     before = ""
@@ -101,7 +127,7 @@ def _observe(
 def _observe_attribute(shape: SampleShape, name: str, text: str) -> None:
     namespace, local = _namespace(name), local_name(name)
     member = _OF_XSI.get(local) if namespace == XSI else None
-    shape.member(member or attribute(local, namespace)).kinds |= _kinds(text)
+    _add(shape.member(member or attribute(local, namespace)), text)
 
 
 def _settle(draft: Draft, top: SampleShape) -> None:
@@ -114,12 +140,12 @@ def _settle(draft: Draft, top: SampleShape) -> None:
         shape.is_markup |= has_elements and bool(shape.kinds)
         if shape.is_markup and shape is top:
             draft.leave_out(draft.top, "text", "text between elements")
-            shape.is_markup, shape.kinds = False, set()
+            shape.is_markup, shape.values = False, Values()
         elif shape.is_markup:
-            shape.is_object, shape.members, shape.kinds = False, {}, set()
+            shape.is_object, shape.members, shape.values = False, {}, Values()
         elif shape.is_object and shape.kinds:
-            shape.members = {TEXT: SampleShape(shape.kinds), **shape.members}
-            shape.kinds = set()
+            shape.members = {TEXT: SampleShape(shape.values), **shape.members}
+            shape.values = Values()
         waiting += shape.members.values()
 
 
@@ -127,6 +153,7 @@ def _namespace(tag: str) -> str:
     return tag[1:].partition("}")[0] if tag.startswith("{") else ""
 
 
-def _kinds(text: str) -> set[str]:
+def _add(shape: SampleShape, text: str) -> None:
     kind = kind_of_text(text) or (SPACE if text else None)
-    return set() if kind is None else {kind}
+    if kind is not None:
+        shape.add(kind, text)

@@ -1,4 +1,4 @@
-"""``connector new``: drafts a business object, a data handler or a name handler."""
+"""``connector new``: drafts a business object, a data handler or a name handler, or writes types."""
 
 from __future__ import annotations
 
@@ -17,25 +17,49 @@ class DraftKind(str, Enum):
     BUSINESSOBJECT = "businessobject"
     DATAHANDLER = "datahandler"
     NAMEHANDLER = "namehandler"
+    TYPES = "types"
 
 
 # long: more than half declares the options
 def new(
     kind: Annotated[
         DraftKind,
-        typer.Argument(metavar="businessobject|datahandler|namehandler", help="What is drafted."),
+        typer.Argument(metavar="businessobject|datahandler|namehandler|types", help="What is drafted."),
     ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Its name. Of types: the file. Left out: business_objects.py beside the configuration.",
+            show_default=False,
+        ),
+    ] = None,
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Further samples.", show_default=False)
+    ] = None,
     from_sample: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A body or a schema that the business object is for."),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE...", help="Bodies of one shape, or a schema, that the business object is for."
+        ),
     ] = None,
     format_name: Annotated[
         str | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="json, xml, csv, delimited, namevalue, xsd or json-schema. Left out: by suffix and content.",
+            help="json, jsonlines, xml, csv, delimited, namevalue, xsd or json-schema. Left out: by suffix "
+            "and content.",
+        ),
+    ] = None,
+    charset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Character set of the samples. Left out: as each body says."),
+    ] = None,
+    header: Annotated[
+        str | None,
+        typer.Option(
+            metavar="yes|no", help="no: the first record of a CSV sample is no header. Left out: it is one."
         ),
     ] = None,
     into: Annotated[
@@ -61,18 +85,33 @@ def new(
 ) -> None:
     """Drafts a business object, from a sample if there is one, a data handler or a name handler.
 
+    With `types`, writes a module of classes for the definitions, for editors and type checkers.
     Prints the path of the file, and what a person has to look at. Overwrites nothing without --force.
     Exit status 2 when the sample cannot be read, or the name or the file exists already.
     """
-    if kind is DraftKind.BUSINESSOBJECT:
-        from connector.authoring.verbs.new_businessobject import new_businessobject
+    if kind is DraftKind.TYPES:
+        if more or any(one is not None for one in (into, from_sample, format_name, schema_directory)):
+            raise BadArgument("connector new types takes a file, and no other option than --force and --json")
+        from connector.authoring.verbs.new_types import new_types
 
-        new_businessobject(
-            name, from_sample, format_name, schema_directory, into, config, force=force, as_json=json
-        )
+        new_types(name, config, force=force, as_json=json)
         return
-    if from_sample is not None or format_name is not None or schema_directory is not None:
-        raise BadArgument("--from-sample, --format and --schema-directory are for a business object")
+    if name is None:
+        raise BadArgument(f"connector new {kind.value} needs a NAME")
+    if kind is DraftKind.BUSINESSOBJECT:
+        from connector.authoring.verbs.new_businessobject import SampleOptions, new_businessobject
+
+        if more and not from_sample:
+            raise BadArgument(f"found {more[0]} behind the name; samples stand behind --from-sample")
+        files = [*(from_sample or ()), *(more or ())]
+        samples = SampleOptions(files, format_name, charset, header, schema_directory)
+        new_businessobject(name, samples, into, config, force=force, as_json=json)
+        return
+    options = (format_name, charset, header, schema_directory)
+    if more or from_sample or any(option is not None for option in options):
+        raise BadArgument(
+            "--from-sample, --format, --charset, --header and --schema-directory are for a business object"
+        )
     if kind is DraftKind.NAMEHANDLER:
         from connector.authoring.verbs.new_namehandler import new_namehandler
 

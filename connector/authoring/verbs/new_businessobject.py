@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,7 @@ from connector.businessobjects.definition import SIMPLE_TYPES
 from connector.cli.common import BadArgument, answer, answer_json, note
 from connector.config.metaobject_model import NAME_RULE, is_name
 from connector.errors import ConfigurationError, MalformedData
+from connector.formats.datahandler import charset
 from connector.printable import printable
 
 _SKELETON: Final = """\
@@ -42,11 +45,39 @@ attributes:                               # in the order of a body
 """
 
 
+@dataclass(frozen=True, slots=True)
+class SampleOptions:
+    """What the command line says of samples.
+
+    Args:
+        files: bodies of one shape, or a schema. Empty = a skeleton is written.
+        format_name: of the samples. None = by suffix and content of the first.
+        charset: the character set of the samples. None = as each says.
+        header: ``no`` = the first record of separated values is no header. None = it is one.
+        schemas: the directory with the files that a schema includes. None = the directory of the
+            configuration if the schema lies there or below, else the one above that of the schema.
+    """
+
+    files: Sequence[Path] = ()
+    format_name: str | None = None
+    charset: str | None = None
+    header: str | None = None
+    schemas: Path | None = None
+
+    def first_given(self) -> str:
+        """Returns the first option that needs a sample. Empty = none is given."""
+        options = {
+            "--format": self.format_name,
+            "--charset": self.charset,
+            "--header": self.header,
+            "--schema-directory": self.schemas,
+        }
+        return next((name for name, value in options.items() if value is not None), "")
+
+
 def new_businessobject(
     name: str,
-    sample: Path | None,
-    format_name: str | None,
-    schemas: Path | None,
+    samples: SampleOptions,
     into: Path | None,
     config: str,
     *,
@@ -56,14 +87,10 @@ def new_businessobject(
     """Drafts a definition and writes its file.
 
     Args:
-        sample: a body or a schema. None = a skeleton is written.
-        format_name: of the sample. None = by its suffix and content.
-        schemas: the directory with the files that a schema includes. None = the directory of ``config`` if
-            the schema lies there or below, else the one above that of the schema.
         into: the directory. None = the first one of the configuration, else ``metaobjects`` beside the file.
         config: ``adapter.yaml``, which need not exist.
     """
-    _check_arguments(name, sample, format_name, schemas)
+    _check_arguments(name, samples)
     deployment = surroundings(config)
     target = (into, str(into)) if into is not None else deployment.home
     file = f"{name}{SUFFIX}"
@@ -73,13 +100,14 @@ def new_businessobject(
     taken = neighbours.names()
     if name in taken:
         raise BadArgument(f"{name} is defined already, in {taken[name]}")
-    if sample is None:
+    if not samples.files:
         text, objects = _SKELETON.format(name=name, child=f"{name[:70]}_Line"), [name]
         checks, left_out = ["this is a skeleton: write the attributes"], list[str]()
     else:
-        if schemas is None and sample.resolve().is_relative_to(deployment.directory.resolve()):
+        schemas = samples.schemas
+        if schemas is None and samples.files[0].resolve().is_relative_to(deployment.directory.resolve()):
             schemas = deployment.directory
-        text, objects, checks, left_out = _draft(name, sample, format_name, schemas, list(taken))
+        text, objects, checks, left_out = _draft(name, samples, schemas, list(taken))
     mistakes = [problem for problem in neighbours.check({file: text}) if not problem.warning]
     if mistakes:
         raise ConfigurationError(mistakes)
@@ -91,32 +119,61 @@ def new_businessobject(
     _show(path, objects, checks, left_out, as_json=as_json)
 
 
-def _check_arguments(name: str, sample: Path | None, format_name: str | None, schemas: Path | None) -> None:
+def _check_arguments(name: str, samples: SampleOptions) -> None:
     if not is_name(name) or name in SIMPLE_TYPES:
         raise BadArgument(f"{name!r} is no name of a business object, expected {NAME_RULE}")
-    for option, given in (("--format", format_name), ("--schema-directory", schemas)):
-        if sample is None and given is not None:
-            raise BadArgument(f"{option} is for --from-sample")
-    if schemas is not None and not schemas.is_dir():
-        raise BadArgument(f"--schema-directory {schemas}: there is no such directory")
+    given = samples.first_given()
+    if given and not samples.files:
+        raise BadArgument(f"{given} is for --from-sample")
+    if samples.schemas is not None and not samples.schemas.is_dir():
+        raise BadArgument(f"--schema-directory {samples.schemas}: there is no such directory")
+    if samples.charset is not None and (expected := charset(samples.charset)):
+        raise BadArgument(f"--charset {samples.charset}: expected {expected}")
+    if samples.header not in (None, "yes", "no"):
+        raise BadArgument(f"--header {samples.header}: expected yes or no")
 
 
 def _draft(
-    name: str, sample: Path, format_name: str | None, schemas: Path | None, taken: list[str]
+    name: str, samples: SampleOptions, schemas: Path | None, taken: list[str]
 ) -> tuple[str, list[str], list[str], list[str]]:
     """Returns the text of the file, the names of its objects, what to look at, and what was left out."""
-    from connector.authoring.drafting.samples import FORMATS, draft_of, format_of, read_sample
+    from connector.authoring.drafting.sample_files import Samples, read_sample
+    from connector.authoring.drafting.samples import FORMATS, draft_of, format_of
 
-    if format_name is not None and format_name not in FORMATS:
-        raise BadArgument(f"--format {format_name}: expected one of {', '.join(FORMATS)}")
+    if samples.format_name is not None and samples.format_name not in FORMATS:
+        raise BadArgument(f"--format {samples.format_name}: expected one of {', '.join(FORMATS)}")
+    file, character_set = samples.files[0], samples.charset or ""
+    bodies: Samples | None = None
     try:
-        content = read_sample(sample)
-        draft = draft_of(name, sample, content, format_name or format_of(sample, content), taken, schemas)
+        contents = []
+        for file in samples.files:
+            contents.append((file, read_sample(file)))
+        file = samples.files[0]
+        found = samples.format_name or format_of(*contents[0], character_set)
+        _check_format(found, samples)
+        bodies = Samples(contents, character_set, has_header=samples.header != "no")
+        draft = draft_of(name, bodies, found, taken, schemas)
     except MalformedData as error:
-        raise BadArgument(f"{sample}: {printable(str(error))}") from None
+        file = file if bodies is None else bodies.current
+        raise BadArgument(f"{file}: {printable(str(error))}") from None
     documents = draft.documents()
-    documents[0].head[:0] = [f"Drafted from {sample.name}: look at the keys, the types and what is required."]
+    names = ", ".join(one.name for one in samples.files)
+    documents[0].head[:0] = [f"Drafted from {names}: look at the keys, the types and what is required."]
     return file_text(documents), [made.name for made in draft.objects], draft.checks, draft.left_out
+
+
+def _check_format(format_name: str, samples: SampleOptions) -> None:
+    from connector.authoring.drafting.samples import SCHEMAS
+
+    if format_name in SCHEMAS:
+        if len(samples.files) > 1:
+            raise BadArgument(
+                f"--from-sample: {samples.files[0]} is a schema, expected no other file beside it"
+            )
+        if samples.charset is not None:
+            raise BadArgument(f"--charset is for bodies, and {samples.files[0]} is a schema")
+    if format_name != "csv" and samples.header is not None:
+        raise BadArgument(f"--header is for the format csv, found {format_name}")
 
 
 def _show(path: str, objects: list[str], checks: list[str], left_out: list[str], *, as_json: bool) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from connector.declare.connector_section import Connector
 from connector.events.claim.event_waits import EventWaits
-from connector.events.claim.order_groups import NONE, order_key_of
+from connector.events.claim.order_groups import Orders
 from connector.events.outcome import Outcome
 from connector.events.run.schedule import DUPLICATE, EndedClaims
 from connector.messaging.claim import Claim
+from connector.messaging.input import Input
 from connector.messaging.state_store import PublishedIds
 from connector.operate.reasons import ReasonKind
 from connector.status import OutcomeKind
@@ -22,14 +24,17 @@ class Admission:
     """Decides about the claims of one connection.
 
     Args:
-        order: ``destination``, ``group`` or ``none``.
-        max_attempts: deliveries after which an event has failed.
+        orders: of the destinations.
+        connector: says after how many deliveries an event has failed.
         waits: the events that others wait for.
     """
 
-    def __init__(self, order: str, max_attempts: int, waits: EventWaits) -> None:
-        self._key = None if order == NONE else order_key_of(order)
-        self._max_attempts = max_attempts
+    def __init__(self, orders: Orders, connector: Connector, waits: EventWaits) -> None:
+        self._key = orders.key_of() if orders.has_any else None
+        self._max_attempts = connector.max_attempts
+        self._own_attempts: dict[Input | None, int] = {
+            named: one.max_attempts for named, one in connector.by_input.items()
+        }
         self._waits = waits
 
     def decide(
@@ -65,7 +70,7 @@ class Admission:
                 stopped |= set() if key is None else {key}
             elif has_waits and (due := self._waits.due_of(claim, identity, now)):
                 ended_claims.decided.append((claim, Outcome(OutcomeKind.LATER, not_read=True, due=due)))
-            elif claim.delivery_count >= self._max_attempts:
+            elif claim.delivery_count >= self._own_attempts.get(claim.input, self._max_attempts):
                 ended_claims.decided.append((claim, _begun_too_often(claim.delivery_count)))
             else:
                 wanted.append(claim)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from connector.events.claim.duplicate_keys import DuplicateKeys
-from connector.events.claim.order_groups import DESTINATION, NONE, order_group_key
+from connector.events.claim.order_groups import DESTINATION, GROUP, NONE, Orders
 from connector.events.outcome import Outcome
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -15,6 +15,7 @@ from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.operate.own_history import OwnHistory
+from connector.status import OutcomeKind
 
 _GRACE_MS: Final = 2_000
 """Milliseconds after its time in which an event that waited should be here. Later, it has gone elsewhere."""
@@ -29,7 +30,7 @@ class EventWaits:
     An event that another client has taken or an operator has moved is waited for two seconds.
 
     Args:
-        order: ``destination``, ``group`` or ``none``.
+        orders: of the destinations.
         own: says whose history of a message counts.
         keys: of duplicates, so that copies wait. None = they are not eliminated.
         clock: returns seconds since 1970.
@@ -37,14 +38,14 @@ class EventWaits:
 
     def __init__(
         self,
-        order: str,
+        orders: Orders,
         own: OwnHistory,
         *,
         keys: DuplicateKeys | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._own = own
-        self._order = order
+        self._orders = orders
         self._keys = keys
         self._clock = clock
         self._has_waits = False
@@ -58,11 +59,16 @@ class EventWaits:
 
         0 = the event is here, and has no final outcome yet.
         """
+        self._left_aside: dict[Destination, dict[Hashable, int]] = {}
+        """By key of ``order``: when all events are here that an earlier connection has put aside.
+
+        Until then no event of the key runs. Afterwards a poll finds them and older ones, in their order.
+        """
 
     @property
     def has_any(self) -> bool:
         """Whether an event may have to wait."""
-        return bool(self.until or self._behind)
+        return bool(self.until or self._behind or self._left_aside)
 
     def read(self, named: Input, poller: Poller) -> None:
         """Finds the keys and ids of the events that wait in an input, whichever client has left them there.
@@ -74,30 +80,43 @@ class EventWaits:
             ProviderError: the input cannot be read.
         """
         keys = self._keys
-        if self._order == NONE and keys is None:
+        if self._orders.of(poller.destination) == NONE and keys is None:
             return
+        destination = poller.destination
         for message, identity in poller.delayed():
-            if self._has_waited(message, poller.destination):
-                self._note(self._key_of(poller.destination, message), message.delivery_time)
+            key, due = self._key_of(destination, message), message.delivery_time
+            if self._has_waited(message, destination):
+                self._note(key, due)
                 if keys is not None:
-                    key = keys.of_delayed(named, poller, message, identity)
-                    self._note(key, message.delivery_time)
+                    self._note(keys.of_delayed(named, poller, message, identity), due)
+            elif key is not None and self._was_put_aside(message, destination):
+                left = self._left_aside.setdefault(destination, {})
+                left[key] = max(due, left.get(key, 0))
+
+    def begin_poll(self, destination: Destination) -> None:
+        """Lets nothing wait any more for what an earlier connection has put aside, if this poll finds it."""
+        if self._left_aside:
+            now = self.now()
+            left = {key: due for key, due in self._left_aside.pop(destination, {}).items() if due > now}
+            if left:
+                self._left_aside[destination] = left
 
     def add(self, claim: Claim, outcome: Outcome) -> None:
         """Lets the key and the id of an event that comes again later wait for it.
 
         An event that was not read waits for another event itself. What comes after it waits for it, too.
         """
-        key = order_group_key(self._order, claim)
+        key = self._orders.key(claim)
         if outcome.not_read:
-            self._put_aside(key, _name_of(claim), outcome.due)
+            if key not in self._left_aside.get(claim.destination, ()):
+                self._put_aside(key, _name_of(claim), outcome.due)
             return
         self._note(key, outcome.due)
         self._note(None if self._keys is None else self._keys.of(claim), outcome.due)
 
     def end(self, claim: Claim) -> None:
         """Lets nothing wait for an event any more, because it has its final outcome."""
-        key = order_group_key(self._order, claim)
+        key = self._orders.key(claim)
         behind = self._behind.get(key, {})
         if behind.pop(_name_of(claim), None) is not None and not behind:
             del self._behind[key]
@@ -114,7 +133,7 @@ class EventWaits:
         """
         if not self.has_any:
             return 0
-        key = order_group_key(self._order, claim)
+        key = self._orders.key(claim)
         name = _name_of(claim)
         if self._has_waited(claim.headers(), claim.destination):
             self._put_aside(key, name, 0)
@@ -128,7 +147,12 @@ class EventWaits:
             self._note(key, due)
         elif is_first and not due:
             self._end(key)
-        due = max(self._due(key, now), due, self._due_behind(key, name, now))
+        due = max(self._due(key, now), due)
+        left = self._left_aside.get(claim.destination, {})
+        if key in left:
+            left[key] = due = max(left[key], due)
+            return due
+        due = max(due, self._due_behind(key, name, now))
         self._put_aside(key, name, due)
         return due
 
@@ -139,7 +163,10 @@ class EventWaits:
 
     def has(self, destination: Destination) -> bool:
         """Whether all events of an input have to wait."""
-        return self._order == DESTINATION and self.until.get(destination, 0) > self.now()
+        if self._orders.of(destination) != DESTINATION:
+            return False
+        left = self._left_aside.get(destination, {}).get(destination, 0)
+        return max(left, self.until.get(destination, 0)) > self.now()
 
     def _note(self, key: Hashable, due: int) -> None:
         self._has_waits = True
@@ -194,12 +221,19 @@ class EventWaits:
         return int(self._clock() * 1000)
 
     def _key_of(self, destination: Destination, message: Message) -> Hashable:
-        if self._order == DESTINATION:
+        order = self._orders.of(destination)
+        if order == DESTINATION:
             return destination
-        return None if message.group_id is None else (destination, message.group_id)
+        has_key = order == GROUP and message.group_id is not None
+        return (destination, message.group_id) if has_key else None
 
     def _has_waited(self, message: Message, destination: Destination) -> bool:
-        return "connector_retries" in message.properties and self._own.counts(message, str(destination))
+        has_tries = bool(message.properties.get("connector_retries"))
+        return has_tries and self._own.counts(message, str(destination))
+
+    def _was_put_aside(self, message: Message, destination: Destination) -> bool:
+        is_later = message.properties.get("connector_outcome") == OutcomeKind.LATER
+        return is_later and self._own.counts(message, str(destination))
 
 
 def _name_of(claim: Claim) -> str:

@@ -54,7 +54,7 @@ class Intake:
         self._open_and_close()
 
     def _open_poller(self, one: PolledInput) -> None:
-        one.open(self._connection, self._settings.copies.in_progress, self._settings.connector.order)
+        one.open(self._connection, self._settings.connector.in_progress_destination)
 
     def _is_paused(self, one: PolledInput) -> bool:
         return self._working.control.is_paused(str(one.destination))
@@ -105,6 +105,7 @@ class Intake:
             one.poller.asks = not patient  # nobody polls again soon
             one.is_skipped = not (wakes and self._may_poll(one, ahead=ahead))
             if not one.is_skipped:
+                self._waits.begin_poll(one.destination)
                 chosen.append(one)
         return chosen
 
@@ -161,7 +162,7 @@ class Intake:
 
     def _may_poll(self, one: PolledInput, *, ahead: bool) -> bool:
         """Whether the schedule takes messages of an input, and no event waits that all others wait for."""
-        if self._waits.until and self._waits.has(one.destination):
+        if self._waits.has(one.destination):
             return False
         return self._schedule.may_poll(one) if ahead else self._schedule.is_settled(one.input)
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from connector.errors import SelectorError
 from connector.events.claim.input_back_off import InputBackOff
-from connector.events.claim.order_groups import GROUP
+from connector.events.claim.order_groups import DESTINATION, GROUP
 from connector.events.claim.rates import RateLimit
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.input import Input
-from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
-from connector.messaging.selector import compile_selector
+from connector.messaging.selector import may_match
 from connector.messaging.subscription import TopicSubscription
 
 
@@ -29,12 +27,16 @@ class InputSettings:
         quantity: PollQuantity, the most messages that one poll takes.
         rate: most messages a second that this instance claims. None = no limit.
         duplicate_key: what makes two events one. Empty = their ids.
+        order: ``destination``, ``group`` or ``none``.
+        parallel: events of the input at the same time. None = that of the connector, for all such inputs.
     """
 
     input: Input
     subscription: TopicSubscription | None = None
     quantity: int = 1
     rate: float | None = None
+    order: str = DESTINATION
+    parallel: int | None = None
     duplicate_key: str = ""
 
     @property
@@ -57,6 +59,9 @@ class PolledInput:
         self.input = settings.input
         self.destination = settings.input.destination
         self.quantity = settings.quantity
+        self.order = settings.order
+        self.parallel = settings.parallel
+        """Events at the same time. None = the connector says it, for all such inputs."""
         self.rate = RateLimit(settings.rate) if settings.rate else None
         """None = no limit."""
         self.back_off = InputBackOff(frequency)
@@ -79,11 +84,8 @@ class PolledInput:
         self.channel = ""
         """How claims name the subscription (:attr:`.Claim.subscription`), once there was a poller."""
 
-    def open(self, connection: Connection, in_progress: Destination | None, order: str) -> None:
+    def open(self, connection: Connection, in_progress: Destination | None) -> None:
         """Makes a poller.
-
-        Args:
-            order: ``destination``, ``group`` or ``none``.
 
         Raises:
             CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Connection.poller``.
@@ -92,7 +94,7 @@ class PolledInput:
             self.settings.source,
             in_progress,
             selector=self.input.selector,
-            by_group=order == GROUP,
+            by_group=self.order == GROUP,
         )
         self.forget()
         self.is_open, self.channel = True, self.poller.subscription
@@ -132,12 +134,5 @@ class PolledInputs:
         found = [one.input for one in of_destination if one.channel == subscription]
         if len(found) > 1:
             message = claim.headers()
-            found = [one for one in found if _may_match(one.selector, message)]
+            found = [one for one in found if may_match(one.selector, message)]
         claim.input = found[0] if found else Input(claim.destination, subscription=subscription)
-
-
-def _may_match(selector: str, message: Message) -> bool:
-    try:
-        return not selector or compile_selector(selector).matches(message)
-    except SelectorError:  # in the language of a broker
-        return True

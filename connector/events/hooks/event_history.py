@@ -36,7 +36,7 @@ NOTES: Final = "notes"
 _WARNING_SECONDS: Final = 60.0
 
 Told = tuple[Outcome, Sequence[Claim], Sequence[str]]
-"""An outcome of claims of one destination and cycle, and their message ids."""
+"""An outcome of claims of one input and cycle, and their message ids."""
 
 
 class HistoryWriter(EventHook):
@@ -124,7 +124,7 @@ class HistoryWriter(EventHook):
         self, told: Told, now: float, client_id: str, notes: Mapping[int, Note], *, by: str = ""
     ) -> HistoryRow:
         outcome, claims, ids = told
-        copy_to = self._copies.of(outcome.kind)
+        copy_to = self._copies.of(outcome.kind, claims[0].input)
         sequences = [claim.sequence for claim in claims]
         of_events = list(map(notes.get, sequences)) if notes else [None] * len(claims)
         if None in of_events:  # no task has read these
@@ -175,7 +175,7 @@ def _alike(singles: Iterable[Single]) -> list[Told]:
     """Collects events whose rows say the same."""
     found: dict[tuple[object, ...], tuple[Outcome, list[Claim], list[str]]] = {}
     for claim, outcome, identity in singles:
-        key = claim.cycle, claim.destination, *outcome.row().values()
+        key = claim.cycle, claim.destination, claim.input, *outcome.row().values()
         _, claims, ids = found.setdefault(key, (outcome, [], []))
         claims.append(claim)
         ids.append(identity)

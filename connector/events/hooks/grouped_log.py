@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -27,15 +28,24 @@ class _Row:
     """Of lines that are not written yet."""
 
 
+class LogGroups:
+    """The groups of lines of a process. For any thread."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.rows: dict[Hashable, _Row] = {}
+
+
 class GroupedLog:
     """A log that writes one line of each group and minute.
 
     A group has a text, a destination, a subscription, a place, and a reason without what differs. The field
-    ``number`` says for how many lines a line stands, if not for one. For one thread.
+    ``number`` says for how many lines a line stands, if not for one. For any thread.
 
     Args:
         clock: returns monotonic seconds.
         tell: gets subscription, place and traceback of each line with an exception of user code.
+        groups: of this log and others. None = of this log only.
     """
 
     def __init__(
@@ -43,11 +53,12 @@ class GroupedLog:
         log: logging.Logger,
         clock: Callable[[], float] = time.monotonic,
         tell: Callable[[str, str, str], None] | None = None,
+        groups: LogGroups | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
         self._tell = tell
-        self._rows: dict[Hashable, _Row] = {}
+        self._groups = LogGroups() if groups is None else groups
 
     def warning(self, text: str, *, extra: Mapping[str, object]) -> None:
         """Logs a line at level warning."""
@@ -63,25 +74,29 @@ class GroupedLog:
         Args:
             all_groups: also of groups whose minute is not over.
         """
-        now = self._clock()
-        for key, row in list(self._rows.items()):
-            if all_groups or now - row.since >= _SECONDS:
-                del self._rows[key]
-                self._write(row)
+        now, groups = self._clock(), self._groups
+        with groups.lock:
+            due = [one for one, row in groups.rows.items() if all_groups or now - row.since >= _SECONDS]
+            ended = [groups.rows.pop(one) for one in due]
+        for row in ended:
+            self._write(row)
 
     def _add(self, level: int, text: str, extra: Mapping[str, object], error: BaseException | None) -> None:
         named: list[Any] = [extra.get(name) for name in ("destination", "subscription", "place")]
         key = (text, *named, mask(str(extra.get("reason"))))
-        now = self._clock()
-        row = self._rows.get(key)
-        if row is not None and now - row.since < _SECONDS:
-            row.number += 1
-            return
-        if row is None and len(self._rows) >= _MOST_GROUPS:
-            self._write(self._rows.pop(next(iter(self._rows))))
-        number = 1 + (row.number if row is not None else 0)
-        self._rows.pop(key, None)
-        self._rows[key] = _Row(now, level, text, extra)
+        now, groups, oldest = self._clock(), self._groups, None
+        with groups.lock:
+            row = groups.rows.get(key)
+            if row is not None and now - row.since < _SECONDS:
+                row.number += 1
+                return
+            if row is None and len(groups.rows) >= _MOST_GROUPS:
+                oldest = groups.rows.pop(next(iter(groups.rows)))
+            number = 1 + (row.number if row is not None else 0)
+            groups.rows.pop(key, None)
+            groups.rows[key] = _Row(now, level, text, extra)
+        if oldest is not None:
+            self._write(oldest)
         counted = {"number": number} if number > 1 else {}
         self._log.log(level, text, extra={**extra, **counted}, exc_info=error)
         user_code = extra.get("user_code")

@@ -13,8 +13,12 @@ _LEAST: Final = 0.001
 class ConversionTimer(Protocol):
     """Ends this process when a conversion takes too long."""
 
-    def limit(self, seconds: float) -> None:
-        """Begins to count. After ``seconds`` without :meth:`disarm` the process is ended."""
+    def limit(self, seconds: float, whole: float) -> None:
+        """Begins to count. After ``seconds`` without :meth:`disarm` the process is ended.
+
+        Args:
+            whole: seconds that the event may take in all.
+        """
 
     def disarm(self) -> None: ...
 
@@ -26,19 +30,20 @@ class ConversionLimit:
     count while a body is read or a message is written.
 
     A process that a data handler has forked, and that returns here, ends.
-
-    Args:
-        seconds: for one event.
     """
 
-    def __init__(self, timer: ConversionTimer, seconds: float) -> None:
+    def __init__(self, timer: ConversionTimer) -> None:
         self._timer = timer
-        self._seconds = self._left = seconds
+        self._seconds = self._left = 0.0
         self._began = 0.0
         self._pid = os.getpid()
 
-    def begin(self) -> None:
-        """Begins with a new event."""
+    def begin(self, seconds: float) -> None:
+        """Begins with a new event, which may take ``seconds``."""
+        self._seconds = self._left = seconds
+
+    def renew(self) -> None:
+        """Gives the event its whole time once more, for a reply."""
         self._left = self._seconds
 
     @property
@@ -48,7 +53,7 @@ class ConversionLimit:
 
     def __enter__(self) -> None:
         self._began = time.monotonic()
-        self._timer.limit(self._left)
+        self._timer.limit(self._left, self._seconds)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -21,6 +21,7 @@ from connector.formats.datahandler import DataHandler, HandlerFailed, Hint, Spli
 from connector.formats.handlers import Handlers, choose_handler
 from connector.limits import stages
 from connector.messaging.destination import Destination, known_destination
+from connector.messaging.input import Input
 from connector.messaging.message import Message
 
 _UNREADABLE: Final = "O"
@@ -46,6 +47,19 @@ class Choice(NamedTuple):
     name: NameHandler | None
 
 
+class _Origin(NamedTuple):
+    """Where a message comes from.
+
+    Args:
+        named: the input, if it has keys of its own.
+        format: of the message. None = it has none.
+    """
+
+    destination: str
+    named: Input | None
+    format: str | None
+
+
 class Converter:
     """Makes business objects from messages.
 
@@ -64,14 +78,21 @@ class Converter:
         self._handlers = Handlers(task_settings.handlers, task_settings.definitions, Path(deployment))
         self._handlers.load_all()
         self._handlers.get(task_settings.default_handler)
+        for own in task_settings.by_input.values():
+            self._handlers.get(own.default_handler)
         self._destinations: dict[str, Destination] = {}
-        self._chosen: dict[tuple[str | None, str], Choice] = {}
+        self._chosen: dict[_Origin, Choice] = {}
 
-    def convert(self, message: Message, input_destination: str) -> Sequence[BusinessObject]:
+    def convert(
+        self, message: Message, input_destination: str, named: Input | None = None
+    ) -> Sequence[BusinessObject]:
         """Returns the complete business objects of a message, with their dynamic meta-objects.
 
         A message is one object, unless its data handler splits the body. Then each record is an object. Its
         ``object_event_id`` is the message id, ``#`` and the number of the record from 1.
+
+        Args:
+            named: the input, if it has keys of its own.
 
         Raises:
             UnknownBusinessObject: neither a rule nor the body names a defined object.
@@ -80,24 +101,25 @@ class Converter:
         if message.message_class == _UNREADABLE:
             raise MalformedData("an object message is never deserialised; send text or bytes")
         found_format = message_format(message, self._connector.message_format_property)
+        origin = _Origin(input_destination, named, found_format)
         try:
-            choice = self._choice(message, input_destination, found_format)
+            choice = self._choice(message, origin)
         except ConfigurationError as error:  # fails this event only, because other events have other handlers
             raise MalformedData(error.problems[0].mistake) from None
         handler, hint = choice.handler, choice.hint
         body = b"" if message.message_class == "M" else message.body
         if hint is None and choice.name is not None:
-            hint = Hint(choice.name(body))
+            hint = Hint(choice.name(body), is_of_body=True)
         try:
             with stages.Stage("data_handler", type(handler).__name__):
                 if getattr(handler, "splits", False):
                     records = read_records(cast(SplittingHandler, handler), body, hint)
-                    objects = list(self._number(records, handler, message, input_destination, found_format))
+                    objects = list(self._number(records, handler, message, origin))
                     if not objects:
                         raise MalformedData("the body holds no record")
                 else:
                     bo = handler.to_business_object(body, hint)
-                    self._complete(bo, handler, message, input_destination, found_format)
+                    self._complete(bo, handler, message, origin)
                     objects = [bo]
         except MalformedData:
             raise
@@ -106,30 +128,30 @@ class Converter:
                 raise
             raise HandlerFailed(handler, error) from error
         if self.trace.level >= CONVERSION:
-            self.trace(
-                CONVERSION,
-                "message converted",
-                message_id=message.message_id,
-                destination=input_destination,
-                object=objects[0].type,
-                verb=objects[0].verb,
-                rule=None if choice.rule is None else choice.rule.id,
-                data_handler=type(handler).__name__,
-                bytes=len(body),
-            )
+            self._trace(message, input_destination, choice, objects[0], len(body))
         return objects
 
+    def _trace(
+        self, message: Message, destination: str, choice: Choice, first: BusinessObject, size: int
+    ) -> None:
+        self.trace(
+            CONVERSION,
+            "message converted",
+            message_id=message.message_id,
+            destination=destination,
+            object=first.type,
+            verb=first.verb,
+            rule=None if choice.rule is None else choice.rule.id,
+            data_handler=type(choice.handler).__name__,
+            bytes=size,
+        )
+
     def _number(
-        self,
-        records: Iterable[BusinessObject],
-        handler: DataHandler,
-        message: Message,
-        input_destination: str,
-        found_format: str | None,
+        self, records: Iterable[BusinessObject], handler: DataHandler, message: Message, origin: _Origin
     ) -> Iterator[BusinessObject]:
         for number, bo in enumerate(records, 1):
             try:
-                self._complete(bo, handler, message, input_destination, found_format)
+                self._complete(bo, handler, message, origin)
             except UnknownBusinessObject:
                 raise
             except MalformedData as error:
@@ -138,56 +160,56 @@ class Converter:
                 bo.object_event_id = f"{message.message_id}#{number}"
             yield bo
 
-    def _complete(
-        self,
-        bo: BusinessObject,
-        handler: DataHandler,
-        message: Message,
-        input_destination: str,
-        found_format: str | None,
-    ) -> None:
+    def _complete(self, bo: BusinessObject, handler: DataHandler, message: Message, origin: _Origin) -> None:
         """Checks the object that a handler has made, and adds verb, defaults and headers."""
         if not isinstance(bo, BusinessObject):
             raise MalformedData(f"{_name(handler)} returned {type(bo).__name__}, no BusinessObject")
-        connector = self._connector
+        connector, named = self._connector, origin.named
+        if named is not None:
+            connector = self._task_settings.by_input[named]
         finish(bo, default_verb=connector.default_verb or None, use_defaults=connector.use_defaults)
         if bo.definition.dynamic_metaobject is not None:
             with stages.Stage("dynamic_metaobject", bo.definition.dynamic_metaobject):
-                fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
+                fill_dynamic(bo, message, message_format=origin.format, input_destination=origin.destination)
         bo.object_event_id = message.message_id
 
-    def reader(self, message: Message, input_destination: str) -> DataHandler:
+    def reader(self, message: Message, input_destination: str, named: Input | None = None) -> DataHandler:
         """Returns the handler that reads a message."""
-        return self.choice(message, input_destination).handler
+        return self.choice(message, input_destination, named).handler
 
-    def choice(self, message: Message, input_destination: str) -> Choice:
+    def choice(self, message: Message, input_destination: str, named: Input | None = None) -> Choice:
         """Returns the rule and the data handler of a message.
+
+        Args:
+            named: the input, if it has keys of its own.
 
         Raises:
             ConfigurationError: a rule names a data handler that does not exist.
         """
         found_format = message_format(message, self._connector.message_format_property)
-        return self._choice(message, input_destination, found_format)
+        return self._choice(message, _Origin(input_destination, named, found_format))
 
-    def _choice(self, message: Message, input_destination: str, found_format: str | None) -> Choice:
-        key = (found_format, input_destination)
-        choice = self._chosen.get(key)
+    def _choice(self, message: Message, origin: _Origin) -> Choice:
+        choice = self._chosen.get(origin)
         if choice is None:
-            rules, destination = self._task_settings.rules, self._destination(input_destination)
-            rule = None if rules is None else rules.only_match(found_format, destination, message)
-            choice = self._choose(rule)
-            if rules is not None and rules.has_conditions(found_format, destination):
+            rules, destination = self._task_settings.rules, self._destination(origin.destination)
+            rule = None if rules is None else rules.only_match(origin.format, destination, message)
+            choice = self._choose(rule, origin.named)
+            if rules is not None and rules.has_conditions(origin.format, destination):
                 return choice  # another message of this format may fit another rule
             if len(self._chosen) >= _MAX_CHOSEN:  # senders may use any number of formats
                 self._chosen.clear()
-            self._chosen[key] = choice
+            self._chosen[origin] = choice
         return choice
 
-    def _choose(self, rule: Rule | None) -> Choice:
-        default = self._task_settings.default_handler
-        named = (default, "") if rule is None else choose_handler((rule.handler,), default)
+    def _choose(self, rule: Rule | None, named: Input | None) -> Choice:
+        settings = self._task_settings
+        default = settings.default_handler if named is None else settings.by_input[named].default_handler
+        of_rule = (default, "") if rule is None else choose_handler((rule.handler,), default)
         hint = None if rule is None else Hint(rule.object, rule.verb)
-        return Choice(rule, *named, self._handlers.get(*named), hint, self._handlers.name_handler(*named))
+        return Choice(
+            rule, *of_rule, self._handlers.get(*of_rule), hint, self._handlers.name_handler(*of_rule)
+        )
 
     def _destination(self, name: str) -> Destination:
         destination = self._destinations.get(name)

@@ -17,7 +17,7 @@ import contextlib
 import itertools
 import pickle
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Final
@@ -26,7 +26,7 @@ from connector.errors import PipelineError, SparkLost
 from connector.events.hooks.event_history import NOTES, pack_notes
 from connector.events.outcome import Outcome, retries_of
 from connector.events.run.circuits import CallCounts, CircuitState
-from connector.events.run.pipeline import FUNCTION, Pipeline
+from connector.events.run.pipeline import BESIDE, FUNCTION, Pipeline
 from connector.events.run.schedule import Batch
 from connector.events.run.task_answer import TaskAnswer, unpack_answer
 from connector.events.run.task_settings import NOTHING, Assignment, TaskSettings, WorkItem
@@ -149,12 +149,17 @@ class EventJobs:
                 result.error = error
         return result
 
+    def _most_attempts(self, claim: Claim) -> int:
+        by_input = self._task_settings.by_input
+        settings = by_input.get(claim.input, self._connector) if claim.input else self._connector
+        return settings.max_attempts
+
     def _try_alone(self, batch: Batch, result: Result, ended: str) -> None:
         """Lets each event run alone. An event that was alone has ended its worker once more."""
         for claim in batch.claims:
             number = claim.sequence
             attempts = batch.attempts[number] + 1 if number in batch.attempts else 0
-            if claim.delivery_count + attempts >= self._connector.max_attempts:
+            if claim.delivery_count + attempts >= self._most_attempts(claim):
                 reason = f"{ended}; it was tried alone {attempts} times (max_attempts)"
                 result.outcomes[number] = Outcome(
                     OutcomeKind.FAILED,
@@ -170,7 +175,9 @@ class EventJobs:
 
     def _run(self, batch: Batch) -> tuple[Result, PipelineError | None]:
         number = next(self._numbers)
-        parts = spread([work_items(group, batch.attempts) for group in batch.order_groups], batch.tasks)
+        own = self._task_settings.by_input
+        groups = [work_items(group, batch.attempts, own) for group in batch.order_groups]
+        parts = spread(groups, batch.tasks)
         handles = [self._journals.file(batch.cycle, task, number) for task in range(len(parts))]
         self._running[number] = handles
         began = time.monotonic()
@@ -211,7 +218,14 @@ class EventJobs:
         answers: list[TaskAnswer] = []
         try:
             if not self._cancelled:
-                found = self._pipeline.run(FUNCTION, self.plan_bytes, payloads, _description(batch))
+                shares = batch.side_by_side is not None
+                found = self._pipeline.run(
+                    BESIDE if shares else FUNCTION,
+                    self.plan_bytes,
+                    payloads,
+                    _description(batch),
+                    shares=shares,
+                )
                 answers = [unpack_answer(answer) for answer in found]
                 return None, answers
         except PipelineError as failed:
@@ -320,7 +334,7 @@ class EventJobs:
                 reason = ended
             elif not begun and answer.converting and number in batch.attempts:
                 reason = f"{ended} during the conversion; it was tried alone, too"
-            elif total >= self._connector.max_attempts:
+            elif total >= self._most_attempts(claim):
                 times = "once" if total == 1 else f"{total} times"
                 reason = f"{ended}; it was tried {times} (max_attempts)"
             else:
@@ -349,7 +363,7 @@ class EventJobs:
         name = answer.overdue
         self._circuits.note({}, {name: CallCounts(1, 1, reason=ended)})
         retries = retries_of(claim.headers(), self._task_settings.own, str(claim.destination)).get(name, 0)
-        if retries >= rules.attempts or total >= self._connector.max_attempts:
+        if retries >= rules.attempts or total >= self._most_attempts(claim):
             return None
         due = self._task_settings.access.open().now() + int(rules.seconds(retries) * 1000)
         tried = join_retries({name: retries + 1})
@@ -375,22 +389,26 @@ def _description(batch: Batch) -> str:
     return f"poll {batch.cycle}, {count} event{'s' * (count != 1)} of {', '.join(names)}"
 
 
-def work_items(claims: Sequence[Claim], attempts: Mapping[int, int]) -> list[WorkItem]:
+def work_items(
+    claims: Sequence[Claim], attempts: Mapping[int, int], own: Collection[Input] = ()
+) -> list[WorkItem]:
     """Returns the work items of an order group.
 
     Args:
         claims: of one destination.
         attempts: by sequence, begun deliveries that the claims do not count.
+        own: the inputs with keys of their own.
     """
     name = str(claims[0].destination)
-    if not attempts:
-        return [(claim.sequence, name, claim.reference, claim.delivery_count) for claim in claims]
+    if not (attempts or own):
+        return [(claim.sequence, name, claim.reference, claim.delivery_count, None) for claim in claims]
     return [
         (
             claim.sequence,
             name,
             claim.reference,
             claim.delivery_count + attempts.get(claim.sequence, 0),
+            claim.input if claim.input in own else None,
         )
         for claim in claims
     ]

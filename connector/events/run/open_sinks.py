@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.events.run.convert import Converter
 from connector.events.run.task_settings import TaskSettings
 from connector.limits import stages
-from connector.sinks.calling import Deliver, guard
+from connector.sinks.calling import Deliver, call_of, guard, is_coroutine_function
 from connector.sinks.contract import (
     AnySink,
     CallTimer,
@@ -90,15 +90,22 @@ class OpenSinks:
         if sink.kind == "prepared":
             self.prepared[name] = sink
             return
-        transactions, deliver = None, cast(Deliver, sink.deliver)
+        transactions, deliver = None, call_of(sink, name, subscription.timeout)
         if sink.kind == "transactional":
             from connector.sinks.transactional import TransactionalCalls  # most adapters have no database
 
             database = self._database(sink.database)
-            transactions = TransactionalCalls(sink, database, task_settings.connector.application_name, name)
+            transactions = TransactionalCalls(
+                deliver, database, task_settings.connector.application_name, name
+            )
             deliver = transactions.deliver
         deliver = guard(
-            deliver, name, retries=subscription.retries, timeout=subscription.timeout, timer=timer
+            deliver,
+            name,
+            retries=subscription.retries,
+            timeout=subscription.timeout,
+            timer=timer,
+            is_cancelled=is_coroutine_function(sink.deliver),
         )
         self.called[name] = CalledSink(sink, deliver, transactions)
 

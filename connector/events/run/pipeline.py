@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 FUNCTION: Final = "connector.events.run.worker:run_assignment"
+BESIDE: Final = "connector.events.run.worker:run_beside"
+"""Like :data:`FUNCTION`, for assignments that run beside others in one process."""
 CHECK: Final = "connector.events.run.worker:check_worker"
 
 
@@ -29,9 +31,19 @@ class Pipeline(Protocol):
         """Whether tasks stay from one batch to the next. Otherwise each batch is a Spark job."""
 
     def run(
-        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+        self,
+        function: str,
+        task_settings: bytes,
+        payloads: Sequence[bytes],
+        description: str,
+        *,
+        shares: bool = False,
     ) -> list[bytes]:
         """Runs a job with one task for each payload. Several threads may run jobs at the same time.
+
+        Args:
+            shares: whether the payloads share tasks with each other and with other payloads, and run side by
+                side there.
 
         Raises:
             PipelineError: a task or the whole job failed.

@@ -16,6 +16,7 @@ from connector.events.run.convert import Converter
 from connector.events.run.task_settings import TaskSettings
 from connector.limits.stages import is_interrupt
 from connector.messaging.access import MessageAccess
+from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.sinks.contract import Event
@@ -127,10 +128,15 @@ class ProcessReplies(RefusalReplies):
             if subscription.reply and subscription.mime_type is not None:
                 converter.handler(subscription.mime_type)  # a missing handler shows at the start
 
-    def context(self, subscription: Subscription, event: Event, key: str) -> ReplyContext | Unanswered | None:
+    def context(
+        self, subscription: Subscription, event: Event, key: str, named: Input | None = None
+    ) -> ReplyContext | Unanswered | None:
         """Returns the reply data of a request, or why it gets no reply. None if nobody awaits one.
 
         Called before the process, which may change the event.
+
+        Args:
+            named: the input, if it has keys of its own.
         """
         reply_headers = self._replies.reply_headers(event.message, event.traceparent)
         if not isinstance(reply_headers, ReplyHeaders):
@@ -138,7 +144,7 @@ class ProcessReplies(RefusalReplies):
         if subscription.mime_type is not None:
             handler = self._converter.handler(subscription.mime_type)
         else:
-            handler = self._converter.reader(event.message, event.input_destination)
+            handler = self._converter.reader(event.message, event.input_destination, named)
         format_of = partial(subscription.output_format, self._rules)
         return ReplyContext(reply_headers, handler.to_body, format_of, event.id, f"{key}\nreply")
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from connector.businessobjects.instance import BusinessObject
 from connector.events.outcome import Outcome, pack_prepared, shorten
 from connector.messaging.history import Note
+from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.operate.reasons import ReasonKind
@@ -25,12 +26,14 @@ class MatchedObject(NamedTuple):
     Args:
         subscribers: in the order of their calls.
         record: the number of the object in a body that was split, from 1. 0 = the body was not split.
+        input: of the message, if the input has keys of its own.
     """
 
     bo: BusinessObject
     event: Event
     subscribers: Sequence[Subscription]
     record: int = 0
+    input: Input | None = None
 
     def label(self, subscription: str) -> str:
         """Returns the name by which ``connector_delivered`` names a subscription that has confirmed."""
@@ -57,6 +60,7 @@ class TaskEvent:
         traceparent: what the event gives to all that it sends. Empty = nothing. A hook may set it.
         objects: of the message. Empty before the conversion.
         note: for the history, which also stands in the journal. A hook sets it.
+        input: if it has keys of its own (:attr:`.TaskSettings.by_input`), else None.
     """
 
     sequence: int
@@ -66,6 +70,7 @@ class TaskEvent:
     traceparent: str = ""
     objects: Sequence[MatchedObject] = ()
     note: Note | None = None
+    input: Input | None = None
 
 
 @dataclass(slots=True)

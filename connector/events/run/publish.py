@@ -40,6 +40,7 @@ from connector.messaging.state_store import TaskJournal
 from connector.operate.reasons import ReasonKind
 from connector.sinks.calling import Deliver
 from connector.sinks.contract import AnySink, CallTimer, Event
+from connector.sinks.event_loop import CallOverdue
 from connector.sinks.replying import Unanswered
 from connector.sinks.subscriptions import Broker, Subscription
 from connector.tracebacks import error_text, log_failure
@@ -301,11 +302,12 @@ class Publisher:
     ) -> tuple[ReplyContext | Unanswered | None, BaseException | None]:
         """Returns the context of an awaited reply, or the error that its making has raised."""
         name, event = delivery.subscription.name, delivery.matched.event
-        self._limit.begin()
+        self._limit.renew()
         try:
             with self._limit, stages.Stage("reply", name):
                 key = f"{reference}|{delivery.label}"
-                return self._answering.context(delivery.subscription, event, key), None
+                named = delivery.matched.input
+                return self._answering.context(delivery.subscription, event, key, named), None
         except BaseException as error:
             if stages.is_interrupt(error):
                 raise
@@ -427,6 +429,8 @@ class Publisher:
         """Returns the value that a sink returns, and the exception that the sink raises."""
         try:
             return deliver(bo, event), None
+        except CallOverdue:
+            raise
         except BaseException as error:  # a sink may raise asyncio.CancelledError and SystemExit, too
             if stages.is_interrupt(error):
                 raise  # workers ignore that signal, so in a worker a sink has raised this

@@ -6,6 +6,9 @@ slow events gets batches of its own, so that it delays no other destination.
 
 A task runs its events by the numbers of their claims. So on a single core the events that share a batch are
 published in the order in which the poll visited the inputs.
+
+The events of inputs with ``parallel`` have batches of their own (:mod:`connector.events.run.side_by_side`).
+An event that runs alone, because it may have ended a worker, is in none of them.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Final, Protocol
 
-from connector.events.claim.order_groups import NONE, group_key_of
+from connector.events.claim.order_groups import NONE, Orders
 from connector.events.claim.polled_input import PolledInput
 from connector.events.outcome import Outcome
+from connector.events.run.side_by_side import NOT_PARALLEL, Parallel, SideBySide
 from connector.messaging.claim import Claim
 from connector.messaging.input import Input
 from connector.status import OutcomeKind
@@ -64,6 +68,7 @@ class Batch:
         is_untouched: whether the batch ran before, and touched nothing because its workers had ended.
         began: start of the batch in monotonic seconds.
         claims: of all order groups.
+        side_by_side: the events that its tasks run beside, in slots. None = it has tasks for itself.
     """
 
     cycle: int
@@ -73,6 +78,7 @@ class Batch:
     attempts: Mapping[int, int]
     ids: Mapping[int, str]
     is_untouched: bool = False
+    side_by_side: SideBySide | None = None
     began: float = field(default_factory=time.monotonic)
     claims: list[Claim] = field(init=False)
 
@@ -131,12 +137,13 @@ class Schedule:
     """The claims of one connection, from the poll until they are settled. For one thread.
 
     Args:
-        order: ``destination``, ``group`` or ``none``.
+        orders: of the destinations.
+        parallel: says which events run side by side.
     """
 
-    def __init__(self, order: str, pipeline: TasksKind) -> None:
-        self._order = order
-        self._key = group_key_of(order)
+    def __init__(self, orders: Orders, pipeline: TasksKind, parallel: Parallel = NOT_PARALLEL) -> None:
+        self._parallel = parallel
+        self._key = orders.group_key_of()
         self._pipeline = pipeline
         self._seconds: dict[Input | None, float] = {}
         """The duration of an event by input, learned from earlier events."""
@@ -186,7 +193,7 @@ class Schedule:
         unsettled = self._unsettled[named]
         if not unsettled or self._waiting[named] < self._most_events_in_batch(named):
             return True
-        is_worth_it = self._order == NONE or (one.is_full and named in self._seconds)
+        is_worth_it = one.order == NONE or (one.is_full and named in self._seconds)
         return unsettled <= one.quantity and is_worth_it
 
     def _most_events_in_batch(self, named: Input) -> int:
@@ -195,6 +202,8 @@ class Schedule:
         if most_events > MOST_EVENTS:
             most_seconds = MOST_SECONDS_OF_JOB
         seconds = self._seconds.get(named, _UNKNOWN_SECONDS)
+        if (side_by_side := self._parallel.of(named)) is not None:
+            most_seconds *= side_by_side.limit
         return int(min(most_events, most_seconds / max(seconds, 1e-6)))
 
     def _most_events(self) -> int:
@@ -238,15 +247,67 @@ class Schedule:
                     continue
             self._wait(claim)
 
-    def next_batch(self, cores: int) -> Batch | None:
+    def next_batch(self, cores: int, most: int | None = None) -> Batch | None:
         """Returns the batch to run next and marks the batch as running. Returns None if every claim waits.
 
         Args:
             cores: tasks that can run at the same time.
+            most: batches that run at the same time, those of events side by side left out. None = any number.
         """
         if not self._order_groups:
             return None
-        free = max(1, cores - sum([batch.tasks for batch in self.running]) if self.running else cores)
+        running = self.running
+        if self._parallel:
+            if (batch := self._next_side_by_side()) is not None:
+                return batch
+            running = [one for one in running if one.side_by_side is None]
+        if most is not None and len(running) >= most:
+            return None
+        return self._next_for_tasks(max(1, cores - sum([batch.tasks for batch in running])), cores)
+
+    def _next_side_by_side(self) -> Batch | None:
+        """Returns the next batch of events with ``parallel``, if one may begin."""
+        found: list[tuple[Hashable, deque[Claim]]] = []
+        side_by_side, cycle = None, 0
+        for key, order_group in self._order_groups.items():
+            first = order_group[0]
+            if key in self._busy or (one := self._side_by_side(first)) is None:
+                continue
+            if side_by_side is None and self._free(one) > 0:
+                side_by_side, cycle = one, first.cycle
+            if one is side_by_side and first.cycle == cycle:
+                found.append((key, order_group))
+        if side_by_side is None:
+            return None
+        inputs = {group[0].input for _, group in found}
+        slots, each = side_by_side.share(
+            self._free(side_by_side),
+            sum([self._waiting[one] for one in inputs]),
+            max([self._seconds.get(one, _UNKNOWN_SECONDS) for one in inputs]),
+        )
+        taken, left = [], slots
+        for key, _ in found:
+            claims = self._take(key, cycle, each if _is_ordered(key) else each * left)
+            taken.append((key, claims))
+            left -= 1 if _is_ordered(key) else -(-len(claims) // each)
+            if left <= 0:
+                break
+        return self._begin(cycle, taken, slots, side_by_side)
+
+    def _free(self, one: SideBySide) -> int:
+        return one.limit - sum([batch.tasks for batch in self.running if batch.side_by_side is one])
+
+    def _side_by_side(self, claim: Claim) -> SideBySide | None:
+        """Returns what an event runs beside. None = nothing, or it runs alone."""
+        one = self._parallel.of(claim.input)
+        return None if one is None or claim.sequence in self._cycles[claim.cycle].attempts else one
+
+    def _next_for_tasks(self, free: int, cores: int) -> Batch | None:
+        """Returns the next batch of events that run one after the other in a task.
+
+        Args:
+            free: tasks without a batch, at least 1.
+        """
         found: list[Hashable] = []
         cycle, work, events, slow = 0, 0.0, 0, None
         in_order = in_all = most = self._most_events()
@@ -254,9 +315,9 @@ class Schedule:
         # its batch with the quick ones, and all of them get as many rounds of the poll.
         unknown = self._unknown() if cores == 1 else 0
         for key, order_group in self._order_groups.items():
-            if key in self._busy:
-                continue
             first = order_group[0]
+            if key in self._busy or (self._parallel and self._side_by_side(first) is not None):
+                continue
             if not found:
                 cycle = first.cycle
                 if first.sequence in self._cycles[cycle].attempts:
@@ -322,7 +383,13 @@ class Schedule:
             claims.append(order_group.popleft())
         return claims
 
-    def _begin(self, cycle: int, order_groups: list[tuple[Hashable, list[Claim]]], tasks: int) -> Batch:
+    def _begin(
+        self,
+        cycle: int,
+        order_groups: list[tuple[Hashable, list[Claim]]],
+        tasks: int,
+        side_by_side: SideBySide | None = None,
+    ) -> Batch:
         known = self._cycles[cycle]
         known.has_begun = True
         ordered: list[list[Claim]] = []
@@ -344,7 +411,9 @@ class Schedule:
         if known.attempts:
             numbers = [claim.sequence for _, claims in order_groups for claim in claims]
             attempts = {number: known.attempts[number] for number in numbers if number in known.attempts}
-        batch = Batch(cycle, ordered, tasks, keys, attempts, known.ids, untouched)
+        if side_by_side is not None:
+            tasks = min(tasks, len(ordered))
+        batch = Batch(cycle, ordered, tasks, keys, attempts, known.ids, untouched, side_by_side)
         self._busy |= keys
         self.running.append(batch)
         return batch

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count, islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
@@ -21,6 +21,7 @@ from connector.agent_trace import DETAILS, STEPS
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import BodyTooLarge, MalformedData, ProviderError, UnknownBusinessObject
+from connector.events.hooks.grouped_log import LogGroups
 from connector.events.hooks.task_hooks import task_hooks
 from connector.events.outcome import Outcome, history, pack_prepared, retries_of, shorten
 from connector.events.run.circuits import CallCounts, CircuitState
@@ -32,6 +33,7 @@ from connector.events.run.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.log import AT_WORK
+from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.messaging.state_store import JournalHandle, TaskJournal
 from connector.operate.reasons import ReasonKind
@@ -42,6 +44,9 @@ from connector.sinks.lazy_requests import LazyRequests
 from connector.sinks.replying import Unanswered
 from connector.status import OutcomeKind
 from connector.tracebacks import error_text, log_failure, message_of
+
+if TYPE_CHECKING:
+    from connector.declare.connector_section import Connector
 
 _LEAVE_SECONDS = 1.0
 """Seconds at the end for requests in flight that no business process waits for."""
@@ -62,7 +67,9 @@ def _sequence(numbered: tuple[WorkItem, int]) -> int:
 class TaskControl(CallTimer, ConversionTimer, Protocol):
     """A timer of calls and conversions that also tells a task to stop."""
 
-    stopping: bool
+    @property
+    def stopping(self) -> bool:
+        """Whether no further event begins."""
 
     @property
     def is_full(self) -> bool:
@@ -77,20 +84,28 @@ class Task:
 
     Args:
         control: limits the time of calls of sinks.
+        groups: of the log lines of all tasks of the process. None = the task has its own.
 
     Raises:
         ConnectorError: sinks or data handlers cannot be loaded.
     """
 
-    def __init__(self, task_settings: TaskSettings, deployment: str, control: TaskControl) -> None:
+    def __init__(
+        self,
+        task_settings: TaskSettings,
+        deployment: str,
+        control: TaskControl,
+        groups: LogGroups | None = None,
+    ) -> None:
         self._task_settings = task_settings
         self._connector = task_settings.connector
+        self._by_input = task_settings.by_input
         self._own = task_settings.own
         self._deployment = deployment
         self._access = task_settings.access.open()
         self._converter = Converter(task_settings, deployment)
-        self._limit = ConversionLimit(control, task_settings.connector.convert_timeout)
-        self._hooks = task_hooks(task_settings)
+        self._limit = ConversionLimit(control)
+        self._hooks = task_hooks(task_settings, groups)
         self._publisher = Publisher(
             task_settings, deployment, self._converter, self._access, control, self._limit, self._hooks
         )
@@ -174,7 +189,7 @@ class Task:
                     return
                 journal.at(item[0])
             is_noted = False
-            event = TaskEvent(item[0], item[1], self._requests)
+            event = TaskEvent(item[0], item[1], self._requests, input=item[4])
             for observe in self._hooks.begun:
                 observe(event)
             outcome, begun = self._event(event, item, journal)
@@ -200,23 +215,28 @@ class Task:
             if outcome.kind == OutcomeKind.GIVEN_BACK:
                 return
 
+    def _settings(self, named: Input | None) -> Connector:
+        """Returns the section ``connector`` as it holds for an input."""
+        return self._connector if named is None else self._by_input[named]
+
     def _roll_back(self, item: WorkItem, failed: Outcome) -> Outcome:
         """Rolls back a failed event (ContainerManagedEvents) until its last attempt."""
         begun = item[3] + 1
-        if begun < self._connector.max_attempts:
+        if begun < self._settings(item[4]).max_attempts:
             return failed._replace(kind=OutcomeKind.ROLLED_BACK)
         reason = failed.reason if begun == 1 else shorten(f"tried {begun} times: {failed.reason}")
         return failed._replace(attempts=failed.attempts + 1, reason=reason)
 
     def _event(self, event: TaskEvent, item: WorkItem, journal: TaskJournal) -> tuple[Outcome, bool]:
         """Returns the outcome of one event, and whether an external or transactional sink was called."""
-        _, destination, reference, attempts = item
+        _, destination, reference, attempts, named = item
+        settings = self._settings(named) if named is not None else self._connector
         confirmed: tuple[str, ...] = ()
-        self._limit.begin()
+        self._limit.begin(settings.convert_timeout)
         self.events += 1
         try:
             try:
-                message = self._access.load(reference, self._connector.max_body)
+                message = self._access.load(reference, settings.max_body)
             except LookupError as error:
                 return not_read(_vanished(error), attempts, ReasonKind.UNREADABLE), False
             event.message = message
@@ -329,10 +349,10 @@ class Task:
                     objects = self._trace.step(
                         "convert",
                         {"message_id": message.message_id},
-                        partial(self._converter.convert, message, event.destination),
+                        partial(self._converter.convert, message, event.destination, event.input),
                     )
                 else:
-                    objects = self._converter.convert(message, event.destination)
+                    objects = self._converter.convert(message, event.destination, event.input)
                 return self._match(objects, event, message)
         except BaseException as error:
             cause = error.__cause__ or error
@@ -373,7 +393,8 @@ class Task:
                 traceparent=event.traceparent,
             )
             number = record if event_id != message.message_id else 0
-            matched.append(MatchedObject(bo, of_object, self._publisher.subscribers(bo), number))
+            wanted = self._publisher.subscribers(bo)
+            matched.append(MatchedObject(bo, of_object, wanted, number, event.input))
         return matched
 
     def _place(self, error: MalformedData, message: Message | None, destination: str, attempts: int) -> str:

@@ -48,6 +48,12 @@ class TaskAnswer(NamedTuple):
 NO_ANSWER = TaskAnswer()
 
 
+def overdue_call(subscription: str) -> TaskAnswer:
+    """Returns the answer of a task whose call of a subscription took longer than its ``timeout``."""
+    why = f"did not return from {subscription} in time and was ended"
+    return TaskAnswer(ended=why, overdue=subscription)
+
+
 def pack_answer(answer: TaskAnswer, outcomes: Mapping[bytes, Sequence[int]] = NOTHING) -> bytes:
     """Returns the encoded answer of a task.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from connector.databases.settings import DatabaseSettings
 from connector.events.run.circuits import CircuitState
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
+from connector.messaging.input import Input
 from connector.messaging.state_store import JournalHandle
 from connector.operate.own_history import OwnHistory
 from connector.requests.contract import RequestsSpec
@@ -17,6 +18,7 @@ from connector.requests.settings import ConversionSettings
 from connector.sinks.subscriptions import Subscription
 
 if TYPE_CHECKING:
+    from connector.declare.connector_section import Connector
     from connector.declare.history_section import HistorySection
 
 _LOGGING: Final = LogSettings()
@@ -29,6 +31,7 @@ class TaskSettings(ConversionSettings):
 
     Args:
         subscriptions: in the order of the configuration.
+        by_input: the section ``connector`` as it holds for each input that has keys of its own.
         history: the section. With ``keep``, tasks note what the history needs of each event.
         requests: lets a business process make requests while it handles an event. None = no requests.
         reloads: number of the last reload. Other settings get other runners, which load all modules anew.
@@ -39,6 +42,7 @@ class TaskSettings(ConversionSettings):
     subscriptions: tuple[Subscription, ...]
     access: AccessSpec
     history: HistorySection
+    by_input: Mapping[Input, Connector] = field(default_factory=dict)
     requests: RequestsSpec | None = None
     logging: LogSettings = _LOGGING
     databases: tuple[DatabaseSettings, ...] = ()
@@ -63,8 +67,10 @@ class TaskSettings(ConversionSettings):
         return any(subscription.reply for subscription in self.subscriptions)
 
 
-WorkItem = tuple[int, str, Any, int]
-"""A claim as a task gets it: sequence, input destination, reference, deliveries begun before.
+WorkItem = tuple[int, str, Any, int, Input | None]
+"""A claim as a task gets it: sequence, input destination, reference, deliveries begun before, input.
+
+The input is None if it has no keys of its own (:attr:`TaskSettings.by_input`).
 
 A plain tuple, because a thousand of them travel with every job.
 """

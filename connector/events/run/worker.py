@@ -12,60 +12,31 @@ A runner whose parent dies finishes its event within ``stop_timeout``, so that f
 from __future__ import annotations
 
 import functools
-import os
 import pickle
 import select
-import signal
 import threading
 import time
-from typing import Final
 
 from connector.errors import PipelineError
 from connector.events.run.module_versions import versions
-from connector.events.run.runner import close, follow_commands, receive, send
+from connector.events.run.runner import follow_commands, receive, send
+from connector.events.run.runner_process import POLL_MS, RunnerEnded, RunnerProcess, overdue_answer
+from connector.events.run.shared_runner import SharedRunners
 from connector.events.run.task_answer import TaskAnswer, pack_answer
 from connector.events.run.task_settings import Assignment, TaskSettings
-from connector.limits.process_end import how_it_ended
 from connector.limits.runner_control import RunnerControl
-
-_POLL_MS: Final = 200
-_LEAVE_MS: Final = 3000
-
-
-class RunnerEnded(Exception):
-    """Raised if the runner ended before its answer.
-
-    Args:
-        answer: of its task. ``ended`` says why.
-    """
-
-    def __init__(self, answer: TaskAnswer) -> None:
-        super().__init__(answer.ended)
-        self.answer = answer
 
 
 class Runner:
-    """The child process that converts and publishes."""
+    """The runner of one assignment at a time."""
 
     def __init__(self, task_settings: TaskSettings, deployment: str) -> None:
-        self.control = RunnerControl()
-        self._convert_timeout = task_settings.connector.convert_timeout
+        self.control = control = RunnerControl()
         self.is_full = False
         """Whether the runner keeps so much memory that another runner should go on."""
-        command_read, self._commands = os.pipe()
-        self._answers, answer_write = os.pipe()
-        parent = os.getpid()
-        self.pid = os.fork()
-        if self.pid == 0:
-            status = 1
-            try:
-                follow_commands(task_settings, deployment, self.control, command_read, answer_write, parent)
-                status = 0
-            finally:
-                os._exit(status)
-        os.close(command_read)
-        os.close(answer_write)
-        self._ended = os.pidfd_open(self.pid)
+        self._process = RunnerProcess(
+            lambda *pipes: follow_commands(task_settings, deployment, control, *pipes)
+        )
 
     def run(self, assignment: bytes) -> bytes:
         """Returns the answer to a pickled assignment (:mod:`connector.events.run.task_answer`).
@@ -76,9 +47,9 @@ class Runner:
         """
         self.control.disarm()
         try:
-            send(self._commands, assignment)
+            send(self._process.commands, assignment)
         except BrokenPipeError:
-            raise RunnerEnded(TaskAnswer(ended=self._how_it_ended())) from None
+            raise RunnerEnded(TaskAnswer(ended=self._process.how_it_ended())) from None
         answer = self._receive()
         kind, _, data = answer.partition(b"\n")
         if kind == b"E":
@@ -87,65 +58,28 @@ class Runner:
         return data
 
     def _receive(self) -> bytes:
-        poll = select.poll()
-        poll.register(self._answers, select.POLLIN)
-        poll.register(self._ended, select.POLLIN)
+        process = self._process
+        poll = process.poll()
         while True:
             deadline = self.control.read()
-            left = deadline.at - time.monotonic() if deadline.at else _POLL_MS / 1000
+            left = deadline.at - time.monotonic() if deadline.at else POLL_MS / 1000
             if deadline.at and left <= 0:
-                self.kill()
-                if deadline.converts:
-                    stage = deadline.text or "choice of the data handler"
-                    limit = f"{self._convert_timeout:g} s (convert_timeout)"
-                    why = f"{stage}: did not end within {limit}"
-                    raise RunnerEnded(TaskAnswer(ended=why, exceeded=True))
-                why = f"did not return from {deadline.text} in time and was ended"
-                raise RunnerEnded(TaskAnswer(ended=why, overdue=deadline.text))
-            ready = dict(poll.poll(min(_POLL_MS, left * 1000 + 1)))
-            if self._answers in ready and ready[self._answers] & select.POLLIN:
-                data = receive(self._answers)
+                process.kill()
+                raise RunnerEnded(overdue_answer(deadline))
+            ready = dict(poll.poll(min(POLL_MS, left * 1000 + 1)))
+            if process.answers in ready and ready[process.answers] & select.POLLIN:
+                data = receive(process.answers)
                 if data is not None:
                     return data
-            if self._ended in ready:
-                why, converting = self._how_it_ended(), self.control.is_converting
+            if process.has_ended(ready):
+                why, converting = process.how_it_ended(), self.control.is_converting
                 raise RunnerEnded(TaskAnswer(ended=why, converting=converting))
-            if self._answers in ready:  # a business process has closed the pipe, and may go on
-                poll.unregister(self._answers)
+            if process.answers in ready:  # a business process has closed the pipe, and may go on
+                poll.unregister(process.answers)
 
     def stop(self) -> None:
         """Lets the runner end by itself, and kills the runner after a few seconds."""
-        close({self._commands})
-        self._commands = -1
-        self._how_it_ended()
-
-    def kill(self) -> None:
-        """Kills the runner now."""
-        self._signal_end()
-        self._how_it_ended()
-
-    def _signal_end(self) -> None:
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-
-    def _how_it_ended(self) -> str:
-        """Waits for the end of the runner, and returns a text about that end. Kills a runner that stays."""
-        poll = select.poll()
-        poll.register(self._ended, select.POLLIN)
-        if not poll.poll(_LEAVE_MS):
-            self._signal_end()
-        try:
-            _, status = os.waitpid(self.pid, 0)
-        except ChildProcessError:
-            status = 0
-        for descriptor in (self._commands, self._answers, self._ended):
-            try:
-                os.close(descriptor)
-            except OSError:
-                pass
-        return how_it_ended(status)
+        self._process.stop()
 
 
 class _Runners(threading.local):
@@ -184,6 +118,17 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
         _remove_runner()
         runner.stop()
     return answer
+
+
+_shared = SharedRunners()
+
+
+def run_beside(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
+    """Runs an assignment beside others, in a slot of the shared runner of this process.
+
+    For any thread. Arguments, result and error are those of :func:`run_assignment`.
+    """
+    return _shared.run((plan_bytes, deployment), _task_settings(plan_bytes), payload)
 
 
 @functools.lru_cache(maxsize=4)
@@ -263,3 +208,4 @@ def stop_runners() -> None:
     """Ends the runners of this process. For callers of :func:`run_assignment` outside Spark."""
     while _all:
         _all.pop().stop()
+    _shared.stop()

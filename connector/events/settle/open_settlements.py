@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from connector.events.claim.order_groups import NONE
+from connector.events.claim.order_groups import NONE, Orders
 from connector.events.hooks.grouped_log import GroupedLog
 from connector.events.settle.settling import Commit
 from connector.messaging.input import Input
@@ -38,14 +38,15 @@ class OpenSettlements:
     """The settlements of one connection that are not done, in the order of their events. For one thread.
 
     Args:
-        order: ``destination``, ``group`` or ``none``. With an order each settlement waits for the earlier
-            ones of its input.
+        orders: of the destinations. With an order each settlement waits for the earlier ones of its input.
         clock: returns monotonic seconds.
     """
 
-    def __init__(self, lines: GroupedLog, order: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, lines: GroupedLog, orders: Orders, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._lines = lines
-        self._is_ordered = order != NONE
+        self._orders = orders
         self._clock = clock
         self._open: list[_Open] = []
 
@@ -82,7 +83,7 @@ class OpenSettlements:
             if is_due and not one.runs and one.input not in stopped:
                 one.runs = True
                 yield one.commit
-            if self._is_ordered:
+            if self._orders.of(one.commit.claims.claims[0].destination) != NONE:
                 stopped.add(one.input)
 
     def remove(self, commit: Commit) -> None:

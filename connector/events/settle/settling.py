@@ -24,7 +24,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination
 from connector.messaging.input import Input
-from connector.messaging.message import PropertyValue
+from connector.messaging.message import Message, PropertyValue
 from connector.messaging.roles import Recovering
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.operate.own_history import OwnHistory
@@ -78,7 +78,7 @@ class SettlementRules:
             published = key if key is not None else self._keys.of(claim)
         return Settlement(
             claim,
-            self.copies.of(kind),
+            self.copies.of(kind, claim.input),
             self._copy_properties(claim, outcome, now),
             sends=self._sends(claim, outcome) if outcome.sends or outcome.not_read else (),
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
@@ -99,7 +99,7 @@ class SettlementRules:
         of = None if self._keys is None else self._keys.of
         keys = [key for claim in claims if (key := id_of(claim) or of(claim))] if of is not None else ()
         properties = self._copy_properties(claims[0], outcome, now)
-        copy_to = self.copies.of(outcome.kind)
+        copy_to = self.copies.of(outcome.kind, claims[0].input)
         return GroupSettlement(claims, copy_to, properties, published=keys)
 
     def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
@@ -339,8 +339,11 @@ def give_back_settlement(claim: Claim, outcome: Outcome, own: OwnHistory) -> Set
         properties["connector_outcome"] = outcome.kind
         properties["connector_delivered"] = join_names(outcome.delivered)
     if outcome.retries:
-        properties["connector_outcome"] = outcome.kind
         properties["connector_retries"] = outcome.retries
+    if outcome.kind == OutcomeKind.LATER:
+        properties["connector_outcome"] = outcome.kind
+    if properties:
+        properties = {**_empty_history(claim.headers(), own, str(claim.destination)), **properties}
     return Settlement(
         claim,
         give_back=True,
@@ -351,6 +354,14 @@ def give_back_settlement(claim: Claim, outcome: Outcome, own: OwnHistory) -> Set
         sends=[unpack_prepared(packed) for packed in outcome.sends],
         discards=[unpack_prepared(packed) for packed in outcome.discards],
     )
+
+
+def _empty_history(message: Message, own: OwnHistory, destination: str) -> dict[str, PropertyValue]:
+    """Returns empty values for properties that do not count now, and would count in a new history."""
+    names = ["connector_delivered", "connector_retries", "connector_attempts"]
+    if own.counts(message, destination):
+        names = [] if history(message, own, destination)[1] else names[:1]
+    return {name: 0 if name == "connector_attempts" else "" for name in names if name in message.properties}
 
 
 def blame(outcome: Outcome, reason: str) -> Outcome | None:

@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import Final, cast
 
 from connector import faults
-from connector.events.claim.order_groups import NONE, order_group_key
+from connector.events.claim.order_groups import NONE, Orders
 from connector.events.claim.polled_input import PolledInput, PolledInputs
 from connector.events.outcome import Outcome
 from connector.events.run.schedule import EndedClaims
@@ -45,7 +45,7 @@ class Transactions(NoTransactions):
     """The open transactions of one connection, by cycle.
 
     Args:
-        order: ``destination``, ``group`` or ``none``.
+        orders: of the destinations.
         own: says whose history of a message counts.
 
     Raises:
@@ -60,12 +60,12 @@ class Transactions(NoTransactions):
         state: StateStore,
         instance: str,
         inputs: PolledInputs,
-        order: str,
+        orders: Orders,
         own: OwnHistory,
     ) -> None:
         self._own = own
         self._inputs = inputs
-        self._order = order
+        self._orders = orders
         self._state = cast(BrokerStateStore, state)
         self._instance = instance
         self._connection = cast(TransactionalConnection, connection)
@@ -98,7 +98,7 @@ class Transactions(NoTransactions):
 
     def may_overlap(self, one: PolledInput) -> bool:
         """Whether a second transaction of an input may begin while the events of the first run."""
-        is_worth_it = one.destination.is_queue and self._order == NONE
+        is_worth_it = one.destination.is_queue and one.order == NONE
         return is_worth_it and self._open[one.input] == 1 and one.input not in self._gave_back
 
     def must_wait(self, claims: Sequence[Claim]) -> bool:
@@ -222,15 +222,15 @@ class Transactions(NoTransactions):
         due: dict[Hashable, int] = {}
         for claim, outcome in ended.decided:
             if outcome.kind == OutcomeKind.LATER:
-                key = order_group_key(self._order, claim)
+                key = self._orders.key(claim)
                 due[key] = max(outcome.due, due.get(key, 0))
         due.pop(None, None)
-        behind = [one for one in ended.returned if not one[1] and order_group_key(self._order, one[0]) in due]
+        behind = [one for one in ended.returned if not one[1] and self._orders.key(one[0]) in due]
         if not behind:
             return
         ended.returned = [one for one in ended.returned if one not in behind]
         for claim, _ in behind:
-            later = Outcome(OutcomeKind.LATER, not_read=True, due=due[order_group_key(self._order, claim)])
+            later = Outcome(OutcomeKind.LATER, not_read=True, due=due[self._orders.key(claim)])
             ended.decided.append((claim, later))
         ended.decided.sort(key=lambda one: one[0].sequence)  # their copies keep the order
 

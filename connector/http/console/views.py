@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from connector.config.loading import Configuration
@@ -25,6 +26,7 @@ from connector.operate.errors import error_groups, group_of
 from connector.operate.lives import find_ids, find_named, read_last, read_life
 from connector.service.assembly import make_provider
 from connector.service.observer import Observer
+from connector.service.orders import archive_of
 from connector.service.places import find_places
 from connector.service.queues import find_destinations, role_of, roles
 from connector.service.status_document import as_json
@@ -242,17 +244,16 @@ def _explain(observer: Observer, what: str, **options: str) -> View:
 
 def errors(observer: Observer, query: Query) -> View:
     """The groups of failed messages."""
-    error = observer.configuration.connector.copies.error
-    if not query.get("destination") and error is None:
-        return {"queue": "", "groups": []}
-    queue = _queue(observer, query) if query.get("destination") else error
-    assert queue is not None
+    queues: Sequence[Destination] = observer.configuration.connector.copies.errors
+    if query.get("destination"):
+        queues = [_queue(observer, query)]
     tracebacks = observer.activity.tracebacks
-    groups = [
-        {**one, "traceback": tracebacks.find(one["subscription"] or "", one["place"] or "")}
-        for one in observer.reads.get(("errors", queue), lambda: _groups(observer, queue))
-    ]
-    return {"queue": str(queue), "groups": groups, "targets": _targets(observer)}
+    groups = []
+    for queue in queues:
+        for one in observer.reads.get(("errors", queue), partial(_groups, observer, queue)):
+            traceback = tracebacks.find(one["subscription"] or "", one["place"] or "")
+            groups.append({**one, "queue": str(queue), "traceback": traceback})
+    return {"queues": [str(queue) for queue in queues], "groups": groups, "targets": _targets(observer)}
 
 
 def _groups(observer: Observer, queue: Destination) -> list[dict[str, Any]]:
@@ -342,8 +343,8 @@ def _row(one: Message) -> dict[str, Any]:
 
 def _can_correct(observer: Observer, queue: Destination, one: Message) -> bool:
     """Whether a form for another body is shown: for a text that failed, and that a page shows whole."""
-    copies = observer.configuration.connector.copies
-    is_error = queue in copies.errors and copies.archive is not None
+    configuration = observer.configuration
+    is_error = queue in configuration.connector.copies.errors and archive_of(configuration)(one) is not None
     body = shown_body(one)
     return is_error and body.kind in ("JSON", "text") and not body.is_cut
 

@@ -35,7 +35,7 @@ class ProcessEntry(ExternalEntry):
     def check(self, check: EntryCheck) -> None:
         """Reports a missing function, and missing imports of the module, without running the module."""
         try:
-            check_process(self.process, check.directory)
+            check_process(self.process, check.directory, may_wait=True)
         except LookupProblem as error:
             check.add("process", error.found, error.expected, error.near)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Column, MetaData, Table, types
@@ -14,7 +14,7 @@ from connector.businessobjects.definition import Attribute, Definition
 from connector.businessobjects.types import DECIMAL
 from connector.databases.outcomes import outcome
 from connector.databases.values import decimal_type
-from connector.sinks.table.mapping import TableMapping, WrongExpression, default_columns, source_of
+from connector.sinks.table.mapping import TableMapping, WrongExpression, default_columns, owner_of, source_of
 
 _TYPES: Final[Mapping[str, Callable[[], TypeEngine[Any]]]] = {
     "Boolean": types.Boolean,
@@ -26,20 +26,20 @@ _TYPES: Final[Mapping[str, Callable[[], TypeEngine[Any]]]] = {
 
 
 def create_statement(
-    dialect: Dialect, mapping: TableMapping, definition: Definition, parent: Definition | None
+    dialect: Dialect, mapping: TableMapping, definition: Definition, around: Sequence[Definition] = ()
 ) -> str:
     """Returns the SQL that makes the table of a business object, on one line.
 
     The key attributes of a table that is not a child's are its primary key.
 
     Args:
-        parent: of the parent, for the table of a child.
+        around: of the objects around, the containing one first, for the table of a child.
     """
     pairs = mapping.columns or [(name, name) for name in default_columns(definition)]
-    columns = {name: _column(name, text, definition, dialect, is_key=parent is None) for name, text in pairs}
-    if parent is not None:
-        for name, text in mapping.key:
-            columns[name] = _column(name, text, parent, dialect, is_key=False, is_needed=True)
+    columns = {name: _column(name, text, definition, dialect, is_key=not around) for name, text in pairs}
+    for name, text in mapping.key if around else ():
+        owner = around[owner_of(text, around)]
+        columns[name] = _column(name, text, owner, dialect, is_key=False, is_needed=True)
     schema, _, name = mapping.name.rpartition(".")
     table = Table(name, MetaData(), *columns.values(), schema=schema or None)
     lines = [line.strip() for line in str(CreateTable(table).compile(dialect=dialect)).split("\n")]

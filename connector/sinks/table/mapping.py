@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.text.names import did_you_mean
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 
 
 class WrongExpression(ValueError):
@@ -27,12 +28,14 @@ class Source(NamedTuple):
     Args:
         text: the name of an attribute, or a JMESPath expression, for texts.
         attribute: of the business object. None = an expression.
-        value: returns the value. None = not set.
+        value: returns the value. None = not set, or null.
+        is_null: tells whether the value is null.
     """
 
     text: str
     attribute: Attribute | None
     value: Callable[[BusinessObject], Any]
+    is_null: Callable[[BusinessObject], bool]
 
 
 def source_of(text: str, definition: Definition) -> Source:
@@ -47,7 +50,7 @@ def source_of(text: str, definition: Definition) -> Source:
             f"{text} is a list of values ({attribute.type}), and a column holds a single value"
         )
     if attribute is not None and not attribute.is_child:
-        return Source(text, attribute, lambda bo: bo.value(text))
+        return Source(text, attribute, lambda bo: bo.value(text), lambda bo: bo.is_null(text))
     if attribute is not None:
         raise WrongExpression(f"{text} is a {attribute.type}, not a single value")
     if _NAME.match(text):
@@ -64,7 +67,20 @@ def source_of(text: str, definition: Definition) -> Source:
         except JMESPathError as error:
             raise ValueError(f"the expression {text!r} cannot be used: {error}") from None
 
-    return Source(text, None, value)
+    path = text.split(".") if _PATH.match(text) else []
+    return Source(text, None, value, lambda bo: _is_null(bo, path))
+
+
+def _is_null(bo: BusinessObject, path: list[str]) -> bool:
+    """Tells whether a path through single children leads to null, or through a child that is null."""
+    place: Any = bo
+    for name in path:
+        if not isinstance(place, BusinessObject) or name not in place:
+            return False
+        if place.is_null(name):
+            return True
+        place = place[name]
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +90,7 @@ class TableMapping:
     Args:
         name: TABLE or SCHEMA.TABLE.
         columns: column and source. None = all attributes of simple types, by their names.
-        key: column and source in the parent, for the table of a child.
+        key: column and source in the objects around (:func:`owner_of`), for the table of a child.
         children: attribute and table.
     """
 
@@ -82,6 +98,19 @@ class TableMapping:
     columns: tuple[tuple[str, str], ...] | None = None
     key: tuple[tuple[str, str], ...] = ()
     children: tuple[tuple[str, TableMapping], ...] = ()
+
+
+def owner_of(text: str, around: Sequence[Definition]) -> int:
+    """Returns the number of the object that has a source: the nearest one with an attribute of that name.
+
+    Args:
+        text: of the source. An expression is one of the containing object.
+        around: the definitions of the objects around a child, the containing one first.
+    """
+    for number, definition in enumerate(around):
+        if text in definition.attributes and not definition.attributes[text].is_child:
+            return number
+    return 0
 
 
 def default_columns(definition: Definition) -> list[str]:

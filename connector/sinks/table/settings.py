@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from connector.businessobjects.definition import Definition
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, leaf, refuse
 from connector.sinks.subscription_model import EntryCheck, TransactionalEntry
-from connector.sinks.table.mapping import TableMapping, WrongExpression, default_columns, source_of
+from connector.sinks.table.mapping import TableMapping, WrongExpression, default_columns, owner_of, source_of
 from connector.sinks.table.sink import OPERATIONS, TableSpec
 from connector.text.names import nearest, twins
 
@@ -38,10 +39,19 @@ class ChildTable(Section):
 
     table: _TableName = Field(description=f"The table, `{_EXPECTED}`, in the database of the object.")
     key: dict[str, Text] = Field(
-        description="Column: attribute or JMESPath expression of the containing object. Tells the owner of "
-        "the rows."
+        description="Column: attribute or JMESPath expression of the containing object, or attribute of an "
+        "object around it. Tells the owner of the rows."
     )
     columns: dict[str, Text] = Field(default_factory=dict, description=_COLUMNS)
+    children: dict[str, ChildTable] = Field(
+        default_factory=dict,
+        description="Attribute with objects within the contained one: their table.",
+    )
+
+    def mapping(self) -> TableMapping:
+        """Returns the table, with those of the children."""
+        children = tuple((name, child.mapping()) for name, child in self.children.items())
+        return TableMapping(_inside(self.table), _pairs(self.columns), tuple(self.key.items()), children)
 
 
 class TableEntry(TransactionalEntry):
@@ -78,10 +88,7 @@ class TableEntry(TransactionalEntry):
         )
 
     def _mapping(self) -> TableMapping:
-        children = tuple(
-            (name, TableMapping(_inside(child.table), _pairs(child.columns), tuple(child.key.items())))
-            for name, child in self.children.items()
-        )
+        children = tuple((name, child.mapping()) for name, child in self.children.items())
         return TableMapping(_inside(self.table), _pairs(self.columns), children=children)
 
     def check(self, check: EntryCheck) -> None:
@@ -97,26 +104,7 @@ class TableEntry(TransactionalEntry):
         is_sqlite = url is not None and url.startswith("sqlite")  # where upper and lower case never count
         _check_columns("", self.columns, {}, definition, check, is_sqlite=is_sqlite)
         self._check_verbs(definition, check)
-        for name, child in self.children.items():
-            attribute = definition.attributes.get(name)
-            if attribute is None or not attribute.is_child:
-                names = [one.name for one in definition.attributes.values() if one.is_child]
-                check.add(
-                    f"children.{name}",
-                    f"{self.object} has no contained object {name!r}",
-                    f"one of {', '.join(names)}" if names else "an attribute whose type is a business object",
-                    nearest(name, names),
-                )
-                continue
-            if child.table.partition(".")[0] != self.database:
-                check.add(f"children.{name}.table", f"{child.table}, in another database", self.database)
-            if not child.key:
-                check.add(f"children.{name}.key", "no column", "the columns that tell whose rows they are")
-            _check_sources(f"children.{name}.key", child.key, definition, check)
-            inner = check.definitions.get(attribute.type)
-            if inner is not None:
-                place = f"children.{name}."
-                _check_columns(place, child.columns, child.key, inner, check, is_sqlite=is_sqlite)
+        _check_children("", self.children, (definition,), check, self.database, is_sqlite=is_sqlite)
 
     def _check_verbs(self, definition: Definition, check: EntryCheck) -> None:
         verbs = list(definition.verbs) if self.verbs is None else list(self.verbs)
@@ -141,9 +129,70 @@ class TableEntry(TransactionalEntry):
 
     def _check_tables(self, check: EntryCheck) -> None:
         """Reports children in a table of other rows, which an update of the children would delete."""
-        tables = {"the object": self.table, **{name: child.table for name, child in self.children.items()}}
+        tables = {"the object": self.table, **dict(_tables("", self.children))}
         for other, name in twins(tables, tables.__getitem__):
-            check.add(f"children.{name}.table", f"{tables[name]}, the table of {other}", "a table of its own")
+            other = other.rpartition("children.")[2]
+            check.add(f"{name}.table", f"{tables[name]}, the table of {other}", "a table of its own")
+
+
+def _tables(prefix: str, children: dict[str, ChildTable]) -> Iterator[tuple[str, str]]:
+    """Yields the place and the table of each child, also within children."""
+    for name, child in children.items():
+        yield f"{prefix}children.{name}", child.table
+        yield from _tables(f"{prefix}children.{name}.", child.children)
+
+
+def _check_children(
+    prefix: str,
+    children: dict[str, ChildTable],
+    around: Sequence[Definition],
+    check: EntryCheck,
+    database: str,
+    *,
+    is_sqlite: bool,
+    columns: Collection[str] = (),
+) -> None:
+    """Checks the tables of contained objects.
+
+    Args:
+        around: the containing object first.
+        columns: the sources of the columns of the containing object's table, if it is itself a child.
+    """
+    definition = around[0]
+    for name, child in children.items():
+        place = f"{prefix}children.{name}"
+        attribute = definition.attributes.get(name)
+        if attribute is None or not attribute.is_child:
+            names = [one.name for one in definition.attributes.values() if one.is_child]
+            check.add(
+                place,
+                f"{definition.name} has no contained object {name!r}",
+                f"one of {', '.join(names)}" if names else "an attribute whose type is a business object",
+                nearest(name, names),
+            )
+            continue
+        if child.table.partition(".")[0] != database:
+            check.add(f"{place}.table", f"{child.table}, in another database", database)
+        if not child.key:
+            check.add(f"{place}.key", "no column", "the columns that tell whose rows they are")
+        for column, text in child.key.items():
+            _check_sources(f"{place}.key", {column: text}, around[owner_of(text, around)], check)
+            if columns and text not in columns:
+                found = f"{text}, which no column of the table around has"
+                check.add(f"{place}.key.{column}", found, f"one of {', '.join(sorted(columns))}")
+        inner = check.definitions.get(attribute.type) if check.definitions is not None else None
+        if inner is not None:
+            _check_columns(f"{place}.", child.columns, child.key, inner, check, is_sqlite=is_sqlite)
+            sources = {*(child.columns.values() or default_columns(inner)), *child.key.values()}
+            _check_children(
+                f"{place}.",
+                child.children,
+                (inner, *around),
+                check,
+                database,
+                is_sqlite=is_sqlite,
+                columns=sources,
+            )
 
 
 def _check_columns(

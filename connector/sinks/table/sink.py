@@ -70,6 +70,7 @@ class TableSink(TransactionalSink):
         from sqlalchemy.exc import SQLAlchemyError
 
         from connector.databases.urls import reason_of
+        from connector.sinks.table.rows import RowRefused
 
         operation = self._spec.operation or OPERATIONS.get(bo.verb or "")
         if operation is None:
@@ -82,8 +83,9 @@ class TableSink(TransactionalSink):
             rows.write(connection, bo, operation, self._spec.on_conflict)
             has_changed = rows.have_changed(connection)
         except (SQLAlchemyError, ObjectRefused) as error:
-            if is_known and _is_about_columns(error):
-                raise self._again() from error
+            cause = error.__cause__ if isinstance(error, RowRefused) else error
+            if is_known and _is_about_columns(cause):
+                raise self._again() from cause
             if isinstance(error, ObjectRefused):
                 raise
             raise ObjectRefused(f"the table {self._spec.mapping.name}: {reason_of(error)}") from error
@@ -98,7 +100,7 @@ class TableSink(TransactionalSink):
         return TransactionConflict(f"the columns of {self._spec.mapping.name} may have changed")
 
 
-def _is_about_columns(error: Exception) -> bool:
+def _is_about_columns(error: BaseException | None) -> bool:
     """Whether an error may come from columns that have changed since they were read."""
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
     return state is None or state[:2] in _STATES or state == _NOT_NULL

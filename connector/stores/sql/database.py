@@ -171,12 +171,14 @@ class MessageDatabase:
     def of_process(cls, settings: Settings) -> MessageDatabase:
         """Returns the database that all tasks of this process share."""
         key = os.getpid(), settings
-        if key not in _shared:
-            _shared[key] = cls(settings)
-        _shared[key].prepare(make=True)
+        with _making:
+            if key not in _shared:
+                _shared[key] = cls(settings)
+            _shared[key].prepare(make=True)
         return _shared[key]
 
 
+_making: Final = threading.RLock()
 _shared: Final[dict[tuple[int, Settings], MessageDatabase]] = {}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from connector.authoring.drafting.draft import Draft
+from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.samples import draft_of
 from connector.authoring.metaobject_text import file_text
 from connector.businessobjects.definition import Definitions
@@ -18,7 +19,13 @@ SAMPLE = Path("sample")
 
 def draft(body: str | bytes, format_name: str, name: str = "Order", path: Path = SAMPLE) -> Draft:
     content = body.encode() if isinstance(body, str) else body
-    return draft_of(name, path, content, format_name)
+    return draft_of(name, Samples([(path, content)]), format_name)
+
+
+def draft_all(*bodies: str, format_name: str, header: bool = True, charset: str = "") -> Draft:
+    """Returns the draft of several samples, ``sample0`` and so on."""
+    files = [(Path(f"sample{n}"), body.encode(charset or "utf-8")) for n, body in enumerate(bodies)]
+    return draft_of("Order", Samples(files, charset, has_header=header), format_name)
 
 
 def definitions(draft: Draft, directory: Path) -> Definitions:

@@ -31,3 +31,11 @@ def test_a_pattern_that_finds_a_part_becomes_one_of_the_whole(pattern: str, expe
 def test_what_no_attribute_can_have_is_left_out() -> None:
     assert facet_entries("Double", {"minimum": "INF"}, ["1", "NaN"]) == {}
     assert facet_entries("String", {}, pattern="(?=a)") == {}
+
+
+def test_a_date_of_a_schema_has_bounds() -> None:
+    bounds = {"minimum": "2024-05-31", "maximum": "--05"}
+    assert facet_entries("Date", bounds, ["2024-05-31"]) == {
+        "values": "[2024-05-31]",
+        "minimum": "2024-05-31",
+    }

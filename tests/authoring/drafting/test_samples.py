@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,17 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from connector.authoring.drafting.draft import clean
-from connector.authoring.drafting.samples import FORMATS, draft_of, format_of, read_sample
+from connector.authoring.drafting.sample_files import Samples, read_sample
+from connector.authoring.drafting.samples import FORMATS, draft_of, format_of
 from connector.businessobjects.instance import finish
 from connector.datahandlers.delimited_handler import DelimitedHandler
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.namevalue_handler import NameValueHandler
+from connector.datahandlers.soap_handler import SoapHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
-from tests.authoring.drafting.drafts import defaults, definitions, draft, shapes
+from tests.authoring.drafting.drafts import defaults, definitions, draft, draft_all, shapes
 from tests.tables import rows
 
 
@@ -43,9 +46,9 @@ def test_what_json_members_no_attribute_can_hold_is_left_out(tmp_path: Path) -> 
         "Order_rows.l: a list in one place, a single value in another",
     ]
     assert shapes(made) == {
-        "Order": {"id": "Integer", "tags": "String n", "rows": "Order_rows n", "one": "Order_one"},
+        "Order": {"id": "Decimal", "tags": "String n", "rows": "Order_rows n", "one": "Order_one"},
         "Order_rows": {},
-        "Order_one": {"x": "Integer"},
+        "Order_one": {"x": "Decimal"},
     }
     assert "bodies with parts that were left out need IgnoreUndefinedAttributes: true" in made.checks
     text = str(made.documents()[0])
@@ -62,15 +65,15 @@ def test_what_xml_no_attribute_can_hold_is_left_out(tmp_path: Path) -> None:
     assert made.left_out == ["Order.text: text between elements"]
     assert shapes(made) == {
         "Order": {
-            "id": "Integer type=attribute",
-            "t": "Integer n",
+            "id": "String type=attribute",
+            "t": "String n",
             "p": "Order_p",
             "m": "String type=xml",
             "id_2": "String elem_name=id;name=id_2",
             "x": "Order_x",
         },
-        "Order_p": {"Value": "Integer type=pcdata;notag", "currency": "String type=attribute"},
-        "Order_x": {"y": "Integer type=attribute"},
+        "Order_p": {"Value": "String type=pcdata;notag", "currency": "String type=attribute"},
+        "Order_x": {"y": "String type=attribute"},
     }
     definitions(made, tmp_path)
 
@@ -113,17 +116,17 @@ def canonical(text: bytes) -> bytes:
 def test_names_that_are_no_names_of_attributes_are_kept_in_a_tag(tmp_path: Path) -> None:
     made = draft('{"order-id": 1, "order_id": 2, "größe": 3, "日本": 4, "Order.Id": {"x": 1}}', "json")
     assert shapes(made)["Order"] == {
-        "order_id": "Integer name=order-id",
-        "order_id_2": "Integer name=order_id",
-        "gro_e": "Integer name=größe",
-        "Attribute": "Integer name=日本",
+        "order_id": "Decimal name=order-id",
+        "order_id_2": "Decimal name=order_id",
+        "gro_e": "Decimal name=größe",
+        "Attribute": "Decimal name=日本",
         "Order_Id": "Order_Order_Id name=Order.Id",
     }
     definitions(made, tmp_path)
     made = draft('<Order><order-id>1</order-id><x a.b="1"/></Order>', "xml")
     assert shapes(made) == {
-        "Order": {"order_id": "Integer elem_name=order-id", "x": "Order_x"},
-        "Order_x": {"a_b": "Integer type=attribute;attr_name=a.b"},
+        "Order": {"order_id": "String elem_name=order-id", "x": "Order_x"},
+        "Order_x": {"a_b": "String type=attribute;attr_name=a.b"},
     }
 
 
@@ -133,18 +136,17 @@ def test_names_that_are_no_names_of_attributes_are_kept_in_a_tag(tmp_path: Path)
         *(((value,), "Decimal") for value in ("2147483648", "9007199254740993", "1.50", "1e400")),
         *(((value,), "Decimal") for value in ("123456789012345678901234567890", "0.12345678901234567890")),
         *(((value,), "String") for value in ('"2024-02-30"', '"20240531"', '"7"', "null", '""')),
-        (("1", "2"), "Integer"),
-        (("2147483647", "-2147483648"), "Integer"),
+        (("1", "2"), "Decimal"),
         (("1", "2.5"), "Decimal"),
-        (("1e3",), "Double"),
-        (("1e3", "1.5"), "Double"),
+        (("1e3",), "Decimal"),
+        (("1e3", "1.5"), "Decimal"),
         (("1e3", "9007199254740993"), "Decimal"),
         (("true", "false", "null"), "Boolean"),
         (('"2024-05-31"', '"2024-05-31T08:00:00Z"', '""'), "Date"),
         (('"2024-05-31"', '"soon"'), "String"),
         (("true", "1"), None),
         (("1", '"2024-05-31"'), None),
-        (("1", '""'), "Integer"),
+        (("1", '""'), "Decimal"),
     ],
 )
 def test_the_type_of_json_values(values: tuple[str, ...], type_name: str | None) -> None:
@@ -152,21 +154,143 @@ def test_the_type_of_json_values(values: tuple[str, ...], type_name: str | None)
     assert shapes(draft(f'{{"rows": [{rows}]}}', "json"))["Order_rows"].get("v") == type_name
 
 
-TYPES_OF_TEXTS = {
-    "Integer": ["1 -2", "1 -", "20240531"],
-    "Decimal": ["2147483648", "1.50 2", "1.2345678901234567", "1e3 2147483648"],
-    "Double": ["1e3 1.5"],
-    "Boolean": ["true false"],
+ONE_SAMPLE = {
+    "String": ["1 2", "12.50", "true false", "1e3", "007", "+1", "1e400", "true 1", "2024-05-31 1", "- -"],
     "Date": ["2024-05-31 -"],
-    "String": ["007", "+1", "1e400", "true 1", "2024-05-31 1", "- -"],
 }
 
 
-@rows("values, type_name", [(one, name) for name, found in TYPES_OF_TEXTS.items() for one in found])
-def test_the_type_of_texts(values: str, type_name: str) -> None:
+@rows("values, type_name", [(one, name) for name, found in ONE_SAMPLE.items() for one in found])
+def test_the_type_of_texts_in_one_sample(values: str, type_name: str) -> None:
     """A lone ``-`` stands for an empty text."""
     records = "".join(f"{'' if value == '-' else value},x\n" for value in values.split())
     assert shapes(draft(f"v,w\n{records}", "csv"))["Order"]["v"] == type_name
+
+
+MORE_SAMPLES = {
+    "Integer": ["1 2", "1 -2 -", "5 12 250", "0 123456789"],
+    "Decimal": ["12.50 13.99", "1 2.5", "0.5 100.25"],
+    "Boolean": ["true false", "true true"],
+    "Date": ["2024-05-31 2024-05-31T08:00:00Z"],
+    "String": [
+        *(
+            "101530 112233",
+            "10 25",
+            "007 12",
+            "5 012",
+            "1e3 2",
+            "1 1234567890",
+            "2147483648 1",
+            "1 -",
+            "true -",
+        ),
+        *("1 x", "true 1", "1.2345678901234567 1", "+1 2", "2024-05-31 1"),
+    ],
+}
+
+
+@rows("values, type_name", [(one, name) for name, found in MORE_SAMPLES.items() for one in found])
+def test_the_type_of_texts_in_several_samples(values: str, type_name: str) -> None:
+    texts = ["" if value == "-" else value for value in values.split()]
+    made = draft_all(*(f"<Order><v>{text}</v></Order>" for text in texts), format_name="xml")
+    assert shapes(made)["Order"]["v"] == type_name
+
+
+def test_whole_numbers_of_several_json_samples_are_integers() -> None:
+    assert shapes(draft_all('{"v": 1}', '{"v": 2}', format_name="json"))["Order"]["v"] == "Integer"
+    for one, other in (("1", "2147483648"), ("1", "1.5"), ("1", "null")):
+        made = draft_all(f'{{"v": {one}}}', f'{{"v": {other}}}', format_name="json")
+        assert shapes(made)["Order"]["v"] == "Decimal"
+
+
+def test_each_guess_is_told() -> None:
+    made = draft(
+        "<Order><CRETIM>101530</CRETIM><MANDT>010</MANDT><Total>12.50</Total><sku>1E5</sku><Paid>true</Paid>"
+        "<Day>2024-05-31</Day><Note>x</Note><Line><No>1</No><No>12</No></Line></Order>",
+        "xml",
+    )
+    assert [text for text in made.checks if "kept as" in text] == [
+        "CRETIM: six digits, kept as String",
+        "MANDT: three digits, kept as String",
+        "Total: a decimal number, kept as String",
+        "sku: a number with an exponent, kept as String",
+        "Paid: true or false, kept as String",
+        "Day: dates in all samples, kept as Date: other texts are refused",
+        "Order_Line.No: digits, kept as String",
+    ]
+    made = draft_all("a,b\n1,true\n", "a,b\n12,false\n", format_name="csv")
+    assert [text for text in made.checks if "kept as" in text] == [
+        "a: numbers in all samples, kept as Integer: zeros in front are lost",
+        "b: true or false in all samples, kept as Boolean: 1 is written as true",
+    ]
+
+
+def test_samples_of_one_shape_make_one_draft(tmp_path: Path) -> None:
+    made = draft_all(
+        '<Order verb="Create"><Id>1</Id></Order>',
+        "<Order><Id>12</Id><Line><No>1</No></Line><Line><No>2</No></Line></Order>",
+        format_name="xml",
+    )
+    assert shapes(made) == {
+        "Order": {"Id": "Integer", "Line": "Order_Line n"},
+        "Order_Line": {"No": "String"},
+    }
+    assert "verb=false" not in made.top.tags
+    definitions(made, tmp_path)
+    lines = draft_all('{"a": 1}\n\n{"b": "x"}\n', '{"a": 2}', format_name="jsonlines")
+    assert shapes(lines) == {"Order": {"a": "Integer", "b": "String"}}
+    pairs = (f"BusinessObject=Order\nVerb=Create\nA={value}\n" for value in ("1", "12"))
+    assert shapes(draft_all(*pairs, format_name="namevalue")) == {"Order": {"A": "Integer"}}
+    texts = draft_all("Order~Create~5~x", "Order~Create~12~y", format_name="delimited")
+    assert shapes(texts)["Order"] == {"Attribute1": "Integer", "Attribute2": "String"}
+
+
+SOAP_1_2 = "http://www.w3.org/2003/05/soap-envelope"
+
+
+@rows(
+    "format_name, bodies, reason",
+    [
+        ("xml", ("<A><b/></A>", "<B><b/></B>"), "found the root element B, expected A as in sample0"),
+        ("xml", ("<A xmlns='urn:1'><b/></A>", "<A xmlns='urn:2'><b/></A>"), "{urn:2}A, expected {urn:1}A"),
+        ("csv", ("a,b\n1,2\n", "a,c\n1,2\n"), "found the columns a, c, expected a, b as in sample0"),
+        ("delimited", ("A~~1~2", "A~~1"), "found a number of values: 3, expected 4 as in sample0"),
+        ("namevalue", ("BusinessObject=A\na=1", "BusinessObject=B\na=1"), "found the object B, expected A"),
+        ("jsonlines", ('{"a": 1}\n{', '{"a": 1}'), "record 2: the body is no JSON"),
+        ("xml", (f"<e:Envelope xmlns:e='{SOAP_1_2}'><e:Body/></e:Envelope>",), "the SOAP envelope is empty"),
+    ],
+)  # fmt: skip
+def test_samples_of_several_shapes_are_refused(
+    format_name: str, bodies: tuple[str, ...], reason: str
+) -> None:
+    with pytest.raises(MalformedData, match=re.escape(reason)):
+        draft_all(*bodies, format_name=format_name)
+
+
+SOAP = """<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/" xmlns:o="urn:o">
+<s:Header><o:Trace>7</o:Trace></s:Header>
+<s:Body>{}</s:Body></s:Envelope>"""
+
+
+def test_a_soap_sample_is_drafted_without_its_envelope(tmp_path: Path) -> None:
+    body = SOAP.format("<o:SubmitOrder><o:Id>1</o:Id></o:SubmitOrder>")
+    made = draft(body, "xml", "SubmitOrder")
+    assert shapes(made) == {"SubmitOrder": {"Id": "String"}}
+    assert "the sample is a SOAP envelope: the data handler is application/soap+xml" in made.checks
+    assert "the header block 'Trace' is passed over: a child with the tag soap=header keeps it" in made.checks
+    handler = SoapHandler(defaults(SoapHandler), definitions(made, tmp_path))
+    bo = handler.to_business_object(body, Hint("SubmitOrder", "Create"))
+    assert bo.as_dict() == {"Id": "1"}
+    assert handler.to_business_object(handler.to_body(bo), Hint("SubmitOrder", "Create")) == bo
+    with pytest.raises(MalformedData, match="is a fault"):
+        draft(SOAP.format("<s:Fault><faultcode>x</faultcode></s:Fault>"), "xml")
+
+
+def test_separated_values_may_have_no_header(tmp_path: Path) -> None:
+    made = draft_all("7;Zoë\n8;\n", "12;x\n", format_name="csv", header=False, charset="cp1252")
+    assert shapes(made)["Order"] == {"Column1": "Integer", "Column2": "String"}
+    assert "the first record is no header: the data handler needs header: false" in made.checks
+    definitions(made, tmp_path)
 
 
 def test_the_key_is_the_most_likely_attribute() -> None:
@@ -182,7 +306,8 @@ def test_the_key_is_the_most_likely_attribute() -> None:
 
 
 def test_children_get_names_that_are_free() -> None:
-    made = draft_of("Order", Path("s"), b'{"Line": {"x": 1}, "Line_2": {"y": 1}}', "json", {"Order_Line"})
+    samples = Samples([(Path("s"), b'{"Line": {"x": 1}, "Line_2": {"y": 1}}')])
+    made = draft_of("Order", samples, "json", {"Order_Line"})
     assert list(shapes(made)) == ["Order", "Order_Line_2", "Order_Line_2_2"]
     deep: dict[str, Any] = {"x": 1}
     for _ in range(100):
@@ -202,7 +327,7 @@ def test_another_object_and_verb_in_the_sample_are_noted() -> None:
 
 def test_the_first_record_of_separated_values_names_the_attributes(tmp_path: Path) -> None:
     made = draft('\ufeffOrder No;Amount;"Note; more"\r\n7;1.5;"a\nb"\r\n8;2;\r\n', "csv")
-    assert shapes(made)["Order"] == {"Order_No": "Integer name=Order No", "Amount": "Decimal"}
+    assert shapes(made)["Order"] == {"Order_No": "String name=Order No", "Amount": "String"}
     assert made.left_out == ["Order.Note; more: no tag can carry this name"]
     assert "the values are separated by ';': an option of the data handler" in made.checks
     definitions(made, tmp_path)
@@ -210,7 +335,7 @@ def test_the_first_record_of_separated_values_names_the_attributes(tmp_path: Pat
 
 def test_columns_may_name_the_object_and_the_verb() -> None:
     made = draft("BusinessObject,Verb,Id\nBestellung,Upsert,1\nBestellung,Create,2\n", "csv")
-    assert shapes(made)["Order"] == {"Id": "Integer"}
+    assert shapes(made)["Order"] == {"Id": "String"}
     assert made.checks.count("the sample says 'Bestellung': a rule has to name Order") == 1
     assert "Upsert" in made.documents()[0].entries["verbs"]
 
@@ -220,7 +345,7 @@ def test_a_delimited_sample_has_a_name_a_verb_and_values_without_names(tmp_path:
     made = draft(body, "delimited")
     assert shapes(made)["Order"] == {
         "Attribute1": "String",
-        "Attribute2": "Integer",
+        "Attribute2": "String",
         "Attribute3": "String",
         "Attribute4": "Date",
     }
@@ -228,7 +353,7 @@ def test_a_delimited_sample_has_a_name_a_verb_and_values_without_names(tmp_path:
     known = definitions(made, tmp_path)
     bo = DelimitedHandler(defaults(DelimitedHandler), known).to_business_object(body, None)
     finish(bo)
-    assert bo.as_dict() == {"Attribute1": "O~1", "Attribute2": 7, "Attribute4": "2024-05-31"}
+    assert bo.as_dict() == {"Attribute1": "O~1", "Attribute2": "7", "Attribute4": "2024-05-31"}
 
 
 NAMES_AND_VALUES = """
@@ -249,11 +374,11 @@ def test_names_and_values_with_children(tmp_path: Path) -> None:
             "OrderId": "String",
             "Line": "Order_Line n",
             "None": "String",
-            "Zero": "Integer",
+            "Zero": "String",
             "ShipTo": "Address",
-            "Total": "Decimal",
+            "Total": "String",
         },
-        "Order_Line": {"Article": "String", "Price": "Decimal", "Part": "Order_Line"},
+        "Order_Line": {"Article": "String", "Price": "String", "Part": "Order_Line"},
         "Address": {"City": "String"},
     }
     known = definitions(made, tmp_path)
@@ -339,7 +464,7 @@ def test_the_format_is_that_of_the_suffix_or_of_the_content(name: str, body: str
 
 def test_xml_in_another_encoding_is_xml() -> None:
     assert format_of(Path("a"), "<?xml version='1.0' encoding='UTF-16'?><a/>".encode("utf-16")) == "xml"
-    with pytest.raises(MalformedData, match="the format is not known, name it: json, xml"):
+    with pytest.raises(MalformedData, match="the format is not known, name it: json, jsonlines, xml"):
         format_of(Path("a"), b"hello")
 
 

@@ -101,6 +101,23 @@ def test_another_instance_takes_what_a_stopped_one_has_left(tmp_path: Path, prov
     assert ids(provider, "archive") == [sent]
 
 
+def test_what_was_put_aside_comes_before_what_came_after_it_after_a_restart(
+    tmp_path: Path, provider: LentProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connector.events.claim.event_waits._AGAIN_MS", 1000)
+    deployment, adapter = away(tmp_path, provider, order="group", PollQuantity=1)
+    with adapter:
+        sent = send(provider, "away", "", "", group="x")
+        wait_for(lambda: adapter.drain() and len(ids(provider, LATER)) == 3, what="all wait")
+        (deployment.directory / "away").unlink()
+        wait_for(lambda: adapter.drain() and ids(provider, "archive"), what="the second try")
+        assert ids(provider, LATER) == sent[1:]
+    sent += send(provider, "", group="x")
+    with running(deployment, provider) as other:
+        wait_for(lambda: other.drain() and len(ids(provider, "archive")) == 4, what="all are published")
+    assert ids(provider, "archive") == sent
+
+
 def test_a_service_takes_a_message_when_its_time_has_come(tmp_path: Path, provider: LentProvider) -> None:
     deployment, adapter = away(tmp_path, provider, PollFrequency=60_000)
     with adapter, serving(adapter):

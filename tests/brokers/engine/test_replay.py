@@ -141,11 +141,11 @@ def test_a_message_is_sent_again_with_another_body(provider: LentProvider) -> No
     put_into_error(provider, copy("ID:1"), copy("ID:2"))
     told: list[Destination] = []
 
-    def note(_: str, destination: Destination) -> None:
-        told.append(destination)
+    def note(_: str, *destinations: Destination) -> None:
+        told.extend(destinations)
 
-    to = correct(provider, OwnHistory("lent"), ERROR, "ID:1", b"new", ARCHIVE, "eva", note)
-    assert (str(to), told) == ("queue://customers", [to])
+    to = correct(provider, OwnHistory("lent"), ERROR, "ID:1", b"new", lambda _: ARCHIVE, "eva", note)
+    assert (str(to), told) == ("queue://customers", [to, ARCHIVE])
     assert (ids(provider, "error"), ids(provider, "archive")) == (["ID:2"], ["ID:1"])
     (new,) = seen(provider, "customers")
     assert (new.body, new.properties["connector_event_id"]) == (b"new", "ID:1")
@@ -170,7 +170,7 @@ def test_a_queue_that_the_broker_refuses_leaves_the_messages_where_they_are(prov
     assert ids(provider, "error") == ["ID:1", "ID:2"]
 
 
-@rows("order", [Replay(BUSY), Move(parse_destination("queue://aside")), Discard(None, "me")])
+@rows("order", [Replay(BUSY), Move(parse_destination("queue://aside")), Discard(lambda _: None, "me")])
 def test_what_an_adapter_has_in_progress_at_a_broker_stays(provider: LentProvider, order: Order) -> None:
     with contextlib.closing(provider.connect("lent", "one")) as adapter:
         (identity,) = send(provider, "")

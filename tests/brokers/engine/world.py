@@ -97,13 +97,17 @@ def running(deployment: Deployment, provider: LentProvider) -> InProcessAdapter:
     return InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2)
 
 
-def send(provider: LentProvider, *wishes: str, queue: str = "customers", kind: str = "Customer") -> list[str]:
+def send(
+    provider: LentProvider, *wishes: str, queue: str = "customers", kind: str = "Customer", group: str = ""
+) -> list[str]:
     """Sends one customer for each wish; returns the ids."""
     values = [
         {"BusinessObject": kind, "Id": str(n)} | ({"Wish": w} if w else {}) for n, w in enumerate(wishes)
     ]
     with contextlib.closing(provider.connect()) as connection:
         messages = [Message(json.dumps(one).encode()) for one in values]
+        for message in messages if group else ():
+            message.set_property("JMSXGroupID", group)
         return connection.send(Destination("queue", queue), messages)
 
 

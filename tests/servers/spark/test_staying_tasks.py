@@ -134,6 +134,41 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
     assert "a worker is replaced after many events" in run.errors
 
 
+def test_whatever_dies_while_events_run_side_by_side_only_they_come_again(deploy: Deploy) -> None:
+    """Each worker has half of the events that are at work. All of them wait at a gate."""
+    settings = {"PollQuantity": 20, "order": "none", "parallel": 8, "stop_timeout": "3s"}
+    deployment = deploy(inputs=QUEUES, connector={**settings, "max_attempts": 1000}, java=True)
+    ids: list[str] = []
+    victims = ("runner", "worker", "java", "everything")
+    for victim in victims:
+        ids += _fill(deployment, "sleep:0.1", *[f"gate:{victim}"] * 8, *["", "sleep:0.002"] * 10)
+        deployment.java = victim != "everything"
+        run = deployment.start("--drain", "--json")
+        runners = wait_for(lambda: len(found := _at_work(deployment)) == 8 and set(found), 120)
+        if victim == "runner":
+            _kill(min(runners))
+        elif victim == "worker":
+            run.signal_parent_of(min(runners))
+        elif victim == "java":
+            _kill(run.java())
+        else:
+            run.kill_everything()
+        deployment.open(victim)
+        run.wait(120)
+        run.await_gone()
+    run = deployment.start("--drain", "--json", fault="task.answered:9=kill,done:31=kill")
+    ids += _fill(deployment, *["", "sleep:0.002"] * 20)
+    run.wait(120)
+    deployment.drain()
+    assert_settled_once(deployment, ids, kills=len(victims), tasks=8 + 8)
+
+
+def _at_work(deployment: CrashDeployment) -> list[int]:
+    """The living runner of each event that has begun and not ended."""
+    last = {one.id: one for one in deployment.deliveries()}
+    return [one.pid for one in last.values() if one.word == "begin" and is_running(one.pid)]
+
+
 def _stop_while_it_ends(deployment: CrashDeployment, runner: int, name: str) -> None:
     """Stops the worker of a runner at a gate, until the event of the runner has ended."""
     worker = parent_of(runner)
