@@ -79,7 +79,7 @@ class Intake:
         """
         new = self._open_and_close()
         for one in new:
-            self._waits.read(one.poller)
+            self._waits.read(one.input, one.poller)
         if self._waiting is not None:
             self._waiting.look()
         self.give_back_held(only_paused=True)
@@ -199,7 +199,7 @@ class Intake:
             ProviderError: an input cannot be read.
         """
         for one in self._open:
-            self._waits.read(one.poller)
+            self._waits.read(one.input, one.poller)
 
     def give_back_held(self, *, only_paused: bool = False) -> None:
         """Gives back the transactions that wait for another client.
