@@ -86,7 +86,7 @@ class Samples:
             MalformedData: a body is no XML.
         """
         for content in self._contents(counter):
-            yield parse_xml(content, self._charset)
+            yield parse_xml(content, self._charset, may_have_doctype=True)
 
     def _contents(self, counter: Counter) -> Iterator[bytes]:
         for number, (path, content) in enumerate(self._files):

@@ -47,6 +47,8 @@ def draft_xml(draft: Draft, samples: Samples) -> None:
     first: etree._Element | None = None
     for document in samples.roots(shape.count):
         root = _content(draft, document)
+        if document.getroottree().docinfo.internalDTD is not None:
+            draft.check_once("the sample has a document type: the data handler needs doctype: ignore")
         if first is None:
             first = root
             draft.root_element(local_name(root.tag), _namespace(root.tag))

@@ -401,18 +401,22 @@ def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
 @rows(
     "body, format_name, error",
     [
-        ("[1]", "json", "the body is a list, expected a JSON object"),
+        ("[1]", "json", "record 1: found the number 1, expected a JSON object"),
         ('{"a": 1,}', "json", "the body is no JSON: "),
         ('{"a": 1, "a": 1}', "json", "the key 'a' stands twice in one object: line 1 column 10"),
         ('{"a":' * 300 + "1" + "}" * 300, "json", "the body is nested deeper than 200 levels"),
         ("<a>", "xml", "the body is no XML: "),
-        ("<!DOCTYPE a><a/>", "xml", "the body has a document type declaration"),
+        ("<!DOCTYPE a []><a/>", "xml", "the body has a document type declaration"),
         ("<a>x</a>", "xml", "the root element holds text, expected elements: line 1"),
         ("<a>" * 220 + "</a>" * 220, "xml", "elements nested deeper than 200 levels: line 1"),
         ("a,b\n1\n", "csv", "found 1 values, expected 2 as in the first record: line 2"),
         ("a,a\n", "csv", "the name 'a' stands twice in the first record: line 1"),
-        ("a,\n", "csv", "value 2 of the first record is empty, expected a name: line 1"),
-        ('a\n"b', "csv", "no separated values: unexpected end of data: line 2"),
+        (
+            "a,\n",
+            "csv",
+            "value 2 of the first record is empty, expected a name; if it is no header, ",
+        ),
+        ('a\n"b', "csv", 'value 1: the quote " is not closed: line 2'),
         ("\n\n", "csv", "the body is empty, expected a record with the names of the attributes"),
         ("," * 3000, "csv", "more than 2000 values in a record: line 1"),
         (b"a,b\n\xff,1", "csv", "the body is not utf-8: byte 4"),
@@ -464,7 +468,9 @@ def test_the_format_is_that_of_the_suffix_or_of_the_content(name: str, body: str
 
 def test_xml_in_another_encoding_is_xml() -> None:
     assert format_of(Path("a"), "<?xml version='1.0' encoding='UTF-16'?><a/>".encode("utf-16")) == "xml"
-    with pytest.raises(MalformedData, match="the format is not known, name it: json, jsonlines, xml"):
+    with pytest.raises(
+        MalformedData, match="the format is not known: line 1: found 'hello', expected a sample"
+    ):
         format_of(Path("a"), b"hello")
 
 
