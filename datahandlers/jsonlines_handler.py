@@ -100,7 +100,7 @@ def lines_of(text: bytes, skipped: int = 0) -> Iterator[JsonLine]:
         end = text.find(b"\n", start) + 1 or len(text)
         line, number = text[start:end], number + 1
         if line.strip(b" \t\r\n"):
-            yield JsonLine(line, number, skipped + start)
+            yield JsonLine(line.rstrip(b"\r\n"), number, skipped + start)
         start = end
 
 
@@ -108,7 +108,7 @@ class JsonLine(NamedTuple):
     """A line of a body.
 
     Args:
-        text: in UTF-8.
+        text: in UTF-8, without the line end.
         number: from 1.
         offset: of its first byte in the body.
     """

@@ -222,7 +222,7 @@ class BodyColumns:
                 reason = f"{columns.unknown_name(name)}{UNDEFINED}"
                 raise MalformedData(f"the header: column {shown(name)}: {reason}")
             if name in seen:
-                raise MalformedData(f"the header: column {shown(name)} stands twice")
+                raise MalformedData(f"the header: column {shown(name)} stands twice, expected each name once")
             seen.add(name)
         self.verb = header.index(VERB) if VERB in header and VERB not in columns.by_name else -1
         """The place of the verb. -1 = there is no such column."""

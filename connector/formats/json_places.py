@@ -18,28 +18,34 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 @dataclass(slots=True)
 class _Level:
-    """An object or a list that is not closed yet.
+    """A value, which may be an object or a list that is not closed yet.
 
     Args:
-        path: of the attribute that it is the value of. Empty = the body.
+        path: of the attribute that has the value. Empty = the body. None = the attribute that is looked for
+            is not within.
         plan: of the object, or of the objects in the list. None = the body may not have it.
         index: of the element of a list. -1 = an object.
+        is_key: the next text is a key.
     """
 
-    path: str
+    path: str | None
     plan: JsonPlan | None
-    index: int
+    index: int = -1
     is_key: bool = True
 
-    def member(self, key: str) -> _Level:
-        """Returns the value of a member, as an object."""
+    def member(self, key: str, wanted: str) -> _Level:
+        """Returns the value of a member."""
+        if self.path is None:
+            return self
         name = key[:80] if self.plan is None else self.plan.attributes.get(key, key[:80])
         child = None if self.plan is None else self.plan.children.get(name)
-        return _Level(f"{self.path}.{name}" if self.path else name, child, -1)
+        path = f"{self.path}.{name}" if self.path else name
+        return _Level(path if wanted.startswith(path) else None, child)
 
-    def element(self) -> _Level:
-        """Returns the element of a list, as an object."""
-        return _Level(f"{self.path}[{self.index}]", self.plan, -1)
+    def element(self, wanted: str) -> _Level:
+        """Returns the element of a list."""
+        path = f"{self.path}[{self.index}]"
+        return _Level(path if self.path is not None and wanted.startswith(path) else None, self.plan)
 
 
 def place_of_path(body: bytes, plan: JsonPlan, path: str) -> str:
@@ -50,25 +56,23 @@ def place_of_path(body: bytes, plan: JsonPlan, path: str) -> str:
     """
     text = body.decode("utf-8")
     levels: list[_Level] = []
-    value = _Level("", plan, -1)
+    value = _Level("", plan)
     for token in _TOKEN.finditer(text):
         kind = text[token.start()]
         if kind in "{[":
-            value.index = 0 if kind == "[" else -1
-            levels.append(value)
+            levels.append(_Level(value.path, value.plan, 0 if kind == "[" else -1))
         elif kind in "}]":
             levels.pop()
         level = levels[-1] if levels else value
         if kind == '"' and level.index < 0 and level.is_key:
-            value = level.member(json.loads(token.group()))
+            value = level.member(json.loads(token.group()), path)
             if value.path == path:
                 return place(text, token.start())
         elif kind in ":,{":
             level.is_key = kind != ":"
-        if kind == "," and level.index >= 0:
-            level.index += 1
         if kind in ",[" and level.index >= 0:
-            value = level.element()
+            level.index += kind == ","
+            value = level.element(path)
             if value.path == path:
                 return place(text, _end_of_space(text, token.end()))
     return ""

@@ -77,6 +77,26 @@ def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> Non
 
 
 @rows(
+    "body, place",
+    [
+        ("<Customer\n verb='Update'\n><Home>\n  ü<City/></Home></Customer>", "line 3 column 2"),
+        ("<Customer>\r\n<Home><Citty\n/></Home></Customer>", "line 2 column 7"),
+        (
+            "<?xml version='1.0' encoding='ISO-8859-1'?>\n<Customer><!-- é --><Nmae/></Customer>",
+            "line 2 column 21",
+        ),
+        (
+            "<?xml version='1.0' encoding='EUC-JP'?>\n<Customer><Name/><Nmae/></Customer>",
+            ": line 2",
+        ),  # no column
+    ],
+)
+def test_a_mistake_stands_where_its_element_begins(body: str, place: str) -> None:
+    encoding = "iso-8859-1" if "8859" in body else "euc-jp" if "EUC" in body else "utf-8"
+    assert refusal(STRICT.to_business_object, body.encode(encoding), CUSTOMER).endswith(place)
+
+
+@rows(
     "body",
     [
         b"<!DOCTYPE Customer><Customer/>",

@@ -75,6 +75,8 @@ def _values_of(body: str | bytes) -> Any:
 
 
 def _observe_document(draft: Draft, shape: SampleShape, document: dict[str, Any]) -> None:
+    if _has_null(document):
+        draft.check_once("null means not set: the data handler needs null: value to tell it from missing")
     named = document.get(_KEYS[0])
     if isinstance(named, str) and not isinstance(named, _Number):
         draft.name_in_sample(named)
@@ -82,6 +84,12 @@ def _observe_document(draft: Draft, shape: SampleShape, document: dict[str, Any]
     if isinstance(verb, str) and not isinstance(verb, _Number):
         draft.add_verb(verb)
     _observe_object(shape, {name: value for name, value in document.items() if name not in _KEYS})
+
+
+def _has_null(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return any(map(_has_null, value)) if isinstance(value, list) else value is None
 
 
 def _observe_object(shape: SampleShape, value: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ def read_sample(path: Path) -> bytes:
     if len(content) > MAX_BYTES:
         raise MalformedData(f"is larger than {MAX_BYTES >> 20} MiB")
     if not content.strip():
-        raise MalformedData("is empty")
+        raise MalformedData("is empty, expected a body or a schema")
     return content
 
 

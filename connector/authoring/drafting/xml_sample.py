@@ -136,6 +136,10 @@ def _settle(draft: Draft, top: SampleShape) -> None:
     """Decides for each element with text and more: the text is an attribute, or the element is XML."""
     waiting = [top]
     for shape in waiting:  # grows
+        if shape.is_nil:
+            draft.check_once(
+                "xsi:nil means not set: the data handler needs null: value to tell it from missing"
+            )
         has_elements = any(member.tag == ELEMENT_TAG for member in shape.members)
         if has_elements:
             shape.kinds.discard(SPACE)

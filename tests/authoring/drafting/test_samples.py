@@ -458,12 +458,65 @@ def test_a_sample_that_is_not_of_its_format_is_an_error(
         ("a.TSV", "a", "csv"),
         ("a.txt", "a,b\n1,2", "csv"),
         ("a.txt", "Order~Create~1", "delimited"),
+        ("a.txt", '[{"a": 1}]', "json"),
+        ("a.xml", '<!DOCTYPE a SYSTEM "a.dtd"><a/>', "xml"),
         ("a.txt", "BusinessObject=A\n", "namevalue"),
     ],
 )
 def test_the_format_is_that_of_the_suffix_or_of_the_content(name: str, body: str, format_name: str) -> None:
     assert format_of(Path(name), body.encode()) == format_name
     assert format_name in FORMATS
+
+
+@rows(
+    "body, format_name, attributes, check",
+    [
+        (
+            '[{"A": "x"}, {"A": "y", "B": "z"}]',
+            "json",
+            "A B",
+            "the sample is a list: the data handler needs split: true",
+        ),
+        ('{"A": {"B": null}}', "json", "A", "null means not set: the data handler needs null: value"),
+        (
+            '<a xmlns:x="http://www.w3.org/2001/XMLSchema-instance"><A x:nil="1"/></a>',
+            "xml",
+            "A",
+            "xsi:nil means not set: the data handler needs null: value",
+        ),
+        (
+            '<!DOCTYPE a SYSTEM "a.dtd"><a><A>1</A></a>',
+            "xml",
+            "A",
+            "the sample has a document type: the data handler needs doctype: ignore",
+        ),
+        (
+            'A\tB\n"1\t2"\n',
+            "csv",
+            "A B",
+            "quotes are characters like any other: the data handler needs quote: none",
+        ),
+        (" A ; B \n1;2\n", "csv", "A B", "the values are separated by ';'"),
+        ("sep=|\r\nA|B\r\n1|2\r\n", "csv", "A B", ""),
+        ("A,B\r1,2\r", "csv", "A B", ""),
+    ],
+)
+def test_a_draft_reads_what_the_data_handler_reads(
+    body: str, format_name: str, attributes: str, check: str
+) -> None:
+    made = draft(body, format_name)
+    assert (list(made.top.attributes), made.left_out) == (attributes.split(), [])
+    assert not check or any(one.startswith(check) for one in made.checks)
+
+
+def test_what_only_looks_like_delimited_text_is_unknown() -> None:
+    with pytest.raises(MalformedData, match="for another format, connector new datahandler drafts a data"):
+        format_of(Path("a"), b"ISA*00*   *ZZ*0*T*>~\nGS*PO~\n")
+
+
+def test_lines_of_json_are_counted_in_the_file() -> None:
+    with pytest.raises(MalformedData, match=r"^record 2: .*: line 3 column 9$"):
+        draft('{"a": 1}\n\n{"a": 1,\n', "jsonlines")
 
 
 def test_xml_in_another_encoding_is_xml() -> None:
