@@ -13,6 +13,7 @@ import yaml
 
 from connector.businessobjects.instance import BusinessObject, check, finish
 from connector.config.loading import load
+from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
 from connector.service.assembly import make_handlers
 from tests.cli.in_process import call
@@ -32,6 +33,9 @@ connector:
 subscriptions: [{{object: Partner, destination: "queue://out"}}]
 metaobjects: ./metaobjects
 """
+
+PLACE = re.compile(r"\b(line|record|field|character) \d")
+NO_PLACE = re.compile("the body is empty|the body holds no record|: required, but not set")
 
 
 def deploy(kind: Kind, directory: Path) -> Path:
@@ -110,4 +114,24 @@ def test_every_broken_file_is_tried_and_told_its_place() -> None:
     assert files == {*(kind.file for kind in KINDS), *REFUSED} == set(REFUSALS)
     assert {path.name for path in (HERE / "good").iterdir()} == {kind.file for kind in KINDS}
     for file, told in REFUSALS.items():
-        assert file == "empty.csv" or re.search(r"\b(line|record|field|character) \d", told), told
+        assert file == "empty.csv" or PLACE.search(told), told
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.file)
+def test_a_file_that_is_cut_off_is_refused_with_its_place(kind: Kind, tmp_path: Path) -> None:
+    converter = Converter(kind, deploy(kind, tmp_path))
+    body = (HERE / "good" / kind.file).read_bytes().rstrip()
+    told = [refusal(converter, body[: len(body) * number // 20]) for number in range(1, 20)]
+    refused = [one for one in told if one]
+    assert all(PLACE.search(one) or NO_PLACE.search(one) for one in refused), refused
+    # A text of lines cannot tell that its last value is shorter.
+    assert len(refused) == 19 if kind.format in ("xml", "json") else refused
+
+
+def refusal(converter: Converter, body: bytes) -> str:
+    """Returns why a body cannot be read. Empty = it can."""
+    try:
+        converter.read(body)
+    except MalformedData as error:
+        return str(error)
+    return ""
