@@ -13,13 +13,13 @@ import msgspec
 import orjson
 
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.instance import BusinessObject, Misfit
+from connector.businessobjects.instance import AttributeMisfit, BusinessObject
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
 from connector.formats.json_decoder import JsonDecoder, count_members
 from connector.formats.json_places import duplicate_key, place_of_depth, place_of_path
-from connector.formats.json_plan import JsonPlan, JsonPlans
+from connector.formats.json_plan import JsonPlans
 from connector.formats.plan import MAX_DEPTH, TOO_DEEP, UNDEFINED
 from connector.formats.splitting import in_record, read_one, refuse_joint_body, write_each
 from connector.limits import stages
@@ -184,7 +184,7 @@ class JsonHandler(SplittingHandler):
         document = _parse(body)
         try:
             return self._object_of(document, hint)
-        except Misfit as misfit:
+        except AttributeMisfit as misfit:
             plan = self._plans.get(misfit.name)
             where = place_of_path(body, plan, misfit.path) if misfit.path else ""
             reason = f"{misfit}{UNDEFINED if misfit.is_unknown else ''}"

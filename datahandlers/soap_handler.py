@@ -13,8 +13,8 @@ from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData
 from connector.formats.datahandler import DataHandler, Hint, Option, charset
-from connector.formats.xml_plan import XmlItem, XmlPlans
 from connector.formats.xml_places import ElementError, error_at
+from connector.formats.xml_plan import XmlItem, XmlPlans
 from connector.formats.xml_reader import XmlReader, refuse_text_within
 from connector.formats.xml_writer import XmlWriter, escape
 from connector.text.names import shown

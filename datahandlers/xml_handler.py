@@ -14,8 +14,8 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
 from connector.formats.splitting import in_record, write_each
-from connector.formats.xml_plan import XmlPlans
 from connector.formats.xml_places import ElementError
+from connector.formats.xml_plan import XmlPlans
 from connector.formats.xml_reader import XmlReader, refuse_text_within
 from connector.formats.xml_validation import DtdValidator, SchemaValidator
 from connector.formats.xml_writer import XmlWriter

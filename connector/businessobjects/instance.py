@@ -24,7 +24,7 @@ class UnknownAttribute(MalformedData, KeyError):
         return str(self.args[0])
 
 
-class Misfit(MalformedData):
+class AttributeMisfit(MalformedData):
     """A value does not fit its attribute, or a name is no attribute.
 
     Attributes:
@@ -38,8 +38,8 @@ class Misfit(MalformedData):
         self.name, self.path, self.is_unknown = name, path, is_unknown
         self._reason = reason
 
-    def __reduce__(self) -> tuple[type[Misfit], tuple[str, str, str, bool]]:
-        return Misfit, (self.name, self.path, self._reason, self.is_unknown)
+    def __reduce__(self) -> tuple[type[AttributeMisfit], tuple[str, str, str, bool]]:
+        return AttributeMisfit, (self.name, self.path, self._reason, self.is_unknown)
 
 
 _PARTS: Final = ("_event_id", "_schema", "_values", "verb")
@@ -440,7 +440,7 @@ class _Misfit(Exception):
     def error(self, schema: Schema, field: Field | None = None) -> MalformedData:
         if field is not None:
             self.under(field.name)
-        return Misfit(schema.name, self.path, str(self.args[0]), self._is_unknown)
+        return AttributeMisfit(schema.name, self.path, str(self.args[0]), self._is_unknown)
 
 
 def object_of(schema: Schema, values: dict[str, Any]) -> BusinessObject:
