@@ -96,11 +96,11 @@ class CsvHandler(SplittingHandler):
         self._body_columns: dict[str, BodyColumns] = {}
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        reading = _BodyReader(self._text(body), hint, self)
+        reading = _BodyReader(self.records(body), hint, self)
         return read_one(reading.objects(), reading.rest)
 
     def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
-        return _BodyReader(self._text(body), hint, self).objects()
+        return _BodyReader(self.records(body), hint, self).objects()
 
     def to_body(self, bo: BusinessObject) -> bytes:
         return self._body(bo.type, [self._record(bo)], [bo])
@@ -114,7 +114,12 @@ class CsvHandler(SplittingHandler):
         records = write_each(bos, write)
         return self._body(bos[0].type, records, bos)
 
-    def _text(self, body: bytes | str) -> Records:
+    def records(self, body: bytes | str) -> Records:
+        """Returns the records of a body. A first line ``sep=`` names their delimiter.
+
+        Raises:
+            MalformedData: the body is not valid in the character set, or has the character NUL.
+        """
         text = decode(body, self._charset)
         said = _DELIMITER.match(text)
         form = self.form if said is None else self._form_with(said[1])

@@ -261,9 +261,10 @@ class FixedWidthHandler(LineRecordHandler):
         place = self._slots[slot]
         start, end = cursor.place, cursor.place + place.width
         if end > len(cursor.texts) and not (self._may_be_short and cursor.line is not None):
-            left = max(len(cursor.texts) - start, 0)
-            whole = "body" if cursor.line is None else "line"
-            raise Missing(f"the {whole} ends after {left} of {place.width} {self.unit}s, expected")
+            left = f"{max(len(cursor.texts) - start, 0)} of {place.width} {self.unit}s"
+            if cursor.line is None:
+                raise Missing(f"the body ends after {left}, expected")
+            raise Missing(f"the line ends after {left}, and short_lines is not set, expected")
         cursor.place = end
         text = cursor.texts[start:end]
         return place.trim(self._decode(text, start) if self._in_bytes else text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -14,18 +13,19 @@ import msgspec
 import orjson
 
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.instance import AttributeMisfit, BusinessObject
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
 from connector.formats.json_decoder import JsonDecoder, count_members
+from connector.formats.json_places import duplicate_key, place_of_depth, place_of_path
 from connector.formats.json_plan import JsonPlans
-from connector.formats.plan import MAX_DEPTH, TOO_DEEP
+from connector.formats.plan import MAX_DEPTH, TOO_DEEP, UNDEFINED
 from connector.formats.splitting import in_record, read_one, refuse_joint_body, write_each
 from connector.limits import stages
-from connector.text.encoding import decode, encode
+from connector.text.encoding import DEFAULT, decode, encode
 from connector.text.json_text import from_json, to_json
-from connector.text.names import shown
+from connector.text.places import place
 
 if TYPE_CHECKING:
     from connector.formats.json_schema import JsonSchema
@@ -42,7 +42,6 @@ _OTHER_BOMS: Final = (
     codecs.BOM_UTF32_LE,
     codecs.BOM_UTF32_BE,
 )
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
 
 
 class _Named(msgspec.Struct):
@@ -130,14 +129,32 @@ class JsonHandler(SplittingHandler):
         documents = _parse(text, list)
         if not documents:
             raise MalformedData("the list is empty, expected an object in it")
-        for number, (document, part) in enumerate(zip(documents, _decode_list(text), strict=True), 1):
+        parts = _decode_list(text)
+        for index, (document, part) in enumerate(zip(documents, parts, strict=True)):
             try:
                 if type(document) is not dict:
                     raise MalformedData(f"found {describe(document)}, expected a JSON object")
                 bo = self.read(bytes(part), hint)
             except MalformedData as error:
-                raise in_record(number, error) from None
+                raise in_record(index + 1, self._placed(error, text, parts[: index + 1], hint)) from None
             yield bo
+
+    def _placed(
+        self, error: MalformedData, text: bytes, parts: list[msgspec.Raw], hint: Hint | None
+    ) -> MalformedData:
+        """Returns the error for the last of the parts of a list, with its place in the whole body."""
+        start = end = 0
+        for part in map(bytes, parts):
+            start = text.index(part, end)
+            end = start + len(part)
+        before = text[:start].decode()
+        if not text.startswith(b"{", start):
+            return MalformedData(f"{error}: {place(before, len(before))}")
+        try:  # blanks before the part give its mistake the right place
+            self.read(re.sub(r"[^\r\n]", " ", before).encode() + text[start:end], hint)
+        except MalformedData as placed:
+            return placed
+        return error
 
     def read(self, body: bytes, hint: Hint | None) -> BusinessObject:
         """Reads a body in UTF-8, without a byte order mark, as :meth:`to_business_object` does."""
@@ -164,7 +181,14 @@ class JsonHandler(SplittingHandler):
 
     def _parse_body(self, body: bytes, hint: Hint | None) -> BusinessObject:
         """Returns the object of any body, with errors that name the mistake."""
-        return self._object_of(_parse(body), hint)
+        document = _parse(body)
+        try:
+            return self._object_of(document, hint)
+        except AttributeMisfit as misfit:
+            plan = self._plans.get(misfit.name)
+            where = place_of_path(body, plan, misfit.path) if misfit.path else ""
+            reason = f"{misfit}{UNDEFINED if misfit.is_unknown else ''}"
+            raise MalformedData(f"{reason}: {where}" if where else reason) from None
 
     def _object_of(self, document: dict[str, Any], hint: Hint | None) -> BusinessObject:
         if hint is not None:
@@ -190,10 +214,7 @@ class JsonHandler(SplittingHandler):
             if key not in plan.by_name:
                 document.pop(key, None)
         if not plan.is_plain:
-            try:
-                document = plan.to_attributes(document, self._ignore_undefined)
-            except MalformedData as error:
-                raise MalformedData(f"{bo.type}: {error}") from None
+            document = plan.to_attributes(document, self._ignore_undefined, bo.type)
         bo.set_values(
             document,
             ignore_undefined=self._ignore_undefined,
@@ -238,6 +259,21 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
     return document
 
 
+def parse_objects(body: bytes | str) -> list[dict[str, Any]]:
+    """Returns the JSON objects of a list in a body, as the option ``split`` reads them.
+
+    Raises:
+        MalformedData: the body is no such list.
+    """
+    documents: list[dict[str, Any]] = _parse(utf8(body), list)
+    if not documents:
+        raise MalformedData("the list is empty, expected an object in it")
+    for number, document in enumerate(documents, 1):
+        if type(document) is not dict:
+            raise MalformedData(f"record {number}: found {describe(document)}, expected a JSON object")
+    return documents
+
+
 def _parse(body: bytes, kind: type = dict) -> Any:
     """Returns the value in a body, an object or a list."""
     try:
@@ -245,14 +281,17 @@ def _parse(body: bytes, kind: type = dict) -> Any:
     except orjson.JSONDecodeError as error:
         raise _not_json(body, error) from None
     except RecursionError:
-        raise MalformedData(f"the body is {TOO_DEEP}") from None
+        raise _too_deep(body) from None
     if type(document) is not kind:
         expected = "a JSON object" if kind is dict else "a list of JSON objects; the option split is set"
         raise MalformedData(f"the body is {describe(document)}, expected {expected}")
-    keys = _count_keys(document, 1)
+    try:
+        keys = _count_keys(document, 1)
+    except RecursionError:
+        raise _too_deep(body) from None
     # The parser keeps the last of two equal keys without a warning. Every key has one colon outside of texts.
     if body.count(b":") != keys and count_members(body) != keys:
-        raise MalformedData(_duplicate_key(body.decode("utf-8")))
+        raise MalformedData(duplicate_key(body.decode("utf-8")))
     return document
 
 
@@ -290,19 +329,26 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedData:
     if not body.strip():
         return MalformedData("the body is empty, expected a JSON object")
     try:
-        body.decode("utf-8")
-    except UnicodeDecodeError as undecodable:
-        line = body.count(b"\n", 0, undecodable.start) + 1
-        return MalformedData(f"the body is not UTF-8: byte {undecodable.start}, line {line}")
+        decode(body, DEFAULT)
+    except MalformedData as undecodable:
+        return undecodable
     if error.msg == _PARSER_LIMIT:
-        return MalformedData(f"the body is {TOO_DEEP}")
+        return _too_deep(body)
     return MalformedData(f"the body is no JSON: {error.msg}: line {error.lineno} column {error.colno}")
 
 
+def _too_deep(body: bytes) -> MalformedData:
+    return MalformedData(f"the body is {TOO_DEEP}: {place_of_depth(body)}")
+
+
 def _count_keys(value: Any, depth: int) -> int:
-    """Returns the number of keys at all levels. Refuses values that are nested too deeply."""
+    """Returns the number of keys at all levels.
+
+    Raises:
+        RecursionError: the value is nested too deeply.
+    """
     if depth > MAX_DEPTH:
-        raise MalformedData(f"the body is {TOO_DEEP}")
+        raise RecursionError
     if type(value) is dict:
         count = len(value)
         value = value.values()
@@ -312,25 +358,3 @@ def _count_keys(value: Any, depth: int) -> int:
         if type(element) is dict or type(element) is list:
             count += _count_keys(element, depth + 1)
     return count
-
-
-def _duplicate_key(text: str) -> str:
-    """Returns the error for the first key that stands twice in its object, in a text that is valid JSON."""
-    scopes: list[set[str]] = []
-    last = None
-    for token in _TOKEN.finditer(text):
-        kind = text[token.start()]
-        if kind in "{[":
-            scopes.append(set())
-        elif kind in "}]":
-            scopes.pop()
-        elif kind == '"':
-            last = token
-        elif kind == ":" and last is not None:
-            key = json.loads(last.group())
-            if key in scopes[-1]:
-                line = text.count("\n", 0, last.start()) + 1
-                column = last.start() - text.rfind("\n", 0, last.start())
-                return f"the key {shown(key)} stands twice in one object: line {line} column {column}"
-            scopes[-1].add(key)
-    return "a key stands twice in one object"

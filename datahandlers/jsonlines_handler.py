@@ -15,7 +15,8 @@ from connector.formats.datahandler import Hint, Option, SplittingHandler, charse
 from connector.formats.splitting import in_record, read_one, write_each
 from connector.text.encoding import encode
 
-_PLACE: Final = re.compile(r"line 1( column [0-9]+)?\Z")
+_BYTE: Final = re.compile(r"(?<=\Athe body is not utf-8: )byte ([0-9]+), line ")
+_PLACE: Final = re.compile(r"line 1( column [0-9]+)?(; the option charset .*)?\Z")
 """The place of a mistake in the JSON of a line."""
 
 
@@ -71,19 +72,11 @@ class JsonLinesHandler(SplittingHandler):
     def _encode(self, body: bytes) -> bytes:
         return encode(body.decode(), self._charset) if self._charset else body
 
-    def _lines(self, body: bytes | str) -> Iterator[_Line]:
-        """Iterates over the lines of a body that are not blank."""
+    def _lines(self, body: bytes | str) -> Iterator[JsonLine]:
         text = utf8(body, self._charset)
-        skipped = len(body) - len(text) if isinstance(body, bytes) else 0
-        start = number = 0
-        while start < len(text):
-            end = text.find(b"\n", start) + 1 or len(text)
-            line, number = text[start:end], number + 1
-            if line.strip(b" \t\r\n"):
-                yield _Line(line, number, skipped + start)
-            start = end
+        return lines_of(text, len(body) - len(text) if isinstance(body, bytes) else 0)
 
-    def _objects(self, lines: Iterator[_Line], hint: Hint | None) -> Iterator[BusinessObject]:
+    def _objects(self, lines: Iterator[JsonLine], hint: Hint | None) -> Iterator[BusinessObject]:
         number = 0
         for line in lines:
             number += 1
@@ -96,11 +89,26 @@ class JsonLinesHandler(SplittingHandler):
             raise MalformedData("the body is empty, expected a JSON object in a line")
 
 
-class _Line(NamedTuple):
+def lines_of(text: bytes, skipped: int = 0) -> Iterator[JsonLine]:
+    """Iterates over the lines of a text that are not blank.
+
+    Args:
+        skipped: the bytes of the body before the text.
+    """
+    start = number = 0
+    while start < len(text):
+        end = text.find(b"\n", start) + 1 or len(text)
+        line, number = text[start:end], number + 1
+        if line.strip(b" \t\r\n"):
+            yield JsonLine(line.rstrip(b"\r\n"), number, skipped + start)
+        start = end
+
+
+class JsonLine(NamedTuple):
     """A line of a body.
 
     Args:
-        text: in UTF-8.
+        text: in UTF-8, without the line end.
         number: from 1.
         offset: of its first byte in the body.
     """
@@ -111,12 +119,8 @@ class _Line(NamedTuple):
 
     def mistake(self, error: MalformedData) -> str:
         """Returns a mistake in the JSON of the line, with its place in the body."""
-        try:
-            self.text.decode("utf-8")
-        except UnicodeDecodeError as undecodable:
-            return f"the body is not UTF-8: byte {self.offset + undecodable.start}, line {self.number}"
-        text = str(error)
+        text = _BYTE.sub(lambda byte: f"byte {int(byte[1]) + self.offset}, line ", str(error))
         found = _PLACE.search(text)
         if found is None:
             return f"{text}: line {self.number}"
-        return f"{text[: found.start()]}line {self.number}{found[1] or ''}"
+        return f"{text[: found.start()]}line {self.number}{found[1] or ''}{found[2] or ''}"

@@ -13,8 +13,9 @@ from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData
 from connector.formats.datahandler import DataHandler, Hint, Option, charset
+from connector.formats.xml_places import ElementError, error_at
 from connector.formats.xml_plan import XmlItem, XmlPlans
-from connector.formats.xml_reader import XmlReader, error_at, refuse_text_within
+from connector.formats.xml_reader import XmlReader, refuse_text_within
 from connector.formats.xml_writer import XmlWriter, escape
 from connector.text.names import shown
 from connector.text.xml_parser import local_name, parse_xml
@@ -94,6 +95,12 @@ class SoapHandler(DataHandler):
     # --- reading ------------------------------------------------------------------------------
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        try:
+            return self._read(body, hint)
+        except ElementError as error:
+            raise error.placed(body, self._charset) from None
+
+    def _read(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         if _may_have_instructions(body):
             self._refuse_instructions(parse_xml(body, self._charset, keeps_specials=True))
         header, content, version = self._parts(parse_xml(body, self._charset))
@@ -208,7 +215,8 @@ class SoapHandler(DataHandler):
             texts["Detail"] = (detail.text or "").strip(_SPACE) + "".join(inner)
         if not self._fault:
             code, reason = (shown((texts[key] or "none").strip(_SPACE)) for key in ("Code", "Reason"))
-            raise error_at(f"the body is a SOAP fault: code {code}, reason {reason}", fault)
+            reason = f"the body is a SOAP fault: code {code}, reason {reason}; FaultObject takes it"
+            raise error_at(reason, fault)
         bo = BusinessObject(self._definitions, self._fault, hint.verb if hint is not None else None)
         for name, text in texts.items():
             if text is not None and name in bo.definition.attributes:

@@ -14,6 +14,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
 from connector.formats.splitting import in_record, write_each
+from connector.formats.xml_places import ElementError
 from connector.formats.xml_plan import XmlPlans
 from connector.formats.xml_reader import XmlReader, refuse_text_within
 from connector.formats.xml_validation import DtdValidator, SchemaValidator
@@ -107,7 +108,10 @@ class XmlHandler(SplittingHandler):
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         root = self._parse(body, hint)
-        return self._object(root, hint)
+        try:
+            return self._object(root, hint)
+        except ElementError as error:
+            raise error.placed(body, self._charset) from None
 
     def _parse(self, body: bytes | str, hint: Hint | None) -> etree._Element:
         may_have_doctype = self._ignores_doctype or self._dtds is not None
@@ -146,10 +150,15 @@ class XmlHandler(SplittingHandler):
 
     def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
         container = self._parse(body, hint)
-        refuse_text_within(container)
+        try:
+            refuse_text_within(container)
+        except ElementError as error:
+            raise error.placed(body, self._charset) from None
         for number, element in enumerate(container, 1):
             try:
                 yield self._object(element, hint)
+            except ElementError as error:
+                raise in_record(number, error.placed(body, self._charset)) from None
             except MalformedData as error:
                 raise in_record(number, error) from None
 

@@ -24,6 +24,24 @@ class UnknownAttribute(MalformedData, KeyError):
         return str(self.args[0])
 
 
+class AttributeMisfit(MalformedData):
+    """A value does not fit its attribute, or a name is no attribute.
+
+    Attributes:
+        name: of the outermost object.
+        path: of the attribute, ``Address[1].City``. Empty = the object itself.
+        is_unknown: whether there is no such attribute.
+    """
+
+    def __init__(self, name: str, path: str, reason: str, is_unknown: bool = False) -> None:
+        super().__init__(f"{name}: {path}: {reason}" if path else f"{name}: {reason}")
+        self.name, self.path, self.is_unknown = name, path, is_unknown
+        self._reason = reason
+
+    def __reduce__(self) -> tuple[type[AttributeMisfit], tuple[str, str, str, bool]]:
+        return AttributeMisfit, (self.name, self.path, self._reason, self.is_unknown)
+
+
 _PARTS: Final = ("_event_id", "_schema", "_values", "verb")
 
 
@@ -407,9 +425,10 @@ def check(bo: BusinessObject) -> None:
 class _Misfit(Exception):
     """A value that does not fit. Every level that the exception passes puts a part before the path."""
 
-    def __init__(self, text: str, path: str = "") -> None:
+    def __init__(self, text: str, path: str = "", *, is_unknown: bool = False) -> None:
         super().__init__(text)
         self.path = path
+        self._is_unknown = is_unknown
 
     def under(self, part: str) -> _Misfit:
         if not self.path or self.path[0] == "[":
@@ -421,8 +440,7 @@ class _Misfit(Exception):
     def error(self, schema: Schema, field: Field | None = None) -> MalformedData:
         if field is not None:
             self.under(field.name)
-        place = f"{self.path}: " if self.path else ""
-        return MalformedData(f"{schema.name}: {place}{self.args[0]}")
+        return AttributeMisfit(schema.name, self.path, str(self.args[0]), self._is_unknown)
 
 
 def object_of(schema: Schema, values: dict[str, Any]) -> BusinessObject:
@@ -462,7 +480,7 @@ def _fill(
             if field is None or (body_only and not field.in_body):
                 if ignore_undefined:
                     continue
-                raise _Misfit(_no_such_attribute(schema, name))
+                raise _Misfit(_no_such_attribute(schema, name), is_unknown=True)
             if value is None:
                 if keeps_null and field.in_body:
                     into[name] = None

@@ -9,7 +9,7 @@ from connector.businessobjects.definition import Field, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.errors import MalformedData
 from connector.formats.notation import Notation
-from connector.formats.plan import AttributeRun, Item, Plan, body_fields, takes_any_text
+from connector.formats.plan import UNDEFINED, AttributeRun, Item, Plan, body_fields, takes_any_text
 from connector.text.names import shown
 
 TYPE: Final = "BusinessObject"
@@ -217,9 +217,12 @@ class BodyColumns:
                         f"the header names no attribute of {self.schema.name}; "
                         "set the option header to false if the first record is no header"
                     )
-                raise MalformedData(f"the header: column {shown(name)}: {columns.unknown_name(name)}")
+                if not name:
+                    raise MalformedData(f"the header: field {index + 1} is empty, expected a name")
+                reason = f"{columns.unknown_name(name)}{UNDEFINED}"
+                raise MalformedData(f"the header: column {shown(name)}: {reason}")
             if name in seen:
-                raise MalformedData(f"the header: column {shown(name)} stands twice")
+                raise MalformedData(f"the header: column {shown(name)} stands twice, expected each name once")
             seen.add(name)
         self.verb = header.index(VERB) if VERB in header and VERB not in columns.by_name else -1
         """The place of the verb. -1 = there is no such column."""

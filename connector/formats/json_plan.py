@@ -10,6 +10,7 @@ import msgspec
 
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Attribute, Definitions, Field, Schema
+from connector.businessobjects.instance import AttributeMisfit
 from connector.businessobjects.types import DECIMAL, MAX_FLOAT, MAX_INTEGER, MIN_INTEGER, TEXTS
 from connector.errors import MalformedData
 from connector.formats.plan import Item, Plan, Plans, body_fields
@@ -102,17 +103,18 @@ class JsonPlan(Plan[Item]):
         return {self.attributes[name]: value for name, value in members.items()}
 
     def to_attributes(
-        self, members: Mapping[str, Any], ignore_undefined: bool, path: str = ""
+        self, members: Mapping[str, Any], ignore_undefined: bool, outermost: str, path: str = ""
     ) -> dict[str, Any]:
         """Returns the values of a JSON object by attribute, also in children.
 
         Args:
             members: by name in JSON.
             ignore_undefined: members that are no attribute are passed over.
-            path: the path of the object in the body, for the error.
+            outermost: the name of the outermost object, for the error.
+            path: the path of the object in the body. Empty, or ends with a dot.
 
         Raises:
-            MalformedData: a member is no attribute.
+            AttributeMisfit: a member is no attribute.
         """
         values = {}
         for name, value in members.items():
@@ -120,15 +122,15 @@ class JsonPlan(Plan[Item]):
             if attribute is None:
                 if ignore_undefined:
                     continue
-                raise MalformedData(f"{path}{name[:80]}: {self.unknown_name(name, 'JSON')}")
+                raise AttributeMisfit(outermost, f"{path}{name[:80]}", self.unknown_name(name, "JSON"), True)
             child = self.children.get(attribute)
             if child is not None and not child.is_plain:
                 place = f"{path}{attribute}"
                 if type(value) is dict:
-                    value = child.to_attributes(value, ignore_undefined, f"{place}.")
+                    value = child.to_attributes(value, ignore_undefined, outermost, f"{place}.")
                 elif type(value) is list:
                     value = [
-                        child.to_attributes(element, ignore_undefined, f"{place}[{index}].")
+                        child.to_attributes(element, ignore_undefined, outermost, f"{place}[{index}].")
                         if type(element) is dict
                         else element
                         for index, element in enumerate(value)

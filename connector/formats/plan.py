@@ -69,6 +69,10 @@ class AttributeRun(Generic[ItemT]):
         """By index, what writes the values that are no texts."""
 
 
+UNDEFINED: Final = "; define it, or set IgnoreUndefinedAttributes"
+"""The advice for a name in a body that no attribute has."""
+
+
 class Plan(Generic[ItemT]):
     """A business object in a format.
 

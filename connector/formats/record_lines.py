@@ -351,7 +351,12 @@ class _GroupReader:
 
     def _unexpected(self, reason: str) -> MalformedData:
         number = self._lines[min(self._index, len(self._lines) - 1)].number
-        return MalformedData(f"line {number}: found a record {shown(self._mark or '')}, {reason}")
+        kind = self._handler.record_type
+        place = f"field {kind['field']}" if "field" in kind else ""
+        if "at" in kind:
+            place = f"columns {kind['at']} to {kind['at'] + kind['length'] - 1}"
+        place = f"line {number}, {place}" if place else f"line {number}"
+        return MalformedData(f"{place}: found a record {shown(self._mark or '')}, {reason}")
 
 
 def _mark(schema: Schema) -> str:

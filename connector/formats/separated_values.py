@@ -297,4 +297,5 @@ class Records:
             return f"found {escape!r} at the end of the body, expected a character after it"
         if start == end:
             return f"the quote {quote} is not closed"
-        return f"found the quote {quote} within a field without quotes, expected quotes around the field"
+        expected = "expected quotes around the field; or set quote: none"
+        return f"found the quote {quote} within a field without quotes, {expected}"

@@ -11,8 +11,8 @@ from lxml import etree
 from connector.businessobjects.definition import Schema
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute, object_of
 from connector.businessobjects.types import SimpleValue
-from connector.errors import MalformedData
-from connector.formats.plan import MAX_DEPTH, TOO_DEEP
+from connector.formats.plan import MAX_DEPTH, TOO_DEEP, UNDEFINED
+from connector.formats.xml_places import error_at
 from connector.formats.xml_plan import (
     BLANK,
     COMMENT,
@@ -30,8 +30,6 @@ from connector.text.names import shown
 from connector.text.xml_parser import has_no_namespace, local_name, parse_xml
 
 VERB: Final = "verb"
-_LAST_LINE: Final = 65535
-"""The last line that the parser tells of an element without a text in it."""
 _NIL: Final = f"{{{XSI}}}nil"
 _NIL_VALUES: Final = {"true": True, "1": True, "false": False, "0": False}
 _NO_ATTRIBUTES: Final = (f"{{{XML_NAMESPACE}}}", f"{{{XSI}}}")
@@ -215,7 +213,7 @@ class XmlReader:
             children.append(object_of(schema, child))
             place = f"{path}{name}[{len(children) - 1}]."
         elif name in values:
-            reason = f"found a second time, expected one {schema.name}"
+            reason = f"found a second time, expected one {schema.name}, or cardinality: n"
             raise error_at(reason, element, f"{path}{name}")
         else:
             values[name] = object_of(schema, child)
@@ -226,7 +224,7 @@ class XmlReader:
         """Reads an element that says of itself that it has no value."""
         name = item.field.name
         if len(element) or element.text:
-            raise error_at("xsi:nil is true, but the element is not empty", element, f"{path}{name}")
+            raise error_at("xsi:nil is true, expected an empty element", element, f"{path}{name}")
         if not self._ignore_undefined:
             for key in element.attrib:
                 if not str(key).startswith(self._no_attributes):
@@ -261,7 +259,8 @@ class XmlReader:
         if field.many:
             values.setdefault(name, []).append(value)
         elif name in values:
-            raise error_at("found a second time, expected one", element, f"{path}{name}")
+            reason = "found a second time, expected one, or cardinality: n"
+            raise error_at(reason, element, f"{path}{name}")
         else:
             values[name] = value
 
@@ -374,7 +373,8 @@ class XmlReader:
                 element,
                 f"{path}{name}",
             )
-        raise error_at(str(UnknownAttribute(plan.schema, name)), element, path[:-1])
+        reason = f"{UnknownAttribute(plan.schema, name)}{UNDEFINED}"
+        raise error_at(reason, element, path[:-1])
 
 
 def _check_name(element: etree._Element, name: str, namespace: str) -> None:
@@ -456,18 +456,11 @@ def check_depth(element: etree._Element, depth: int) -> None:
 def refuse_text(text: str, element: etree._Element, path: str) -> None:
     """Refuses text between elements, but for white space. ``path`` ends with a dot, or is empty."""
     if text.strip(_SPACE):
-        raise error_at(f"found the text {shown(text.strip())} between elements", element, path[:-1])
+        reason = f"found the text {shown(text.strip())} between elements, expected none"
+        raise error_at(reason, element, path[:-1])
 
 
 def refuse_text_within(element: etree._Element) -> None:
     """Refuses text beside the elements within an element."""
     for text in (element.text, *(inner.tail for inner in element)):
         refuse_text(text or "", element, "")
-
-
-def error_at(reason: str, element: etree._Element, path: str = "") -> MalformedData:
-    """Returns the error for an element, with its path and line."""
-    place = f"{path}: " if path else ""
-    line: Any = element.sourceline
-    later = " or later" if line == _LAST_LINE else ""
-    return MalformedData(f"{place}{reason}: line {line}{later}")

@@ -170,9 +170,10 @@ class XmlWriter:
         start, tags = len(out), names.tags
         for item, value in zip(plan.items, bo.values_of(plan.names), strict=True):
             if value is None:
-                if self._keeps_null and bo.is_null(item.field.name):
-                    _check_null(item, bo)
-                    out.append(names.nil(item))
+                if self._keeps_null:  # then xsi:nil is null, and what is not set is not written
+                    if bo.is_null(item.field.name):
+                        _check_null(item, bo)
+                        out.append(names.nil(item))
                 elif item.nil == UNSET and not item.field.many:
                     out.append(names.nil(item))
                 continue

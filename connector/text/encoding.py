@@ -6,6 +6,7 @@ import codecs
 from typing import Final
 
 from connector.errors import MalformedData
+from connector.text.places import place
 
 DEFAULT: Final = "utf-8"
 MARK: Final = "\ufeff"
@@ -30,7 +31,7 @@ def decode(body: bytes | str, charset: str = "", declared: str = "") -> str:
             ``charset`` nor a byte order mark. Without any of them the body is UTF-8.
 
     Raises:
-        MalformedData: the bytes are not valid in the character set. The text names the offset of the byte.
+        MalformedData: the bytes are not valid in the character set. The text names byte, line and column.
     """
     if isinstance(body, str):
         return body.removeprefix(MARK)
@@ -41,7 +42,11 @@ def decode(body: bytes | str, charset: str = "", declared: str = "") -> str:
         text = (body[skipped:] if skipped else body).decode(name)
         return text if skipped else text.removeprefix(MARK)
     except UnicodeDecodeError as error:
-        raise MalformedData(f"the body is not {name}: byte {error.start + skipped}") from None
+        before = error.object[: error.start].decode(name, "replace")
+        where = f"byte {error.start + skipped}, {place(before, len(before))}"
+        raise MalformedData(
+            f"the body is not {name}: {where}; the option charset names another character set"
+        ) from None
     except UnicodeError as error:
         raise MalformedData(f"the body is not {name}: {error}") from None
     except LookupError:

@@ -13,6 +13,7 @@ from lxml import etree
 
 from connector.errors import MalformedData
 from connector.text.encoding import decode
+from connector.text.places import place
 
 _DOCTYPE_MARKS: Final = (
     b"<!DOCTYPE",
@@ -82,10 +83,10 @@ def parse_xml(
     root = _parse(data, encoding, keeps_specials=keeps_specials)
     docinfo: Any = root.getroottree().docinfo
     if not may_have_doctype and (docinfo.internalDTD is not None or docinfo.externalDTD is not None):
-        raise _doctype(advice)  # an encoding had hidden the declaration from the search above
+        raise _doctype(advice, has_subset=False)  # an encoding had hidden it from the search above
     dtd = docinfo.internalDTD
     if dtd is not None and (next(dtd.iterentities(), None), next(dtd.iterelements(), None)) != (None, None):
-        raise _doctype(advice, is_whole=False)  # an encoding had hidden an internal subset
+        raise _doctype(advice, has_subset=True)  # an encoding had hidden an internal subset
     return root
 
 
@@ -111,7 +112,7 @@ def _parse(data: bytes, encoding: str | None, *, keeps_specials: bool) -> etree.
         limit = next((words for start, words in _LIMITS.items() if message.startswith(start)), None)
         if limit is not None:
             raise MalformedData(f"the body {limit}: line {line} column {column}") from None
-        reason = _PARSER_ADVICE.sub("", message)[:300]
+        reason = _PARSER_ADVICE.sub("", message).removesuffix(f" line {line}")[:300]
         raise MalformedData(f"the body is no XML: {reason}: line {line} column {column}") from None
     except (ValueError, LookupError) as error:
         raise MalformedData(f"the body is no XML: {error}") from None
@@ -139,19 +140,21 @@ def _check_doctype(body: bytes, may_have_doctype: bool, advice: str) -> None:
         text = body.decode("utf-16-be" if body[:1] == b"\0" else "utf-16-le", "replace")
     else:
         text = body.decode("latin-1").removeprefix("\xef\xbb\xbf")
+    text = text.removeprefix("\ufeff")
     prolog = _PROLOG.match(text)
     if prolog is None or not text.startswith("<!DOCTYPE", prolog.end()):
         return
-    if not may_have_doctype or _PLAIN_DOCTYPE.match(text, prolog.end()) is None:
-        raise _doctype(advice, is_whole=not may_have_doctype)
+    start = prolog.end()
+    is_plain = _PLAIN_DOCTYPE.match(text, start) is not None
+    if not (may_have_doctype and is_plain):
+        has_subset = not is_plain and "[" in text[start : text.find(">", start)]
+        raise _doctype(advice, has_subset=has_subset, where=f": {place(text, start)}")
 
 
-def _doctype(advice: str, *, is_whole: bool = True) -> MalformedData:
+def _doctype(advice: str, *, has_subset: bool, where: str = "") -> MalformedData:
     """Returns the error for a document type declaration, or for its internal subset."""
-    if not is_whole:
-        return MalformedData(
-            "the body has a document type declaration with an internal subset, which is refused"
-        )
-    return MalformedData(
-        f"the body has a document type declaration (<!DOCTYPE), which is refused; send it without{advice}"
-    )
+    if has_subset:
+        what, advice = "a document type declaration with an internal subset", ""
+    else:
+        what = "a document type declaration (<!DOCTYPE)"
+    return MalformedData(f"the body has {what}, which is refused; send it without{advice}{where}")

@@ -104,7 +104,10 @@ def test_a_format_can_be_named(shop: Commands) -> None:
         ("Order --from-sample gone", "gone: cannot be read: No such file or directory\n"),
         ("Order --from-sample bad.json", "bad.json: the body is no JSON: "),
         ("Order --into order.json", "cannot write order.json: "),
-        ("Order --from-sample data", f"data: the format is not known, name it: {FORMATS}\n"),
+        (
+            "Order --from-sample data",
+            f"data: the format is not known: line 1: found 'Id', expected a sample of {FORMATS}; --format",
+        ),
         ("Order --from-sample data --format toml", f"--format toml: expected one of {FORMATS}\n"),
         ("Order --format csv", "--format is for --from-sample\n"),
     ],

@@ -229,7 +229,7 @@ def test_objects_within_objects_without_end_do_not_hang() -> None:
 @rows(
     "header, reason",
     [
-        ("Name,Nmae", "the header: column 'Nmae': no such attribute in Customer, did you mean 'Name'?: line 1"),
+        ("Name,Nmae", "the header: column 'Nmae': no such attribute in Customer, did you mean 'Name'?; define it, or set IgnoreUndefinedAttributes: line 1"),
         ("Name,Meta", "column 'Meta': holds a meta-object of Customer, which is never part of a body"),
         ("Name,Meta.MessageID", "column 'Meta.MessageID': no such attribute in Customer"),
         ("Name,Home", "column 'Home': no such attribute in Customer"),
@@ -240,7 +240,7 @@ def test_objects_within_objects_without_end_do_not_hang() -> None:
         ("Name,Verb,Verb", "the header: column 'Verb' stands twice"),
         ('Name,"x', 'the header: field 2: the quote " is not closed: line 1'),
         ('\n\nName,"x"y', "the header: field 2: found text after the closing quote"),
-        ("\n\nName,Nmae", "did you mean 'Name'?: line 3"),
+        ("\n\nName,Nmae", "; define it, or set IgnoreUndefinedAttributes: line 3"),
         ("x," * 20_000, "the header: found more than 16384 fields: line 1"),
     ],
 )  # fmt: skip

@@ -228,24 +228,32 @@ def test_records_read_back_as_they_were_written(split: bool, line_end: str) -> N
 @rows(
     "handler, body, said",
     [
-        (TYPED, b"02x\n", "line 1: found a record '02', expected '01', with which Statement begins"),
+        (
+            TYPED,
+            b"02x\n",
+            "line 1, columns 1 to 2: found a record '02', expected '01', with which Statement begins",
+        ),
         (
             TYPED,
             FIXED_TEXT.replace(b"12.50   R", b"12,50   R"),
             "line 2, columns 3 to 10: Entry: Amount: found",
         ),
-        (TYPED, FIXED_TEXT + b"05x", "line 7: found a record '05', expected one of 01, 02, 09, 03"),
+        (
+            TYPED,
+            FIXED_TEXT + b"05x",
+            "line 7, columns 1 to 2: found a record '05', expected one of 01, 02, 09, 03",
+        ),
         (
             TYPED,
             FIXED_TEXT + b"03x    ",
-            "line 7: found a record '03', where the order of Statement has none",
+            "line 7, columns 1 to 2: found a record '03', where the order of Statement has none",
         ),
         (TYPED, FIXED_TEXT + b"01", "has none; or set the option split"),
         (TYPED, b"01A-1   Oslo       zz\n", "line 1, column 20: found 2 more characters after the end"),
         (
             TYPED,
             b"01A-1   Oslo\n",
-            "line 1, columns 9 to 16: the line ends after 4 of 8 characters, expected City",
+            "line 1, columns 9 to 16: the line ends after 4 of 8 characters, and short_lines is not set",
         ),
         (TYPED, b"0", "line 1, columns 1 to 2: the line ends, expected a record type"),
         (

@@ -80,6 +80,13 @@ def test_null_is_read_and_written_on_request(name: str) -> None:
     assert text.count("null" if name.startswith("Json") else ':nil="true"') == len(ALL)
 
 
+@rows("name", ["Xml", "Soap"])
+def test_what_is_not_set_is_never_written_as_null(name: str) -> None:
+    made = handler(name)
+    bo = made.to_business_object(body(name, {"Code": "7"}), RULE)
+    assert made.to_business_object(made.to_body(bo), RULE) == bo  # also with nil=unset
+
+
 @rows("name", FORMATS)
 def test_null_means_not_set_by_default(name: str) -> None:
     made = handler(name, "ignore")

@@ -53,15 +53,15 @@ def homes(levels: int) -> bytes:
         (b"<Customer>&copy;</Customer>", "Entity 'copy' not defined: line 1"),
         ("<Customer><Name>é</Name></Customer>".encode("latin-1"), "the body is no XML: "),
         (b"<?xml version='1.0' encoding='nonsense'?><Customer/>", "nsupported encoding"),
-        (customer("\n<Nmae/>"), "Customer has no attribute 'Nmae', did you mean 'Name'?: line 2"),
-        (customer("<Home>\n<Citty/></Home>"), "Home: Address has no attribute 'Citty', did you mean 'City'?: line 2"),
+        (customer("\n<Nmae/>"), "Customer has no attribute 'Nmae', did you mean 'Name'?; define it, or set IgnoreUndefinedAttributes: line 2 column 1"),
+        (customer("<Home>\n<Citty/></Home>"), "Home: Address has no attribute 'Citty', did you mean 'City'?; define it, or set IgnoreUndefinedAttributes: line 2 column 1"),
         (customer("<Rating>7.0</Rating>"), "Rating: found the text '7.0', expected an integer: line 1"),
         (customer("<Rating> </Rating>"), "Rating: found the text ' ', expected an integer"),
         (customer("<Address/>\n<Address><AddressID>x</AddressID></Address>"), "Address[1].AddressID: found the text"),
-        (customer("<Name>a</Name><Name>a</Name>"), "Name: found a second time, expected one: line 1"),
+        (customer("<Name>a</Name><Name>a</Name>"), "Name: found a second time, expected one, or cardinality: n: line 1 column 25"),
         (customer("<Home/><Home/>"), "Home: found a second time"),
         (customer("<Name><b/></Name>"), "Name: found the element 'b', expected text (String): line 1"),
-        (customer("text"), "found the text 'text' between elements: line 1"),
+        (customer("text"), "found the text 'text' between elements, expected none: line 1 column 1"),
         (customer("<Home><City/>text</Home>"), "Home: found the text 'text' between elements"),
         (customer("<Meta><MessageID>x</MessageID></Meta>"), "Meta: holds a meta-object of Customer"),
         (customer("<Name lang='en'>a</Name>"), "Name: the XML attribute 'lang' is not known"),
@@ -74,6 +74,26 @@ def homes(levels: int) -> bytes:
 )  # fmt: skip
 def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> None:
     assert reason in refusal(STRICT.to_business_object, body, CUSTOMER)
+
+
+@rows(
+    "body, place",
+    [
+        ("<Customer\n verb='Update'\n><Home>\n  ü<City/></Home></Customer>", "line 3 column 2"),
+        ("<Customer>\r\n<Home><Citty\n/></Home></Customer>", "line 2 column 7"),
+        (
+            "<?xml version='1.0' encoding='ISO-8859-1'?>\n<Customer><!-- é --><Nmae/></Customer>",
+            "line 2 column 21",
+        ),
+        (
+            "<?xml version='1.0' encoding='EUC-JP'?>\n<Customer><Name/><Nmae/></Customer>",
+            ": line 2",
+        ),  # no column
+    ],
+)
+def test_a_mistake_stands_where_its_element_begins(body: str, place: str) -> None:
+    encoding = "iso-8859-1" if "8859" in body else "euc-jp" if "EUC" in body else "utf-8"
+    assert refusal(STRICT.to_business_object, body.encode(encoding), CUSTOMER).endswith(place)
 
 
 @rows(
@@ -429,7 +449,7 @@ def test_without_a_tag_nil_is_not_set_and_is_not_written() -> None:
 @rows(
     "inner, words",
     [
-        ('<Paid xsi:nil="true">2024-05-31</Paid>', "Paid: xsi:nil is true, but the element is not empty: line 1"),
+        ('<Paid xsi:nil="true">2024-05-31</Paid>', "Paid: xsi:nil is true, expected an empty element: line 1"),
         ('<ShipTo xsi:nil="true" Code="7"/>', "ShipTo: the XML attribute 'Code' beside xsi:nil cannot be kept"),
         ('<Total xsi:nil="true"/><Total xsi:nil="true"/>', "Total: found a second time, expected one"),
         ('<Note xsi:nil="true"/><Note>a</Note>', "Note: xsi:nil is true, but there is another element of this name: line 1"),

@@ -199,7 +199,7 @@ def test_only_post_makes_requests_and_pages_are_only_read(
         (b" \n", "the body is empty"),
         (b'{"CustomerId": "7",\n "Name": }', "line 2 column 10"),
         (b'{"Limit": NaN}', "the body is no JSON: "),
-        (b'{"Name": "\xe6"}', "the body is not UTF-8: byte 10, line 1"),
+        (b'{"Name": "\xe6"}', "the body is not utf-8: byte 10, line 1"),
         (b"[]", "the body is a list, expected a JSON object"),
         (b'{"Name": "a", "Name": "b"}', "the key 'Name' stands twice"),
         (b'{"Name": ' + b"[" * 9000 + b"]" * 9000 + b"}", "the body is"),

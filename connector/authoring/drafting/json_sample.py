@@ -16,8 +16,10 @@ from connector.authoring.drafting.kinds import (
 )
 from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.shape import SampleShape, draft_shape
-from connector.datahandlers.json_handler import parse_object
+from connector.datahandlers.json_handler import parse_object, parse_objects
+from connector.datahandlers.jsonlines_handler import lines_of
 from connector.errors import MalformedData
+from connector.formats.splitting import in_record
 
 _KEYS = ("BusinessObject", "Verb")
 """The members of the outermost object that name the business object and the verb."""
@@ -32,14 +34,21 @@ class _Number(str):
 
 
 def draft_json(draft: Draft, samples: Samples) -> None:
-    """Drafts from JSON objects, as the data handler for ``application/json`` reads them.
+    """Drafts from JSON objects, or lists of them, as the data handler for ``application/json`` reads them.
 
     Raises:
-        MalformedData: a body is no JSON object.
+        MalformedData: a body is neither.
     """
     shape = SampleShape()
     for body in samples.each(shape.count):
-        _observe_body(draft, shape, body.encode())
+        if body.lstrip().startswith("["):
+            parse_objects(body)  # the checks of the handler, and the limit of the depth
+            for document in _values_of(body):
+                _observe_document(draft, shape, document)
+            draft.check_once("the sample is a list: the data handler needs split: true")
+        else:
+            parse_object(body)
+            _observe_document(draft, shape, _values_of(body))
     draft_shape(draft, draft.top, shape, guess_of_json)
 
 
@@ -51,18 +60,23 @@ def draft_json_lines(draft: Draft, samples: Samples) -> None:
     """
     shape = SampleShape()
     for body in samples.each(shape.count):
-        for number, line in enumerate(body.split("\n"), 1):
+        for number, line in enumerate(lines_of(body.encode()), 1):
             try:
-                if line.strip():
-                    _observe_body(draft, shape, line.encode())
+                parse_object(line.text)
             except MalformedData as error:
-                raise MalformedData(f"record {number}: {error}") from None
+                raise in_record(number, error, line.mistake(error)) from None
+            _observe_document(draft, shape, _values_of(line.text))
     draft_shape(draft, draft.top, shape, guess_of_json)
 
 
-def _observe_body(draft: Draft, shape: SampleShape, body: bytes) -> None:
-    parse_object(body)  # the checks of the handler, and the limit of the depth
-    document: dict[str, Any] = json.loads(body, parse_int=_Number, parse_float=_Number)
+def _values_of(body: str | bytes) -> Any:
+    """Returns the value in a body, with numbers as the body writes them."""
+    return json.loads(body, parse_int=_Number, parse_float=_Number)
+
+
+def _observe_document(draft: Draft, shape: SampleShape, document: dict[str, Any]) -> None:
+    if _has_null(document):
+        draft.check_once("null means not set: the data handler needs null: value to tell it from missing")
     named = document.get(_KEYS[0])
     if isinstance(named, str) and not isinstance(named, _Number):
         draft.name_in_sample(named)
@@ -70,6 +84,12 @@ def _observe_body(draft: Draft, shape: SampleShape, body: bytes) -> None:
     if isinstance(verb, str) and not isinstance(verb, _Number):
         draft.add_verb(verb)
     _observe_object(shape, {name: value for name, value in document.items() if name not in _KEYS})
+
+
+def _has_null(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return any(map(_has_null, value)) if isinstance(value, list) else value is None
 
 
 def _observe_object(shape: SampleShape, value: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ def read_sample(path: Path) -> bytes:
     if len(content) > MAX_BYTES:
         raise MalformedData(f"is larger than {MAX_BYTES >> 20} MiB")
     if not content.strip():
-        raise MalformedData("is empty")
+        raise MalformedData("is empty, expected a body or a schema")
     return content
 
 
@@ -86,7 +86,7 @@ class Samples:
             MalformedData: a body is no XML.
         """
         for content in self._contents(counter):
-            yield parse_xml(content, self._charset)
+            yield parse_xml(content, self._charset, may_have_doctype=True)
 
     def _contents(self, counter: Counter) -> Iterator[bytes]:
         for number, (path, content) in enumerate(self._files):

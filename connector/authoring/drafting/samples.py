@@ -6,19 +6,20 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
-from lxml import etree
-
+from connector.authoring.drafting.csv_sample import draft_csv
 from connector.authoring.drafting.draft import Draft
 from connector.authoring.drafting.json_sample import draft_json, draft_json_lines
 from connector.authoring.drafting.json_schema import draft_json_schema
 from connector.authoring.drafting.sample_files import Samples
-from connector.authoring.drafting.text_sample import DELIMITER, draft_csv, draft_delimited, draft_namevalue
+from connector.authoring.drafting.text_sample import DELIMITER, draft_delimited, draft_namevalue
 from connector.authoring.drafting.xml_sample import draft_xml
 from connector.authoring.drafting.xml_schema import draft_xml_schema
-from connector.datahandlers.json_handler import parse_object
+from connector.config.metaobject_model import is_name
+from connector.datahandlers.json_handler import parse_object, parse_objects
 from connector.errors import MalformedData
 from connector.formats.xml_schema_documents import NAMESPACE, parse_schema
 from connector.text.encoding import decode
+from connector.text.names import shown
 from connector.text.xml_parser import parse_xml
 
 XSD: Final = "xsd"
@@ -63,16 +64,20 @@ def format_of(path: Path, content: bytes, charset: str = "") -> str:
     text = decode(content, charset).lstrip() if charset or not _is_xml(content) else "<"
     if text.startswith("<") or suffix == ".xml":
         return _xml_format(content, charset)
-    if text.startswith("{") or suffix == ".json":
+    if text.startswith(("{", "[")) or suffix == ".json":
         return _json_format(path, text)
     first = text.partition("\n")[0]
     if first.startswith("BusinessObject="):
         return "namevalue"
-    if DELIMITER in first:
+    if DELIMITER in first and is_name(first.partition(DELIMITER)[0].strip()):
         return "delimited"
     if any(separator in first for separator in ",;\t|"):
         return "csv"
-    raise MalformedData(f"the format is not known, name it: {', '.join(FORMATS)}")
+    expected = f"a sample of {', '.join(FORMATS)}; --format names one of them"
+    advice = "for another format, connector new datahandler drafts a data handler"
+    raise MalformedData(
+        f"the format is not known: line 1: found {shown(first)}, expected {expected}; {advice}"
+    )
 
 
 def draft_of(
@@ -111,13 +116,29 @@ def _is_xml(content: bytes) -> bool:
 
 
 def _xml_format(content: bytes, charset: str) -> str:
-    root: etree._Element = parse_xml(content, charset) if charset else parse_schema(content)
+    try:
+        root = parse_xml(content, charset, may_have_doctype=True)
+    except MalformedData:
+        if charset or not _is_schema_with_entities(content):
+            raise
+        return XSD
     return XSD if root.tag == f"{{{NAMESPACE}}}schema" else "xml"
+
+
+def _is_schema_with_entities(content: bytes) -> bool:
+    """Tells whether bytes are a schema that only its own document type makes readable."""
+    try:
+        return parse_schema(content).tag == f"{{{NAMESPACE}}}schema"
+    except MalformedData:
+        return False
 
 
 def _json_format(path: Path, text: str) -> str:
     lines = [line for line in text.split("\n") if line.strip()]
     try:
+        if text.lstrip().startswith("["):
+            parse_objects(text)
+            return "json"
         document = parse_object(text)
     except MalformedData:
         if len(lines) < 2:

@@ -1,12 +1,9 @@
-"""Drafts a business object from samples of separated values or of names and values."""
+"""Drafts a business object from samples of delimited text or of names and values."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-import sys
-from typing import Any, Final
+from typing import Final
 
 from connector.authoring.drafting.draft import Draft, key
 from connector.authoring.drafting.kinds import INTEGER, guess_of_texts, kind_of_text
@@ -29,87 +26,6 @@ _TOKEN: Final = re.compile(rf"(?:[^{DELIMITER}\\]|\\.|\\\Z)*", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _MAX_DEPTH: Final = 200
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
-_SEPARATORS: Final = (",", ";", "\t", "|")
-
-
-def draft_csv(draft: Draft, samples: Samples) -> None:
-    """Drafts from comma-separated values (RFC 4180). A header names the attributes.
-
-    Raises:
-        MalformedData: a body has no record, or a record with another number of values, or another header.
-    """
-    csv.field_size_limit(sys.maxsize)  # the size of the file is the limit
-    shape = SampleShape()
-    titles: list[str] = []
-    separator = ""
-    for text in samples.each(shape.count):
-        separator = separator or max(_SEPARATORS, key=text.partition("\n")[0].count)
-        records = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-        try:
-            titles = _read_records(draft, shape, records, titles, samples)
-        except csv.Error as error:
-            raise MalformedData(f"no separated values: {error}: line {records.line_num}") from None
-    if separator != ",":
-        draft.checks.append(f"the values are separated by {separator!r}: an option of the data handler")
-    if not samples.has_header:
-        draft.checks.append("the first record is no header: the data handler needs header: false")
-    draft_shape(draft, draft.top, shape, guess_of_texts)
-
-
-def _read_records(
-    draft: Draft, shape: SampleShape, records: Any, titles: list[str], samples: Samples
-) -> list[str]:
-    """Notes the values of a body. Returns the names of the columns.
-
-    Args:
-        titles: those of the first body. Empty = this is the first.
-    """
-    found: list[str] = []
-    for record in filter(None, records):
-        if not found:
-            found = _titles(record) if samples.has_header else _numbered(record)
-            samples.expect("the columns", ", ".join(found), ", ".join(titles or found))
-            for title in found:
-                if title not in (_OBJECT, _VERB):
-                    shape.member(key(title))
-            if samples.has_header:
-                continue
-        if len(record) != len(found):
-            values = f"{len(record)} values, expected {len(found)}"
-            raise MalformedData(f"found {values} as in the first record: line {records.line_num}")
-        for title, value in zip(found, record, strict=True):
-            if title == _OBJECT:
-                draft.name_in_sample(value)
-            elif title == _VERB:
-                draft.add_verb(value)
-            else:
-                _observe(shape.member(key(title)), value)
-    if not found:
-        raise MalformedData("the body is empty, expected a record with the names of the attributes")
-    return found
-
-
-def _numbered(record: list[str]) -> list[str]:
-    _check_width(record)
-    return [f"Column{number}" for number in range(1, len(record) + 1)]
-
-
-def _check_width(record: list[str]) -> None:
-    if len(record) > MAX_COLUMNS:
-        raise MalformedData(f"more than {MAX_COLUMNS} values in a record: line 1")
-
-
-def _titles(record: list[str]) -> list[str]:
-    """Returns the names in the first record."""
-    _check_width(record)
-    seen: set[str] = set()
-    for number, title in enumerate(record, 1):
-        if not title.strip():
-            raise MalformedData(f"value {number} of the first record is empty, expected a name: line 1")
-        if title in seen:
-            raise MalformedData(f"the name {shown(title)} stands twice in the first record: line 1")
-        seen.add(title)
-    return record
 
 
 def draft_delimited(draft: Draft, samples: Samples) -> None:

@@ -47,6 +47,8 @@ def draft_xml(draft: Draft, samples: Samples) -> None:
     first: etree._Element | None = None
     for document in samples.roots(shape.count):
         root = _content(draft, document)
+        if document.getroottree().docinfo.internalDTD is not None:
+            draft.check_once("the sample has a document type: the data handler needs doctype: ignore")
         if first is None:
             first = root
             draft.root_element(local_name(root.tag), _namespace(root.tag))
@@ -134,6 +136,10 @@ def _settle(draft: Draft, top: SampleShape) -> None:
     """Decides for each element with text and more: the text is an attribute, or the element is XML."""
     waiting = [top]
     for shape in waiting:  # grows
+        if shape.is_nil:
+            draft.check_once(
+                "xsi:nil means not set: the data handler needs null: value to tell it from missing"
+            )
         has_elements = any(member.tag == ELEMENT_TAG for member in shape.members)
         if has_elements:
             shape.kinds.discard(SPACE)

@@ -146,12 +146,12 @@ def _decode(content: bytes, charset: str, display: str) -> str:
     try:
         return decode(content, charset)
     except MalformedData as error:
-        line, place = 0, re.search(r": byte ([0-9]+)$", str(error))
+        line, place = 0, re.search(r": byte ([0-9]+), line ([0-9]+) .*$", str(error))
         found = str(error).removeprefix("the body ")
         if place is not None:
-            offset = int(place[1])
-            line = len(re.findall(rb"\r\n|\n|\r", content[:offset])) + 1
-            found += f" is 0x{content[offset]:02X}" if offset < len(content) else ""
+            offset, line = int(place[1]), int(place[2])
+            value = f" is 0x{content[offset]:02X}" if offset < len(content) else ""
+            found = f"{found.partition(': byte ')[0]}: byte {offset}{value}"
         expected = "text in this character set" if charset else "UTF-8, or --charset with the name of another"
         raise _error(Position(display, line), found, expected) from None
 

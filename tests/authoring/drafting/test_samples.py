@@ -401,18 +401,22 @@ def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
 @rows(
     "body, format_name, error",
     [
-        ("[1]", "json", "the body is a list, expected a JSON object"),
+        ("[1]", "json", "record 1: found the number 1, expected a JSON object"),
         ('{"a": 1,}', "json", "the body is no JSON: "),
         ('{"a": 1, "a": 1}', "json", "the key 'a' stands twice in one object: line 1 column 10"),
         ('{"a":' * 300 + "1" + "}" * 300, "json", "the body is nested deeper than 200 levels"),
         ("<a>", "xml", "the body is no XML: "),
-        ("<!DOCTYPE a><a/>", "xml", "the body has a document type declaration"),
+        ("<!DOCTYPE a []><a/>", "xml", "the body has a document type declaration"),
         ("<a>x</a>", "xml", "the root element holds text, expected elements: line 1"),
         ("<a>" * 220 + "</a>" * 220, "xml", "elements nested deeper than 200 levels: line 1"),
         ("a,b\n1\n", "csv", "found 1 values, expected 2 as in the first record: line 2"),
         ("a,a\n", "csv", "the name 'a' stands twice in the first record: line 1"),
-        ("a,\n", "csv", "value 2 of the first record is empty, expected a name: line 1"),
-        ('a\n"b', "csv", "no separated values: unexpected end of data: line 2"),
+        (
+            "a,\n",
+            "csv",
+            "value 2 of the first record is empty, expected a name; if it is no header, ",
+        ),
+        ('a\n"b', "csv", 'value 1: the quote " is not closed: line 2'),
         ("\n\n", "csv", "the body is empty, expected a record with the names of the attributes"),
         ("," * 3000, "csv", "more than 2000 values in a record: line 1"),
         (b"a,b\n\xff,1", "csv", "the body is not utf-8: byte 4"),
@@ -454,6 +458,8 @@ def test_a_sample_that_is_not_of_its_format_is_an_error(
         ("a.TSV", "a", "csv"),
         ("a.txt", "a,b\n1,2", "csv"),
         ("a.txt", "Order~Create~1", "delimited"),
+        ("a.txt", '[{"a": 1}]', "json"),
+        ("a.xml", '<!DOCTYPE a SYSTEM "a.dtd"><a/>', "xml"),
         ("a.txt", "BusinessObject=A\n", "namevalue"),
     ],
 )
@@ -462,9 +468,62 @@ def test_the_format_is_that_of_the_suffix_or_of_the_content(name: str, body: str
     assert format_name in FORMATS
 
 
+@rows(
+    "body, format_name, attributes, check",
+    [
+        (
+            '[{"A": "x"}, {"A": "y", "B": "z"}]',
+            "json",
+            "A B",
+            "the sample is a list: the data handler needs split: true",
+        ),
+        ('{"A": {"B": null}}', "json", "A", "null means not set: the data handler needs null: value"),
+        (
+            '<a xmlns:x="http://www.w3.org/2001/XMLSchema-instance"><A x:nil="1"/></a>',
+            "xml",
+            "A",
+            "xsi:nil means not set: the data handler needs null: value",
+        ),
+        (
+            '<!DOCTYPE a SYSTEM "a.dtd"><a><A>1</A></a>',
+            "xml",
+            "A",
+            "the sample has a document type: the data handler needs doctype: ignore",
+        ),
+        (
+            'A\tB\n"1\t2"\n',
+            "csv",
+            "A B",
+            "quotes are characters like any other: the data handler needs quote: none",
+        ),
+        (" A ; B \n1;2\n", "csv", "A B", "the values are separated by ';'"),
+        ("sep=|\r\nA|B\r\n1|2\r\n", "csv", "A B", ""),
+        ("A,B\r1,2\r", "csv", "A B", ""),
+    ],
+)
+def test_a_draft_reads_what_the_data_handler_reads(
+    body: str, format_name: str, attributes: str, check: str
+) -> None:
+    made = draft(body, format_name)
+    assert (list(made.top.attributes), made.left_out) == (attributes.split(), [])
+    assert not check or any(one.startswith(check) for one in made.checks)
+
+
+def test_what_only_looks_like_delimited_text_is_unknown() -> None:
+    with pytest.raises(MalformedData, match="for another format, connector new datahandler drafts a data"):
+        format_of(Path("a"), b"ISA*00*   *ZZ*0*T*>~\nGS*PO~\n")
+
+
+def test_lines_of_json_are_counted_in_the_file() -> None:
+    with pytest.raises(MalformedData, match=r"^record 2: .*: line 3 column 9$"):
+        draft('{"a": 1}\n\n{"a": 1,\n', "jsonlines")
+
+
 def test_xml_in_another_encoding_is_xml() -> None:
     assert format_of(Path("a"), "<?xml version='1.0' encoding='UTF-16'?><a/>".encode("utf-16")) == "xml"
-    with pytest.raises(MalformedData, match="the format is not known, name it: json, jsonlines, xml"):
+    with pytest.raises(
+        MalformedData, match="the format is not known: line 1: found 'hello', expected a sample"
+    ):
         format_of(Path("a"), b"hello")
 
 
