@@ -69,6 +69,11 @@ CASES = [
     ),
     case("form of the shell without a colon", A, "root: ./data", "root: §${NO_ROOT-./data}", "provider.root", "a form of the shell", "${NO_ROOT:./data}"),
     case("secret in a form of the shell", A, "spark:\n", "http: {listen: 127.0.0.1:1, tokens: §\"${T:-very-secret-token}\"}\nspark:\n", "http.tokens", "'${T:-...}', a form of the shell"),
+    case("missing file of a secret", A, "type: dropbox", "type: §${file:no/such}", "provider.type", "the file 'no/such' cannot be read: No such file", "relative to this file"),
+    case("directory as a secret", A, "type: dropbox", "type: §${file:.}", "provider.type", "the file '.' cannot be read: Is a directory"),
+    case("device as a secret", A, "type: dropbox", "type: §${file:/dev/zero}", "provider.type", "is not a regular file"),
+    case("secret without a path", A, "type: dropbox", "type: §\"${file: }\"", "provider.type", "names no file", "${file:PATH}"),
+    case("home of nobody", A, "type: dropbox", "type: §${file:~no-such-user/x}", "provider.type", "cannot be read"),
     # keys of other sections
     case("URL that is none of AMQP", A, "type: dropbox\n  root: ./data", "type: amqp\n  packages: []\n  classpath: client.jar\n  url: §tcp://x", "provider.url", "no URL of AMQP", "amqp://HOST:5672", more=(("client.jar", "", ""),)),
     *(
