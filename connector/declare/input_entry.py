@@ -91,6 +91,12 @@ class InputEntry(Section):
         description="Most messages that each instance claims, on the average: `50/s`, `50/m` or `50/h`. At "
         "once it claims the messages of a second at most. Left out: no limit.",
     )
+    min_age: Annotated[float | None, duration()] = Field(
+        default=None,
+        description="For a queue of a dropbox whose partners write straight into `target/`. A file is taken "
+        "when two looks, so far apart, have found the same size, mtime and ctime. Left out: every file is "
+        "complete.",
+    )
     poll_quantity: Annotated[int | None, integer(1, "messages")] = Field(
         default=None,
         alias="PollQuantity",
@@ -191,6 +197,7 @@ class InputEntry(Section):
             "order": resolved.order,
             "rate": self.rate,
             "parallel": parallel,
+            "min_age": self.min_age or 0.0,
         }
 
     def short_form(self) -> str | dict[str, Any]:

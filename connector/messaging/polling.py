@@ -88,6 +88,20 @@ class Poller(Protocol):
         """Returns the seconds until the next delayed message is due, as far as is known. Infinity = none."""
         return math.inf
 
+    def set_min_age(self, seconds: float) -> None:
+        """Claims a message only if two looks found it the same, ``seconds`` apart by this client's own clock.
+
+        Called before the first claim, and only with the capability ``min_age``.
+        """
+        return
+
+    def settles_in(self) -> float:
+        """Returns the seconds until a message may be complete that waits for its second look.
+
+        Never 0. Infinity = no message waits for it.
+        """
+        return math.inf
+
     def delayed(self) -> Iterator[tuple[Message, str]]:
         """Yields the delayed messages that the poller would take, each with the duplicate key of a claim.
 

@@ -59,10 +59,13 @@ class AdapterProvider(Provider, Protocol):
         """
         return []
 
-    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+    def waiting(self, source: Destination | TopicSubscription, *, may_grow: bool = False) -> WaitingNote:
         """Returns the number of messages that wait in a queue or a subscription, and the time of the oldest.
 
         The number is 0 if the queue or the subscription is missing. Connects nothing.
+
+        Args:
+            may_grow: whether others write messages in place, so that a message is as old as its last change.
 
         Raises:
             ProviderError: this user may not look.

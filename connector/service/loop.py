@@ -123,21 +123,7 @@ class Service:
                     self._take_settings()
                     poll_at = now
             if self._polls and now >= poll_at:
-                closed = 0.0 if ahead and self._cron is not None else self._seconds_until_open()
-                if closed and self._cron is not None:
-                    pause = min(closed, self._take_again())
-                elif closed:
-                    pause, listens = min(closed, _WINDOW_CHECK), False
-                else:
-                    began = self._clock.local()
-                    report = self._work(lambda: self._adapter.serve(ahead=ahead))  # noqa: B023, called at once
-                    listens = self._wake and _is_good(report)
-                    ahead = listens and report.more
-                    pause = 0.0 if ahead else self._pause
-                    if self._cron is not None and report.provider_failed:
-                        pause = _WINDOW_CHECK
-                    elif self._cron is not None:
-                        self._cron.close(began)
+                listens, ahead, pause = self._poll_if_open(listens=listens, ahead=ahead)
                 poll_at = self._clock.monotonic() + pause
             elif now >= recover_at:
                 listens = _is_good(self._work(lambda: self._adapter.serve(polls=False))) and listens
@@ -162,6 +148,27 @@ class Service:
     def stop(self) -> None:
         """Lets the running poll finish, and begins no other. For any thread or signal handler."""
         self._adapter.request_stop()
+
+    def _poll_if_open(self, *, listens: bool, ahead: bool) -> tuple[bool, bool, float]:
+        """Polls, if the window is open. Between the times of a cron takes what comes again.
+
+        Returns:
+            ``listens`` and ``ahead`` of the next poll, and the seconds until then.
+        """
+        closed = 0.0 if ahead and self._cron is not None else self._seconds_until_open()
+        if closed and self._cron is not None:
+            return listens, ahead, min(closed, self._take_again())
+        if closed:
+            return False, ahead, min(closed, _WINDOW_CHECK)
+        began = self._clock.local()
+        report = self._work(lambda: self._adapter.serve(ahead=ahead))
+        listens = self._wake and _is_good(report)
+        ahead = listens and report.more
+        if self._cron is not None and report.provider_failed:
+            return listens, ahead, _WINDOW_CHECK
+        if self._cron is not None:
+            self._cron.close(began)
+        return listens, ahead, 0.0 if ahead else self._pause
 
     def _take_again(self) -> float:
         """Takes the events that come again later and are due. Returns the seconds until the next look."""

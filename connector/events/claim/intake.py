@@ -168,12 +168,14 @@ class Intake:
 
         0 = now. None = an input with more has to wait for another reason than its rate, or there is none.
         """
-        soonest: float | None = None
+        soonest = math.inf
         for one in self._open:
-            if (one.is_full or one.is_skipped) and self._may_poll_again(one):
-                seconds = 0.0 if one.rate is None else one.rate.seconds()
-                soonest = seconds if soonest is None else min(soonest, seconds)
-        return soonest
+            settles_in = one.poller.settles_in() if one.settings.min_age else math.inf
+            if one.is_full or one.is_skipped:
+                settles_in = 0.0
+            if settles_in < math.inf and self._may_poll_again(one):
+                soonest = min(soonest, max(settles_in, 0.0 if one.rate is None else one.rate.seconds()))
+        return soonest if soonest < math.inf else None
 
     def _may_poll_again(self, one: PolledInput) -> bool:
         """Whether an input may be polled, but for its rate."""

@@ -28,6 +28,7 @@ class InputSettings:
         rate: most messages a second that this instance claims. None = no limit.
         order: ``destination``, ``group`` or ``none``.
         parallel: events of the input at the same time. None = that of the connector, for all such inputs.
+        min_age: seconds between the two looks that find a message complete. 0 = every message is.
     """
 
     input: Input
@@ -36,6 +37,7 @@ class InputSettings:
     rate: float | None = None
     order: str = DESTINATION
     parallel: int | None = None
+    min_age: float = 0.0
 
     @property
     def source(self) -> Destination | TopicSubscription:
@@ -94,6 +96,8 @@ class PolledInput:
             selector=self.input.selector,
             by_group=self.order == GROUP,
         )
+        if self.settings.min_age:
+            self.poller.set_min_age(self.settings.min_age)
         self.forget()
         self.is_open, self.channel = True, self.poller.subscription
 

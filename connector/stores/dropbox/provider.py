@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
@@ -47,7 +48,7 @@ class DropboxProvider(AdapterProvider):
             systems whose locks cannot be trusted. None = only locks count. Adapters are excepted.
     """
 
-    capabilities = CAPABILITIES
+    capabilities = replace(CAPABILITIES, min_age=True)
 
     def __init__(
         self,
@@ -108,8 +109,8 @@ class DropboxProvider(AdapterProvider):
     def batches(self, in_progress: Destination | None) -> list[BatchNote]:
         return open_batches(self.layout, HeaderStore(self.layout.headers, "", sync=False), in_progress)
 
-    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        return look_at_waiting(self.layout, source)
+    def waiting(self, source: Destination | TopicSubscription, *, may_grow: bool = False) -> WaitingNote:
+        return look_at_waiting(self.layout, source, may_grow=may_grow)
 
     def check(self) -> bool:
         return self.root.check()

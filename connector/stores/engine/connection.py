@@ -203,16 +203,11 @@ class LocalConnection(Connection):
         again = DeliveryRules(
             self._client.limit, _of_again(selector), is_view=bool(source.view), by_group=by_group
         )
-        return LocalPoller(
-            self._client,
-            channel,
-            reader,
-            source,
-            on_close,
-            may_end=channel.can_end,
-            wanted=compiled,
-            read_again=lambda: self.store.reader(channel, again, into, source),
+        poller = LocalPoller(
+            self._client, channel, reader, source, on_close, may_end=channel.can_end, wanted=compiled
         )
+        poller.read_again = lambda: self.store.reader(channel, again, into, source)
+        return poller
 
     def _subscription_poller(self, wanted: TopicSubscription, *, by_group: bool) -> LocalPoller:
         check(wanted)
@@ -225,7 +220,7 @@ class LocalConnection(Connection):
         again = DeliveryRules(self._client.limit, _of_again(), is_view=False, by_group=by_group)
         reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
         on_close = partial(self._close_subscription, subscription, consumer)
-        return LocalPoller(
+        poller = LocalPoller(
             self._client,
             subscription.channel,
             reader,
@@ -233,8 +228,9 @@ class LocalConnection(Connection):
             on_close,
             may_end=True,
             foreign=self._foreign,
-            read_again=lambda: self.store.reader(subscription.channel, again, None, wanted.topic),
         )
+        poller.read_again = lambda: self.store.reader(subscription.channel, again, None, wanted.topic)
+        return poller
 
     def _remove_poller(self, poller: LocalPoller) -> None:
         self._pollers.pop(poller, None)

@@ -27,7 +27,6 @@ class LocalPoller(Poller):
         foreign: distributes messages that other programs put into the topic of a subscription. None for a
             queue.
         wanted: of the messages of a queue. None = all.
-        read_again: returns a reader of the messages whose events come again. None = there are none.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class LocalPoller(Poller):
         may_end: bool,
         foreign: ForeignMessages | None = None,
         wanted: Selector | None = None,
-        read_again: Callable[[], Reader] | None = None,
     ) -> None:
         self.destination = destination
         self.subscription = channel.subscription
@@ -53,7 +51,8 @@ class LocalPoller(Poller):
         self._may_end = may_end
         self._foreign = foreign
         self._wanted = wanted
-        self._read_again = read_again
+        self.read_again: Callable[[], Reader] | None = None
+        """Returns a reader of the messages whose events come again later. None = there are none."""
         self._again: Reader | None = None
         self._closed = False
         self._ending = threading.RLock()  # the connection may close the poller from another thread
@@ -76,6 +75,12 @@ class LocalPoller(Poller):
             )
         return claims
 
+    def set_min_age(self, seconds: float) -> None:
+        self._reader.set_min_age(seconds)
+
+    def settles_in(self) -> float:
+        return math.inf if self._closed else self._reader.settles_in()
+
     def has_news(self) -> bool:
         """Whether :meth:`claim` may find a message, or raise."""
         if self._closed or self._reader.has_news():
@@ -84,8 +89,8 @@ class LocalPoller(Poller):
 
     def _reader_of_again(self) -> Reader:
         if self._again is None:
-            assert self._read_again is not None
-            self._again = self._read_again()
+            assert self.read_again is not None
+            self._again = self.read_again()
         return self._again
 
     def due_in(self) -> float:
