@@ -33,6 +33,7 @@ from connector.declare.input_entry import (
     InputEntry,
     OrderName,
     Parallel,
+    UnpackName,
     given_destinations,
     split_inputs,
 )
@@ -123,7 +124,15 @@ class Connector(Section):
         "cores. For processes that wait for others. 1: one on each core, each in a process of its own. Not "
         "with `order: destination`. An input may have its own.",
     )
-    max_body: Size = Field(default=16 << 20, description="A larger body is not read, and the event fails.")
+    max_body: Size = Field(
+        default=16 << 20,
+        description="A larger body is not read, and the event fails. Counts the bytes of an unpacked body.",
+    )
+    unpack: UnpackName = Field(
+        default="none",
+        description="`gzip`: all bodies of all inputs are gzip, and are unpacked. An input may have its own. "
+        "A message whose property `content_encoding` is `gzip` is unpacked in any case.",
+    )
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
         default=5, description="Number of begun deliveries after which an event fails."
     )

@@ -33,6 +33,7 @@ from connector.text.names import shown
 CopiesName = Annotated[Destination, COPIES]
 Parallel = Annotated[int, integer(1, "events", maximum=1000)]
 DuplicateKey = Annotated[str, choice("name")]
+UnpackName = Annotated[Literal["none", "gzip"], choice("none", "gzip")]
 OrderName = Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")]
 
 
@@ -123,6 +124,11 @@ class InputEntry(Section):
         default=None,
         description="A larger body of this input is not read, and the event fails. Left out: as for the "
         "connector.",
+    )
+    unpack: UnpackName | None = Field(
+        default=None,
+        description="`gzip`: all bodies of this input are gzip, and are unpacked. Copies stay packed. Left "
+        "out: that of the connector.",
     )
     max_attempts: Annotated[int | None, integer(1, "deliveries")] = Field(
         default=None,
