@@ -22,14 +22,12 @@ from connector.formats.handlers import Handlers, choose_handler
 from connector.limits import stages
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.input import Input
-from connector.messaging.message import Message
+from connector.messaging.message import CONTENT_ENCODING, Message
 from connector.text.gzip_body import hint_for, unpack
 
 if TYPE_CHECKING:
     from connector.declare.connector_section import Connector
 
-CONTENT_ENCODING: Final = "content_encoding"
-"""The property that names how a body is packed."""
 _UNREADABLE: Final = "O"
 _MAX_CHOSEN: Final = 1000
 
