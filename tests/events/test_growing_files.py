@@ -148,6 +148,22 @@ def test_a_service_looks_again_when_a_file_may_be_complete_and_rests_meanwhile(b
     assert len(polls) <= 8, "it looks twice, and a batch ends"
 
 
+def test_a_file_that_grows_wakes_a_service_once(bench: Bench) -> None:
+    deployment = deploy(bench, "400ms", PollFrequency=60_000)
+    folder = target(deployment)
+    with deployment.running() as adapter, noted(adapter) as polls:
+        wait_for(lambda: polls)
+        for character in ORDER:
+            with (folder / "file").open("a") as opened:
+                opened.write(character)
+            time.sleep(0.005)
+        grew = len(polls)
+        wait_for(lambda: deployment.ids("archive"))
+        (folder / "another").write_text(ORDER)
+        wait_for(lambda: len(deployment.ids("archive")) == 2)
+    assert grew <= 6, "the first poll, one for the first part, and a look now and then"
+
+
 def test_instances_look_for_themselves_and_take_a_file_once(bench: Bench, clock: Move) -> None:
     deployment = deploy(bench, "60s", instance=None)
     folder = target(deployment)

@@ -142,7 +142,7 @@ class DropboxProvider(AdapterProvider):
         shared = layout.application(application) if application else ""
         store = DropboxStore(context, RootPruner(layout, headers, self.keep_processed, shared))
         registry = DropboxRegistry(context, self.lease, store.end)
-        watch = DropboxWatch(store.directories, store.set_return_listener)
+        watch = DropboxWatch(store.directories, store.set_return_listener, store.looks_again)
         limit = self.redelivery_limit or None
         return LocalConnection(store, registry, watch, limit=limit, client_id=client_id, lots=True)
 
