@@ -59,18 +59,22 @@ class AdapterProvider(Provider, Protocol):
         """
         return []
 
-    def waiting(self, source: Destination | TopicSubscription, *, may_grow: bool = False) -> WaitingNote:
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
         """Returns the number of messages that wait in a queue or a subscription, and the time of the oldest.
 
         The number is 0 if the queue or the subscription is missing. Connects nothing.
-
-        Args:
-            may_grow: whether others write messages in place, so that a message is as old as its last change.
 
         Raises:
             ProviderError: this user may not look.
         """
         return WaitingNote(0, None)
+
+    def waiting_in_place(self, source: Destination | TopicSubscription) -> WaitingNote:
+        """Works like :meth:`waiting`, but a message that others write in place is as old as its last change.
+
+        Asked only with the capability ``min_age``.
+        """
+        return self.waiting(source)
 
     def existing_state(self, application: str) -> StateStore:
         """Returns the same store as :meth:`Provider.state`, for looking only. Makes nothing."""

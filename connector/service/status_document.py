@@ -151,11 +151,8 @@ class StatusReader:
                 found.error_growth = found.error_waiting - min(earlier)[1]
 
     def _input(self, entry: InputSettings, now: float, *, looks: bool) -> StatusRow:
-        waiting = (
-            self._provider.waiting(entry.source, may_grow=entry.min_age > 0)
-            if looks
-            else WaitingNote(0, None)
-        )
+        look = self._provider.waiting_in_place if entry.min_age else self._provider.waiting
+        waiting = look(entry.source) if looks else WaitingNote(0, None)
         oldest = waiting.oldest
         return {
             "destination": str(entry.input.destination),

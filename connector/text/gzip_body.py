@@ -42,8 +42,9 @@ def packed_limit(limit: int) -> int:
     return limit + limit // 1000 + 1024
 
 
-def hint_for(body: bytes) -> str:
-    """Returns what to add to the reason of a failure if a body looks as if it were packed. Mostly empty."""
-    if not body.startswith(_MAGIC):
-        return ""
-    return "; the body begins like gzip, which `unpack: gzip` of the input or content_encoding=gzip unpacks"
+def with_hint(error: MalformedData, body: bytes) -> MalformedData:
+    """Returns an error that also names how to unpack a body, if the body begins as if it were packed."""
+    if type(error) is not MalformedData or not body.startswith(_MAGIC):
+        return error
+    hint = "the body begins like gzip, which `unpack: gzip` of the input or content_encoding=gzip unpacks"
+    return MalformedData(f"{error}; {hint}")

@@ -23,7 +23,7 @@ from connector.limits import stages
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.input import Input
 from connector.messaging.message import CONTENT_ENCODING, Message
-from connector.text.gzip_body import hint_for, unpack
+from connector.text.gzip_body import unpack, with_hint
 
 if TYPE_CHECKING:
     from connector.declare.connector_section import Connector
@@ -129,9 +129,7 @@ class Converter:
                     self._complete(bo, handler, message, origin)
                     objects = [bo]
         except MalformedData as error:
-            if type(error) is MalformedData and (looks_packed := hint_for(body)):
-                raise MalformedData(f"{error}{looks_packed}") from error.__cause__
-            raise
+            raise with_hint(error, body) from error.__cause__
         except BaseException as error:  # a handler's bug fails this message only
             if stages.is_interrupt(error):
                 raise

@@ -109,8 +109,11 @@ class DropboxProvider(AdapterProvider):
     def batches(self, in_progress: Destination | None) -> list[BatchNote]:
         return open_batches(self.layout, HeaderStore(self.layout.headers, "", sync=False), in_progress)
 
-    def waiting(self, source: Destination | TopicSubscription, *, may_grow: bool = False) -> WaitingNote:
-        return look_at_waiting(self.layout, source, may_grow=may_grow)
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+        return look_at_waiting(self.layout, source, may_grow=False)
+
+    def waiting_in_place(self, source: Destination | TopicSubscription) -> WaitingNote:
+        return look_at_waiting(self.layout, source, may_grow=True)
 
     def check(self) -> bool:
         return self.root.check()

@@ -171,7 +171,7 @@ class SqlProvider(AdapterProvider):
             if not is_lot(client_id) and (batch := list(same))
         ]
 
-    def waiting(self, source: Destination | TopicSubscription, *, may_grow: bool = False) -> WaitingNote:
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
         channel = source_channel(source)
         in_channel = reference.c.channel == channel_name(channel), IS_NEW
         here = (*in_channel, reference.c.part == channel.part.value)
