@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.declare.masking import is_secret
+from connector.declare.masking import SHORTEST, is_secret
 from connector.declare.problems import Problems
 from connector.declare.tree import Items, Leaf, Node, Table
 from connector.declare.value_types import resolve
@@ -77,7 +77,8 @@ def _fill_leaf(leaf: Leaf, references: References, problems: Problems, path: str
             if mistake:
                 failed = True
                 problems.add(leaf.position, path, *mistake)
-            problems.hide(leaf.position, content, match[0], secret=True, from_file=True)
+            is_long = len(content.strip()) >= SHORTEST
+            problems.hide(leaf.position, content, match[0], secret=is_long, from_file=True)
             return content
         name, _, default = match[1].partition(":")
         value = environment.get(name) if _NAME.match(name) else None

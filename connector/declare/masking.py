@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 MASK: Final = "********"
-_SHORTEST: Final = 4
+SHORTEST: Final = 4
 """Characters of a secret that are recognised within another text."""
 
 _WORDS: Final = (
@@ -78,7 +78,7 @@ def mask_texts(value: Any, texts: Collection[str]) -> Any:
         return MASK
     if isinstance(value, str):
         for text in sorted(texts, key=len, reverse=True):
-            if len(text.strip()) >= _SHORTEST:
+            if len(text.strip()) >= SHORTEST:
                 value = value.replace(text, MASK).replace(text.strip(), MASK)
     return value
 

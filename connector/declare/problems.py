@@ -42,7 +42,7 @@ class Problems:
         Args:
             value: the value of a reference such as ``${NAME}``.
             secret: hide the value in the texts of all problems.
-            from_file: whether the value is the content of a file. Such a value is a secret at every place.
+            from_file: whether the value is the content of a file, which no output shows.
         """
         if value:
             if from_file:
