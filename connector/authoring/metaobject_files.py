@@ -15,7 +15,7 @@ from connector import own_files
 from connector.businessobjects.definition import Definition
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import Collected, collect
-from connector.declare.environment import fill_in
+from connector.declare.environment import References, fill_in
 from connector.declare.problems import Position, Problems
 from connector.declare.tree import Items, Leaf, Table, read_file
 from connector.declare.value_types import resolve
@@ -82,11 +82,11 @@ def surroundings(config: str, environment: Mapping[str, str] | None = None) -> S
     for key in ("metaobjects", "datahandlers"):
         if key in root.entries:
             needed.put(root.keys[key], root.entries[key])
-    filled = fill_in(needed, environment or os.environ, problems)
+    directory = Path(os.path.abspath(path)).parent
+    filled = fill_in(needed, References(environment or os.environ, directory), problems)
     if problems.errors:
         raise ConfigurationError(problems.sorted())
     assert isinstance(filled, Table)
-    directory = Path(os.path.abspath(path)).parent
     beside = os.path.dirname(config)
     named = filled.entries.get("metaobjects")
     items = named.items if isinstance(named, Items) else [named]

@@ -72,6 +72,12 @@ def _of_inputs(
                 f"{entry.destination}, whose subscription is shared, and this client of {name} shares none"
             )
             yield location, found, "no_local: true, and a single instance"
+        if entry.min_age is not None and not capabilities.min_age:
+            found = f"min_age with the provider {name}, whose messages are always complete"
+            yield (*location, "min_age"), found, "it left out"
+        elif entry.min_age is not None and not (entry.destination.is_queue and not entry.destination.view):
+            found = f"min_age of {entry.destination}, into which nobody writes files"
+            yield (*location, "min_age"), found, "a queue, or it left out"
         if entry.selector is not None and not capabilities.selectors:
             found = f"a selector with the provider {name}, which has no selectors"
             yield (*location, "selector"), found, "it left out"

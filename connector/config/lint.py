@@ -15,6 +15,7 @@ from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile
 from connector.config.subscription_reading import ReadEntry
 from connector.config.tracing_model import check_tracing
+from connector.cron import Cron
 from connector.declare.connector_section import Connector
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, Reading, find, is_misspelt, node_at
@@ -74,6 +75,12 @@ class Lint:
         elif start is not None and start == end:
             self.reporter.add(
                 ("connector", "PollEndTime"), "an empty window: it ends when it starts", "another time"
+            )
+        elif given and isinstance(connector.poll_frequency, Cron):
+            self.reporter.add(
+                ("connector", given[0]),
+                f"{given[0]} with a cron as PollFrequency, whose times are the window",
+                "one of them",
             )
         elif given and connector.poll_frequency is None:
             self.reporter.add(

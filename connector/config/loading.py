@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,7 +24,7 @@ from connector.config.subscription_reading import ReadEntry, SubscriptionReader
 from connector.config.tracing_model import Tracing
 from connector.databases.settings import DatabaseSettings
 from connector.declare.connector_section import Connector
-from connector.declare.environment import fill_in
+from connector.declare.environment import References, fill_in
 from connector.declare.history_section import HistorySection
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
@@ -86,6 +86,7 @@ class Configuration:
         min_free: of the disk of a local provider.
         tracing: of events and requests. None = no spans.
         databases: for transactional sinks, with absolute paths.
+        file_contents: of ``${file:PATH}``. No output shows them.
     """
 
     file: Path
@@ -105,6 +106,7 @@ class Configuration:
     tracing: Tracing | None = None
     databases: tuple[DatabaseSettings, ...] = ()
     history: HistorySection = _HISTORY
+    file_contents: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def own_names(self) -> bool:
@@ -284,7 +286,7 @@ def _check_databases(read: AdapterFile, directory: Path, reporter: ProblemReport
 
 
 def _read_root(path: str | Path, environment: Mapping[str, str] | None, problems: Problems) -> Table | None:
-    """Returns the tree of the file with all variables filled in. None = the file has no such tree."""
+    """Returns the tree of the file with all references filled in. None = the file has no such tree."""
     display = str(path)
     documents = read_file(Path(path), display, problems)
     if documents is None:
@@ -298,7 +300,9 @@ def _read_root(path: str | Path, environment: Mapping[str, str] | None, problems
     if not isinstance(root, Table):
         problems.add(root.position, "", kind_of(root), "a mapping with the sections provider and connector")
         return None
-    filled = fill_in(root, os.environ if environment is None else environment, problems)
+    directory = Path(os.path.abspath(path)).parent
+    variables = os.environ if environment is None else environment
+    filled = fill_in(root, References(variables, directory), problems)
     assert isinstance(filled, Table)
     return filled
 
@@ -383,7 +387,7 @@ def _read_parts(
         check_capabilities(provider.type, capabilities, read, reading, entries, reporter)
         static = metaobjects.static.get(read.connector.configuration_meta_object or "")
         check_delays(provider.type, capabilities, static, collected)
-    return _configuration(file, read, provider, entries, metaobjects)
+    return _configuration(file, read, provider, entries, metaobjects, problems.file_contents)
 
 
 def _configuration(
@@ -392,6 +396,7 @@ def _configuration(
     provider: ProviderSection,
     entries: Sequence[ReadEntry],
     metaobjects: MetaObjects,
+    file_contents: frozenset[str],
 ) -> Configuration:
     directory = file.parent
     subscriptions = tuple(
@@ -419,6 +424,7 @@ def _configuration(
             DatabaseSettings(name, one.url).at(directory) for name, one in read.databases.items()
         ),
         history=read.history,
+        file_contents=file_contents,
     )
 
 

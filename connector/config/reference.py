@@ -85,8 +85,9 @@ A key that stands twice and an unknown key are mistakes, whatever their values.
 
 `${NAME}` and `${NAME:default}` inside a value of `adapter.yaml` stand for environment variables, `$${`
 for a literal `${`. The forms of the shell, such as `${NAME:-default}`, are refused. A value that becomes
-empty counts as not given. Relative paths count from the
-directory of the file.
+empty counts as not given. `${file:PATH}` stands for the content of a text file without its last line end,
+such as `${file:/run/secrets/db}`. That content is a secret, whatever its key. A file that cannot be read is a
+mistake. Relative paths count from the directory of the file.
 
 A *duration* is a number with `ms`, `s`, `m`, `h` or `d`. A *size* is a number of bytes, or one with
 `KiB`, `MiB` or `GiB`. A *destination* is `queue://NAME` or `topic://NAME`. A bare name is a queue. A

@@ -1,6 +1,7 @@
 """The resolved configuration: every key with its value, in the form of the file.
 
-Values of keys with a secret name are masked, from the file or the environment. So is the user part of URLs.
+Values of keys with a secret name are masked, from the file or the environment. So are the user part of URLs,
+and every content of ``${file:PATH}``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pydantic import BaseModel
 from connector.config.loading import Configuration
 from connector.config.model import AdapterFile
 from connector.declare.input_entry import InputEntry
-from connector.declare.masking import mask
+from connector.declare.masking import mask, mask_texts
 from connector.declare.value_types import MIN_FREE
 
 
@@ -52,7 +53,7 @@ def as_document(configuration: Configuration) -> dict[str, Any]:
         "databases": {one.name: {"url": one.url} for one in configuration.databases} or None,
     }
     masked: dict[str, Any] = mask({key: value for key, value in sections.items() if value is not None})
-    return masked
+    return mask_texts(masked, configuration.file_contents) if configuration.file_contents else masked
 
 
 def _is_verb(verb: str, configuration: Configuration) -> bool:

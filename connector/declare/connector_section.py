@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
+from connector.cron import Cron
+from connector.declare.cron_type import POLL_FREQUENCY
 from connector.declare.destinations import (
     ANSWERED_BY,
     CORRELATION_ID,
@@ -31,6 +33,7 @@ from connector.declare.input_entry import (
     InputEntry,
     OrderName,
     Parallel,
+    UnpackName,
     given_destinations,
     split_inputs,
 )
@@ -81,16 +84,19 @@ class Connector(Section):
         description="A list, or one text with `;` between names, polled round robin in this order. None: "
         "requests only.",
     )
-    poll_frequency: Annotated[int | None, integer(0, "milliseconds", none="no")] = Field(
+    poll_frequency: Annotated[int | Cron | None, POLL_FREQUENCY] = Field(
         default=10000,
         alias="PollFrequency",
-        description="Time from the end of a poll to the next. `no`: never polls by itself.",
+        description="Time from the end of a poll to the next. `no`: never polls by itself. "
+        "`cron 0 6 * * mon-fri`: polls at these local times until nothing waits. The fields are those of "
+        "crontab(5). Between these times only events that come again later are taken, when they are due.",
     )
     wake: Boolean = Field(
         default=True,
         description="`true`: a poll begins at once when a message has come, or when the last poll took "
         "`PollQuantity` messages of a destination. `PollFrequency` is then the longest wait. `false`: every "
-        "poll waits `PollFrequency`, as in WBI Adapter for JMS.",
+        "poll waits `PollFrequency`, as in WBI Adapter for JMS. Between the times of a cron no message "
+        "begins a poll.",
     )
     poll_quantity: Annotated[int, integer(1, "messages")] = Field(
         default=1,
@@ -118,7 +124,15 @@ class Connector(Section):
         "cores. For processes that wait for others. 1: one on each core, each in a process of its own. Not "
         "with `order: destination`. An input may have its own.",
     )
-    max_body: Size = Field(default=16 << 20, description="A larger body is not read, and the event fails.")
+    max_body: Size = Field(
+        default=16 << 20,
+        description="A larger body is not read, and the event fails. Counts the bytes of an unpacked body.",
+    )
+    unpack: UnpackName = Field(
+        default="none",
+        description="`gzip`: all bodies of all inputs are gzip, and are unpacked. An input may have its own. "
+        "A message whose property `content_encoding` is `gzip` is unpacked in any case.",
+    )
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
         default=5, description="Number of begun deliveries after which an event fails."
     )

@@ -1,19 +1,23 @@
-"""Environment variables inside single values: ``${NAME}``, ``${NAME:default}``, ``$${`` for ``${``.
+"""References inside single values: ``${NAME}``, ``${NAME:default}``, ``${file:PATH}``, ``$${`` for ``${``.
 
-They are filled in after parsing, so that no value of the environment can change the structure of the file.
-References in keys are not replaced. Neither are references in ``metaobjects/``, whose texts belong to the
-rules.
+A name means an environment variable. A path means the content of a file, which counts as a secret. Both are
+filled in after parsing, so that no value can change the structure of the file. References in keys are not
+replaced. Neither are references in ``metaobjects/``, whose texts belong to the rules.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from connector.declare.masking import is_secret
+from connector.declare.masking import SHORTEST, is_secret
 from connector.declare.problems import Problems
 from connector.declare.tree import Items, Leaf, Node, Table
+from connector.declare.value_types import resolve
+from connector.regular_file import read_regular
 
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _SHELL: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=?+])(.*)", re.DOTALL)
@@ -21,40 +25,66 @@ _SHELL: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=?+])(.*)", re.DOTALL)
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 """Bytes of the environment that are no UTF-8, as Python shows them."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_FILE: Final = "file:"
+_MOST: Final = 1 << 20
+"""Bytes of a file that a value may name."""
 
 
-def fill_in(node: Node, environment: Mapping[str, str], problems: Problems, path: str = "") -> Node:
+@dataclass(frozen=True, slots=True)
+class References:
+    """What references mean.
+
+    Args:
+        environment: the variables.
+        directory: of the file. Relative paths count from here.
+    """
+
+    environment: Mapping[str, str]
+    directory: Path
+
+
+def fill_in(node: Node, references: References, problems: Problems, path: str = "") -> Node:
     """Returns the tree with every reference replaced.
 
-    Reports each variable that is not set and has no default. The value then counts as not given.
+    Reports each variable that is not set and has no default, and each file that cannot be read. The value
+    then counts as not given.
     """
     if isinstance(node, Leaf):
-        return _fill_leaf(node, environment, problems, path)
+        return _fill_leaf(node, references, problems, path)
     if isinstance(node, Items):
         return Items(
             node.position,
-            [fill_in(item, environment, problems, f"{path}[{i}]") for i, item in enumerate(node.items)],
+            [fill_in(item, references, problems, f"{path}[{i}]") for i, item in enumerate(node.items)],
         )
     table = Table(node.position)
     for key, value in node.entries.items():
-        table.put(node.keys[key], fill_in(value, environment, problems, f"{path}.{key}" if path else key))
+        table.put(node.keys[key], fill_in(value, references, problems, f"{path}.{key}" if path else key))
     return table
 
 
-def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, path: str) -> Leaf:
+def _fill_leaf(leaf: Leaf, references: References, problems: Problems, path: str) -> Leaf:
     if "${" not in leaf:
         return leaf
     failed = False
+    environment = references.environment
 
     def replace(match: re.Match[str]) -> str:
         nonlocal failed
         if match[0] == "$${":
             return "${"
+        if match[2] and match[1].startswith(_FILE):
+            content, mistake = _read(match[1].removeprefix(_FILE), references.directory)
+            if mistake:
+                failed = True
+                problems.add(leaf.position, path, *mistake)
+            is_long = len(content.strip()) >= SHORTEST
+            problems.hide(leaf.position, content, match[0], secret=is_long, from_file=True)
+            return content
         name, _, default = match[1].partition(":")
         value = environment.get(name) if _NAME.match(name) else None
-        if mistake := _mistake(match, value, hides=is_secret(match[1]) or is_secret(path)):
+        if wrong := _mistake(match, value, hides=is_secret(match[1]) or is_secret(path)):
             failed = True
-            problems.add(leaf.position, path, *mistake)
+            problems.add(leaf.position, path, *wrong)
             return ""
         if value is None:
             return default
@@ -65,6 +95,24 @@ def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, p
     if failed:
         text = ""
     return Leaf.of(text, leaf.position, plain=leaf.plain or not text, raw=str(leaf))
+
+
+def _read(path: str, directory: Path) -> tuple[str, tuple[str, str] | None]:
+    """Returns the content of a file without its last line end, and what is wrong as :func:`_mistake` does."""
+    expected = "a text file that this user may read, relative to this file"
+    if not path.strip():
+        return "", ("${file:} names no file", "${file:PATH}")
+    try:
+        content = read_regular(resolve(path, directory), _MOST + 1)
+        if len(content) > _MOST:
+            return "", (f"the file {path!r} is larger than {_MOST >> 20} MiB", expected)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return "", (f"the file {path!r} is not UTF-8", expected)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return "", (f"the file {path!r} cannot be read: {reason}", expected)
+    return text.removesuffix("\n").removesuffix("\r"), None
 
 
 def _mistake(match: re.Match[str], value: str | None, *, hides: bool) -> tuple[str, str] | None:
@@ -84,7 +132,7 @@ def _mistake(match: re.Match[str], value: str | None, *, hides: bool) -> tuple[s
     if not match[2] or not _NAME.match(name):
         return (
             "a reference that is none" if hides else f"{match[0]!r}",
-            "${NAME} or ${NAME:default}; $${ stands for a literal ${",
+            "${NAME}, ${NAME:default} or ${file:PATH}; $${ stands for a literal ${",
         )
     if value is None and not separator:
         return (

@@ -33,6 +33,7 @@ from connector.text.names import shown
 CopiesName = Annotated[Destination, COPIES]
 Parallel = Annotated[int, integer(1, "events", maximum=1000)]
 DuplicateKey = Annotated[str, choice("name")]
+UnpackName = Annotated[Literal["none", "gzip"], choice("none", "gzip")]
 OrderName = Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")]
 
 
@@ -92,6 +93,12 @@ class InputEntry(Section):
         description="Most messages that each instance claims, on the average: `50/s`, `50/m` or `50/h`. At "
         "once it claims the messages of a second at most. Left out: no limit.",
     )
+    min_age: Annotated[float | None, duration()] = Field(
+        default=None,
+        description="For a queue of a dropbox whose partners write straight into `target/`. A file is taken "
+        "when two looks, so far apart, have found the same size, mtime and ctime. Left out: every file is "
+        "complete.",
+    )
     poll_quantity: Annotated[int | None, integer(1, "messages")] = Field(
         default=None,
         alias="PollQuantity",
@@ -117,6 +124,11 @@ class InputEntry(Section):
         default=None,
         description="A larger body of this input is not read, and the event fails. Left out: as for the "
         "connector.",
+    )
+    unpack: UnpackName | None = Field(
+        default=None,
+        description="`gzip`: all bodies of this input are gzip, and are unpacked. Copies stay packed. Left "
+        "out: that of the connector.",
     )
     max_attempts: Annotated[int | None, integer(1, "deliveries")] = Field(
         default=None,
@@ -197,6 +209,7 @@ class InputEntry(Section):
             "order": resolved.order,
             "rate": self.rate,
             "parallel": parallel,
+            "min_age": self.min_age or 0.0,
             "duplicate_key": resolved.duplicate_key or "",
         }
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 MASK: Final = "********"
+SHORTEST: Final = 4
+"""Characters of a secret that are recognised within another text."""
 
 _WORDS: Final = (
     r"passw|passphrase|passcode|pass(?![a-z])|pwd|secret|token|credential|signature|pin.?code"
@@ -60,6 +63,24 @@ def mask(value: Any, key: str = "") -> Any:
     users = _IN_URL if _IS_URL.match(value) else _IN_TEXT
     text = users.sub(lambda found: f"{found[1] or found[2]}{MASK}@", value)
     return (_PART if _IS_PARTED.match(value) else _OPTION).sub(rf"\g<1>{MASK}", text)
+
+
+def mask_texts(value: Any, texts: Collection[str]) -> Any:
+    """Returns the value, also a mapping or list of values, with :data:`MASK` for each of the texts.
+
+    A short text counts only where the text is the whole value.
+    """
+    if isinstance(value, dict):
+        return {name: mask_texts(inner, texts) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [mask_texts(inner, texts) for inner in value]
+    if str(value).strip() in {text.strip() for text in texts}:
+        return MASK
+    if isinstance(value, str):
+        for text in sorted(texts, key=len, reverse=True):
+            if len(text.strip()) >= SHORTEST:
+                value = value.replace(text, MASK).replace(text.strip(), MASK)
+    return value
 
 
 def mask_path(url: str) -> str:

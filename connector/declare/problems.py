@@ -32,15 +32,21 @@ class Problems:
         self._seen: set[Problem] = set()
         self._hidden: dict[Position, list[tuple[str, str]]] = {}
         self._secret: list[tuple[str, str]] = []
+        self._file_contents: set[str] = set()
 
-    def hide(self, position: Position, value: str, reference: str, *, secret: bool) -> None:
+    def hide(
+        self, position: Position, value: str, reference: str, *, secret: bool, from_file: bool = False
+    ) -> None:
         """Shows ``reference`` in place of ``value`` in the texts of problems at ``position``.
 
         Args:
             value: the value of a reference such as ``${NAME}``.
             secret: hide the value in the texts of all problems.
+            from_file: whether the value is the content of a file, which no output shows.
         """
         if value:
+            if from_file:
+                self._file_contents.add(value)
             self._hidden.setdefault(position, []).append((value, reference))
             if secret:
                 self._secret.append((value, reference))
@@ -87,6 +93,11 @@ class Problems:
             return self._files[problem.file], problem.line, problem.column, item.order
 
         return [item.problem for item in sorted(self._collected, key=key)]
+
+    @property
+    def file_contents(self) -> frozenset[str]:
+        """The contents of files that values named as ``${file:PATH}``."""
+        return frozenset(self._file_contents)
 
     @property
     def errors(self) -> int:

@@ -122,12 +122,13 @@ class Inbound:
 
     # -- poll --------------------------------------------------------------------------------------
 
-    def poll(self, *, ahead: bool = True, patient: bool = False) -> CycleReport:
+    def poll(self, *, ahead: bool = True, patient: bool = False, again: bool = False) -> CycleReport:
         """Claims from the destinations that may be polled, and starts batches. Waits for no batch.
 
         Args:
             ahead: whether a destination with unsettled events may be polled, too.
             patient: whether an input from which something went back has a pause.
+            again: whether only events that come again later are claimed.
 
         Raises:
             ProviderError: an event could not be settled. Recovery tries again.
@@ -146,7 +147,9 @@ class Inbound:
         except PipelineError as error:
             report.fail(str(error), provider_failed=True)
             return report
-        for claims in self._intake.poll(report, ahead=ahead, patient=patient):
+        intake = self._intake
+        polls = intake.poll_again(report) if again else intake.poll(report, ahead=ahead, patient=patient)
+        for claims in polls:
             self._take_in(claims, report)
         self._start()
         self._note_more(report)
@@ -178,6 +181,14 @@ class Inbound:
         return any(
             claim.destination == one.destination for claim in unowned
         ) or self._intake.has_bound_messages(one, others)
+
+    def due_in(self) -> float:
+        """Returns the seconds until the next delayed message of an input is due, as far as is known.
+
+        Raises:
+            ProviderError: an input cannot be read.
+        """
+        return self._intake.due_in()
 
     def _note_more(self, report: CycleReport) -> None:
         report.more_in = None if self.stopping or self.pausing else self._intake.more_in()

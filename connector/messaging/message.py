@@ -42,6 +42,8 @@ STANDARD_TYPES: Final = {
 OF_SENDERS: Final = ("JMSXGroupID", "JMSXGroupSeq")
 """The JMSX properties that senders set. All others are set by a provider (JMS 2.0, 3.5.9)."""
 
+CONTENT_ENCODING: Final = "content_encoding"
+"""The property that names how a body is packed."""
 DEFAULT_PRIORITY: Final = 4
 FILE_NAME: Final = "connector_file_name"
 """The property with the name of the file that a message came in."""

@@ -5,6 +5,7 @@ Both belong to a :class:`~connector.messaging.provider.Connection`, and both are
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -38,6 +39,8 @@ class Poller(Protocol):
 
     Without a question, a claim only looks at what has come. A local provider always knows what waits.
     """
+    again: bool = False
+    """Set by the caller: whether a claim takes only messages whose events come again later."""
 
     @property
     def is_full(self) -> bool:
@@ -80,6 +83,24 @@ class Poller(Protocol):
         """Claims one message, as :meth:`claim`. Returns None if no message waits."""
         claims = self.claim(cycle, range(sequence, sequence + 1))
         return claims[0] if claims else None
+
+    def due_in(self) -> float:
+        """Returns the seconds until the next delayed message is due, as far as is known. Infinity = none."""
+        return math.inf
+
+    def set_min_age(self, seconds: float) -> None:
+        """Claims a message only if two looks found it the same, ``seconds`` apart by this client's own clock.
+
+        Called before the first claim, and only with the capability ``min_age``.
+        """
+        return
+
+    def settles_in(self) -> float:
+        """Returns the seconds until a message may be complete that waits for its second look.
+
+        Never 0. Infinity = no message waits for it.
+        """
+        return math.inf
 
     def delayed(self) -> Iterator[tuple[Message, str]]:
         """Yields the delayed messages that the poller would take, each with the duplicate key of a claim.

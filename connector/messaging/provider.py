@@ -73,6 +73,8 @@ class Capabilities:
         own_names: names of destinations are those of a server, which are not the names of directories
             (:func:`~connector.messaging.destination.parse_destination`). As
             :attr:`~connector.messaging.provider_kind.ProviderKind.own_names`.
+        min_age: others may write a message in place, so that a poller can wait until it is complete
+            (:meth:`.Poller.set_min_age`).
     """
 
     topics: bool = False
@@ -91,6 +93,7 @@ class Capabilities:
     retries_later: bool = False
     lots: bool = False
     own_names: bool = False
+    min_age: bool = False
 
 
 class SessionClient(Receiving, Settling, Browsing, Subscribing, Protocol):

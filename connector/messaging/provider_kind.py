@@ -69,6 +69,13 @@ class AdapterProvider(Provider, Protocol):
         """
         return WaitingNote(0, None)
 
+    def waiting_in_place(self, source: Destination | TopicSubscription) -> WaitingNote:
+        """Works like :meth:`waiting`, but a message that others write in place is as old as its last change.
+
+        Asked only with the capability ``min_age``.
+        """
+        return self.waiting(source)
+
     def existing_state(self, application: str) -> StateStore:
         """Returns the same store as :meth:`Provider.state`, for looking only. Makes nothing."""
         return self.state(application)

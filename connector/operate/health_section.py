@@ -43,10 +43,13 @@ class Health(Section):
     last_good_poll: Annotated[float | None, duration(none="none")] = Field(
         default=300.0,
         description="Time since the last good poll of an instance, beyond `PollFrequency`. Only while polls "
-        "are due: not with `PollFrequency: no`, and not outside `PollStartTime` and `PollEndTime`.",
+        "are due: not with `PollFrequency: no`, and not outside `PollStartTime` and `PollEndTime`. With "
+        "a cron, time since a time of the cron without a good poll.",
     )
     oldest_waiting: Annotated[float | None, duration(none="none")] = Field(
-        default=3600.0, description="Age of the oldest waiting message of an input that is not paused."
+        default=3600.0,
+        description="Age of the oldest waiting message of an input that is not paused. With "
+        "a cron, time since a time of the cron at which the message waited.",
     )
     error_waiting: Annotated[int | None, integer(0, "messages", none="none")] = Field(
         default=None, description="Messages in the error destinations."

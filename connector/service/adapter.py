@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -327,7 +328,7 @@ class Adapter:
         """
         return self._work(lambda inbound: self._drain_and_prune(inbound, after_batch))
 
-    def serve(self, *, polls: bool = True, ahead: bool = False) -> CycleReport:
+    def serve(self, *, polls: bool = True, ahead: bool = False, again: bool = False) -> CycleReport:
         """Does one step of a service: recovery if it is due, then a poll. Waits for no batch.
 
         Reconnects a failed provider once the running batches have ended.
@@ -335,13 +336,24 @@ class Adapter:
         Args:
             polls: False = no poll.
             ahead: whether destinations with unsettled events are polled, too.
+            again: whether only events that come again later are claimed.
 
         Raises:
             ProviderError: no attempt of ``RestartRetryCount`` was successful.
             PipelineError: the adapter was not started before, and Spark cannot be started.
         """
         step = _POLL if polls else _RECOVER
-        return self._serve(step, lambda inbound: self._recover_and_poll(inbound, polls=polls, ahead=ahead))
+        return self._serve(
+            step, lambda inbound: self._recover_and_poll(inbound, polls=polls, ahead=ahead, again=again)
+        )
+
+    def due_in(self) -> float:
+        """Returns the seconds until the next delayed message of an input is due, as far as is known."""
+        inbound = self._connection.inbound
+        try:
+            return math.inf if inbound is None else inbound.due_in()
+        except ProviderError:  # the next poll names the cause
+            return 0.0
 
     def look(self) -> CycleReport:
         """Obeys what operators have told the application. Reconnects a failed provider.
@@ -551,14 +563,14 @@ class Adapter:
         ):
             report.fail(reason, provider_failed=False)
 
-    def _recover_and_poll(self, inbound: Inbound, *, polls: bool, ahead: bool) -> CycleReport:
+    def _recover_and_poll(self, inbound: Inbound, *, polls: bool, ahead: bool, again: bool) -> CycleReport:
         recovered = self._recover_if_due(inbound)
         if not polls or recovered.code is not ReturnCode.SUCCEED:
             return recovered
         waiter = inbound.waiter
         if waiter is not None:
             waiter.begin()
-        return self._note(inbound.poll(ahead=ahead, patient=True))
+        return self._note(inbound.poll(ahead=ahead, patient=True, again=again))
 
     def _note(self, report: CycleReport, *, polled: bool = True) -> CycleReport:
         """Notes what a step has done.

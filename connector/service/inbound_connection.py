@@ -126,7 +126,8 @@ class InboundConnection:
         tracer: Tracer | None,
     ) -> WorkingState:
         configuration = self._configuration
-        frequency = (configuration.connector.poll_frequency or 0) / 1000
+        given = configuration.connector.poll_frequency
+        frequency = given / 1000 if isinstance(given, int) else 0.0
         return WorkingState(
             summary,
             numbers,

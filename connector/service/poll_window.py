@@ -1,15 +1,55 @@
-"""The daily window of polls: PollStartTime and PollEndTime."""
+"""The times at which polls begin: a daily window (PollStartTime and PollEndTime), or a cron."""
 
 from __future__ import annotations
 
 import datetime
-from typing import Final
+from typing import Final, Protocol
 
+from connector.cron import Cron
+
+_SET_BACK: Final = 60.0
+"""A time that goes back by more seconds was set."""
 _DAY: Final = datetime.timedelta(days=1)
 _STEPS: Final = tuple(datetime.timedelta(seconds=4**power) for power in range(6, -1, -1))
 
 
-class PollWindow:
+class Window(Protocol):
+    """When polls begin."""
+
+    def opens_at(self, now: datetime.datetime) -> datetime.datetime | None:
+        """Returns the local time at which the window opens. None while it is open.
+
+        Args:
+            now: local time, with the zone.
+        """
+
+
+class CronWindow(Window):
+    """A window that opens at the times of a cron, and closes after a poll.
+
+    Args:
+        now: local time, with the zone. Earlier times of the cron do not count.
+    """
+
+    def __init__(self, cron: Cron, now: datetime.datetime) -> None:
+        self.cron = cron
+        self._due = cron.next_after(now)
+        self._seen = now.timestamp()
+
+    def opens_at(self, now: datetime.datetime) -> datetime.datetime | None:
+        seconds = now.timestamp()
+        if self._seen - seconds > _SET_BACK:
+            self._due = self.cron.next_after(now)
+        self._seen = seconds
+        return self._due if seconds < self._due.timestamp() else None
+
+    def close(self, now: datetime.datetime) -> None:
+        """Closes the window until the next time of the cron."""
+        if now.timestamp() >= self._due.timestamp():
+            self._due = self.cron.next_after(now)
+
+
+class PollWindow(Window):
     """The daily time in which polls begin, by local time. The window may cross midnight.
 
     Args:
@@ -21,11 +61,6 @@ class PollWindow:
         self._end = end
 
     def opens_at(self, now: datetime.datetime) -> datetime.datetime | None:
-        """Returns the local time at which the window opens. None while it is open.
-
-        Args:
-            now: local time, with the zone.
-        """
         if self._start is None or self._end is None or self._start == self._end:
             return None
         return None if self._is_open(now.time()) else self._next_opening(now)

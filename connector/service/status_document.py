@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from connector.config.loading import Configuration
+from connector.cron import Cron
 from connector.errors import ProviderError
 from connector.events.claim.free_disk import shortage_of
 from connector.events.claim.polled_input import InputSettings
@@ -68,7 +69,7 @@ class StatusReader:
             instances=[self._instance_facts(*one, now) for one in zip(found.notes, recents, strict=True)],
             error_waiting=found.error_waiting,
             error_growth=found.error_growth,
-            ages=found.ages(),
+            ages={destination: self._since_due(age, now) for destination, age in found.ages().items()},
             resting={row["subscription"]: row["reason"] for row in found.resting if found.may_wait},
             stopped={row["subscription"]: row["reason"] for row in found.loads if row["state"] == "stopped"},
         )
@@ -150,7 +151,8 @@ class StatusReader:
                 found.error_growth = found.error_waiting - min(earlier)[1]
 
     def _input(self, entry: InputSettings, now: float, *, looks: bool) -> StatusRow:
-        waiting = self._provider.waiting(entry.source) if looks else WaitingNote(0, None)
+        look = self._provider.waiting_in_place if entry.min_age else self._provider.waiting
+        waiting = look(entry.source) if looks else WaitingNote(0, None)
         oldest = waiting.oldest
         return {
             "destination": str(entry.input.destination),
@@ -167,11 +169,24 @@ class StatusReader:
         since = note.get("last_good_poll") or note.get("started")
         if settings.poll_frequency is None or since is None or limit is None:
             return None
+        if isinstance(settings.poll_frequency, Cron):
+            return self._since_due(now - float(since), now) or None
         pause = settings.poll_frequency / 1000
         moments = (now, now - limit - pause)
         if any(self._window.opens_at(datetime.datetime.fromtimestamp(one, LOCAL)) for one in moments):
             return None
         return max(0.0, now - float(since) - pause)
+
+    def _since_due(self, seconds: float, now: float) -> float:
+        """Returns how much of the last ``seconds`` has passed since a poll was due in them.
+
+        Without a cron that is all of them, because a poll is always due.
+        """
+        frequency = self.configuration.connector.poll_frequency
+        if not isinstance(frequency, Cron):
+            return seconds
+        due = frequency.next_after(datetime.datetime.fromtimestamp(now - seconds, LOCAL))
+        return max(0.0, now - due.timestamp())
 
     def _check_databases(self) -> Iterable[tuple[str, str]]:
         """Yields the name of each database, and why it cannot be used."""

@@ -28,6 +28,7 @@ from connector.operate.own_history import APPLICATION
 from connector.sinks.contract import Event, PreparedSink, SinkContext
 from connector.sinks.subscriptions import Subscription
 from connector.status import OutcomeKind
+from connector.text.gzip_body import packed_limit
 from connector.tracebacks import UserCode, error_text
 
 
@@ -252,7 +253,8 @@ class Explainer:
         """Returns the data handler, the objects, and the outcome and reason of a message without objects."""
         choice: Choice | None = None
         settings = self._task_settings
-        limit = (settings.connector if named is None else settings.by_input[named]).max_body
+        connector = settings.connector if named is None else settings.by_input[named]
+        limit = connector.max_body if connector.unpack == "none" else packed_limit(connector.max_body)
         try:
             choice = self._converter.choice(message, destination, named)
             if len(message.body) > limit:

@@ -30,6 +30,7 @@ connector:
   InputDestination:
     - queue://orders
     - {destination: queue://customers, rate: 50/s, PollQuantity: 5, order: none, max_body: 1MiB, parallel: 4,
+      min_age: 2s, unpack: gzip,
       max_attempts: 3, convert_timeout: 5s, DataHandlerMimeType: text/xml, DefaultVerb: Update,
       ArchiveDestination: queue://done, ErrorDestination: queue://wrong, UnsubscribedDestination: queue://rest}
     - {destination: queue://notes, selector: "urgent = TRUE"}

@@ -12,6 +12,7 @@ import pytest
 
 from connector.config.loading import Configuration, load
 from connector.config.resolved import as_document, as_yaml
+from connector.cron import Cron
 from connector.errors import ConfigurationError
 from connector.messaging.destination import Destination
 from connector.sinks.destination.settings import DestinationEntry
@@ -55,6 +56,7 @@ def test_paths_count_from_the_directory_of_the_file(
         ("PollStartTime: 22:00\n  PollEndTime: 6:30", "poll_end_time", datetime.time(6, 30)),
         ("PollFrequency: 0", "poll_frequency", 0),
         ('PollFrequency: "250"', "poll_frequency", 250),
+        ('PollFrequency: "cron 0 6  * * Mon-Fri"', "poll_frequency", Cron("0 6 * * Mon-Fri")),
         ("MessageFormatProperty: on", "message_format_property", "on"),
         ("instance: 0710", "instance", "0710"),
         ("instance: 1_000", "instance", "1_000"),

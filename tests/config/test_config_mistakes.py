@@ -69,6 +69,11 @@ CASES = [
     ),
     case("form of the shell without a colon", A, "root: ./data", "root: §${NO_ROOT-./data}", "provider.root", "a form of the shell", "${NO_ROOT:./data}"),
     case("secret in a form of the shell", A, "spark:\n", "http: {listen: 127.0.0.1:1, tokens: §\"${T:-very-secret-token}\"}\nspark:\n", "http.tokens", "'${T:-...}', a form of the shell"),
+    case("missing file of a secret", A, "type: dropbox", "type: §${file:no/such}", "provider.type", "the file 'no/such' cannot be read: No such file", "relative to this file"),
+    case("directory as a secret", A, "type: dropbox", "type: §${file:.}", "provider.type", "the file '.' cannot be read: Is a directory"),
+    case("device as a secret", A, "type: dropbox", "type: §${file:/dev/zero}", "provider.type", "is not a regular file"),
+    case("secret without a path", A, "type: dropbox", "type: §\"${file: }\"", "provider.type", "names no file", "${file:PATH}"),
+    case("home of nobody", A, "type: dropbox", "type: §${file:~no-such-user/x}", "provider.type", "cannot be read"),
     # keys of other sections
     case("URL that is none of AMQP", A, "type: dropbox\n  root: ./data", "type: amqp\n  packages: []\n  classpath: client.jar\n  url: §tcp://x", "provider.url", "no URL of AMQP", "amqp://HOST:5672", more=(("client.jar", "", ""),)),
     *(
@@ -344,6 +349,9 @@ WARNINGS = [
     case("destination of a rule that is not polled", A, "    - queue://orders\n", "", "MO_Config.rules.Order_Create.InputDestination", "this rule never matches", nearest="queue://customers", warning=True),
     case("equal match keys", R, "InputFormat: CUST_IN,", "InputDestination: orders,", "MO_Config.rules.Order_Create", "Customer_Create", warning=True),
     case("topic in two subscriptions", A, "- queue://orders", "- queue://orders\n    - {destination: topic://p, subscription: a, selector: x IS NULL}\n    - {destination: topic://p, subscription: §b, selector: x is null}", "connector.InputDestination[2].subscription", "of topic://p (subscription 'a'), in line 9, too", "selectors that differ", warning=True),
+    case("fields of a cron without the word", A, "PollFrequency: 1000", "PollFrequency: §0 6 * * 1", "connector.PollFrequency", '"cron 0 6 * * 1"'),
+    case("field of a cron", A, "PollFrequency: 1000", "PollFrequency: §cron 0 25 * * 1", "connector.PollFrequency", "'25' in the hour '25'", "from 0 to 23"),
+    case("window and cron", A, "PollFrequency: 1000", "PollFrequency: cron 0 6 * * 1\n  PollStartTime: §06:00\n  PollEndTime: 22:00", "connector.PollStartTime", "with a cron", "one of them"),
     case("window without polls", A, "PollFrequency: 1000", "PollFrequency: no\n  PollStartTime: §06:00\n  PollEndTime: 22:00", "connector.PollStartTime", "PollFrequency: no", "or no window", warning=True),
     case("window over midnight without polls", A, "PollFrequency: 1000", 'PollFrequency: "no"\n  PollEndTime: 06:00\n  PollStartTime: §22:00', "connector.PollStartTime", "PollFrequency: no", warning=True),
     case("expression in a rule for XML", R, "{InputDestination: queue://orders, DataHandlerMimeType: text/xml}", "{InputDestination: queue://orders, DataHandlerMimeType: text/xml, jmespath: §kind}", "MO_Config.rules.Order_Create.jmespath", "the bodies of this rule are text/xml", "never matches", warning=True),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from connector.config.loading import check
 from connector.config.resolved import as_document, as_yaml, explained
 from connector.declare.masking import MASK, mask
 from connector.operate.tracer import _Losses
@@ -110,6 +111,49 @@ def test_no_output_of_a_configuration_shows_a_secret(tmp_path: Path) -> None:
     ):
         assert text in shown[0]
     assert configuration.subscriptions[0].name == "Note https://hooks.example"
+
+
+def test_the_content_of_a_file_is_a_secret_at_every_place(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for name, content in (("db", b"SEKRET01\r\n"), ("pin", b"77\n"), ("two", b"SEKRET02\nSEKRET03\n\n")):
+        (tmp_path / "run" / name).write_bytes(content)
+    adapter = (
+        "provider: {type: memory}\n"
+        "connector: {ApplicationName: '${file:run/db}', PollQuantity: '${file:run/pin}'}\n"
+        "metaobjects: ./metaobjects\n"
+        "spark: {conf: {spark.a: 'x ${file:./run/two} $${NAME}'}}\n"
+    )
+    deployment = Deployment(
+        tmp_path, adapter=adapter, metaobjects="business_object: Note\nverbs: {Create: }\n"
+    )
+    configuration = deployment.configuration
+    connector = configuration.connector
+    assert (connector.application_name, connector.poll_quantity) == ("SEKRET01", 77)
+    assert dict(configuration.spark.conf) == {"spark.a": "x SEKRET02\nSEKRET03\n ${NAME}"}  # type: ignore[attr-defined]
+    document = as_document(configuration)
+    assert (document["connector"]["ApplicationName"], document["connector"]["PollQuantity"]) == (MASK, MASK)
+    for text in (as_yaml(document), repr(explained(configuration))):
+        assert "SEKRET" not in text
+
+
+@rows("content", [b"\xff", b"x" * ((1 << 20) + 1)])
+def test_a_file_that_is_no_text_is_a_mistake(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "secret").write_bytes(content)
+    (tmp_path / "adapter.yaml").write_text(
+        "provider: {type: '${file:secret}'}\nconnector: {ApplicationName: a}\n"
+    )
+    (problem,) = [one for one in check(tmp_path / "adapter.yaml", {}) if one.path == "provider.type"]
+    assert problem.found.startswith("the file 'secret' is ")
+
+
+def test_a_mistake_does_not_show_the_content_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("SEKRET\n")
+    (tmp_path / "adapter.yaml").write_text(
+        "provider: {type: memory}\nconnector: {ApplicationName: a, order: '${file:secret}'}\n"
+    )
+    (problem,) = [one for one in check(tmp_path / "adapter.yaml", {}) if one.path == "connector.order"]
+    assert "SEKRET" not in str(problem)
+    assert "${file:secret}" in problem.found
 
 
 def test_the_log_shows_no_secret_of_a_collector(

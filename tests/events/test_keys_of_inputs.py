@@ -236,6 +236,7 @@ def test_the_resolved_configuration_shows_what_holds_for_each_input(bench: Bench
         "parallel": 1,
         "order": "destination",
         "max_body": "16MiB",
+        "unpack": "none",
         "max_attempts": 5,
         "convert_timeout": "20s",
         "ArchiveDestination": "queue://archive",

@@ -22,7 +22,7 @@ from connector.messaging.settlement import Settlement
 from connector.sinks.retry_later import RetryLater, join_retries, split_retries
 from connector.sinks.subscription_model import ExternalEntry
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import Bench, EventDeployment, customer
+from tests.events.conftest import Bench, EventDeployment, customer, serving
 from tests.tables import Table, rows
 from tests.waiting import now_ms, wait_for
 
@@ -100,6 +100,20 @@ def test_an_event_that_failed_for_a_while_is_published_later_and_others_fail_at_
     assert not any("connector_retries" in deployment.properties("archive", one) for one in later)
     assert sorted(deployment.ids("error")) == sorted([failed, wrong])
     assert (counts["claimed"], counts["published"], counts["later"], counts["failed"]) == (12, 3, 7, 2)
+
+
+def test_between_the_times_of_a_cron_only_what_comes_again_is_taken(
+    bench: Bench, section: Mapping[str, str]
+) -> None:
+    deployment = deploy(bench, SOON, provider=section, PollFrequency="cron 0 0 29 2 *")
+    with deployment.running() as adapter:
+        (again,) = send(deployment, "a: temporary-until 2")
+        adapter.poll()
+        (new,) = send(deployment, "a: new")
+        with serving(adapter):
+            wait_for(lambda: deployment.ids("archive") == [again])
+    assert tries(bench, again) == [0, 1, 2]
+    assert deployment.ids("customers") == [new]
 
 
 @rows("after, kept", [(2, 2), (-1, 0), (float("nan"), 0), (float("inf"), 31_536_000)])

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from connector.cli.app import run
 from connector.operate.activity import Activity
-from connector.service import instance_notes
+from connector.service import instance_notes, status_document
 from connector.service.instance_notes import InstanceNotes
 from connector.testing.deployment import Deployment
 from tests.events.conftest import Bench, serving
@@ -86,6 +87,19 @@ def test_times_without_a_poll_or_for_what_waits_and_the_growth_of_errors_have_li
     assert (document["error_growth_5m"], document["error_waiting"]) == (3, 3)
     reasons = [reason.partition(" (health.")[2] for reason in document["reasons"]]
     assert reasons == ["last_good_poll)", "oldest_waiting)", "error_waiting)", "error_growth)"]
+
+
+@pytest.mark.parametrize(("cron", "number"), [("0 0 29 2 *", 0), ("* * * * *", 2)])
+def test_between_the_times_of_a_cron_nothing_is_late(
+    bench: Bench, status: Status, monkeypatch: pytest.MonkeyPatch, cron: str, number: int
+) -> None:
+    limits = {"oldest_waiting": "1ms", "last_good_poll": "1ms"}
+    deployment = bench.deploy(more={"health": limits}, PollFrequency=f"cron {cron}")
+    with deployment.running():
+        fill(deployment, 1)
+        in_two_hours = time.time() + 7200
+        monkeypatch.setattr(status_document, "time", SimpleNamespace(time=lambda: in_two_hours))
+        assert len(status(min(number, 1))["reasons"]) == number
 
 
 def test_a_subscription_that_rests_is_a_reason(bench: Bench, status: Status) -> None:

@@ -156,6 +156,25 @@ def test_messages_without_ids_or_with_equal_ids_are_different(broker: Broker, co
     assert poller.claim(2, range(1)) == []
 
 
+def test_the_content_encoding_of_amqp_is_a_property_of_a_message_of_bytes(
+    broker: Broker, connect: Connect
+) -> None:
+    connection = connect()
+    body = "body: rhea.message.data_section(Buffer.from('x'))"
+    of_application = "application_properties: {content_encoding: 'br'}"
+    send_by_rhea(
+        broker,
+        "orders",
+        f"[{{{body}, content_encoding: 'gzip'}}, {{{body}}}, "
+        f"{{{body}, content_encoding: 'gzip', {of_application}}}, {{body: 'x', content_encoding: 'gzip'}}]",
+    )
+    poller = connection.poller(ORDERS)
+    claims = [take(poller, sequence=number) for number in range(4)]
+    found = [load(connection, claim).properties.get("content_encoding") for claim in claims]
+    assert found == ["gzip", None, "br", None]
+    connection.settle([Settlement(claim) for claim in claims])
+
+
 _UNDECODED = {
     "a class that does not fit": "{message_annotations: {'x-opt-jms-msg-type': rhea.types.wrap_byte(2)}, "
     "body: 'a'}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from connector.cron import Cron
 from connector.errors import ProviderError
 from connector.events.cycle_report import CycleReport
 from connector.events.outcome import Outcome
@@ -82,6 +84,9 @@ class RecordingAdapter:
         self._poll_seconds = poll_seconds
         self.polls: list[float] = []
         self.aheads: list[bool] = []
+        self.agains: list[float] = []
+        self.again_reports: list[CycleReport] = []
+        self.due_at = math.inf
         self.recoveries: list[float] = []
         self.poll_failure: Exception | None = None
         self.recovery_failure: Exception | None = None
@@ -92,7 +97,10 @@ class RecordingAdapter:
         self.stopping = False
         self._has_come = False
 
-    def serve(self, *, polls: bool = True, ahead: bool = False) -> CycleReport:
+    def serve(self, *, polls: bool = True, ahead: bool = False, again: bool = False) -> CycleReport:
+        if again:
+            self.agains.append(round(self._clock.seconds, 6))
+            return self.again_reports.pop(0) if self.again_reports else CycleReport()
         if not polls:
             self.recoveries.append(self._clock.seconds)
             if self.recovery_failure is not None:
@@ -105,6 +113,9 @@ class RecordingAdapter:
         if self.poll_failure is not None:
             raise self.poll_failure
         return self.reports.pop(0) if self.reports else GOOD
+
+    def due_in(self) -> float:
+        return self.due_at - self._clock.seconds
 
     def look(self) -> CycleReport:
         return CycleReport()
@@ -242,7 +253,7 @@ def test_a_message_that_comes_during_a_poll_begins_the_next() -> None:
     adapter = RecordingAdapter(clock, poll_frequency=60_000)
     first = adapter.serve
 
-    def poll(*, polls: bool = True, ahead: bool = False) -> CycleReport:
+    def poll(*, polls: bool = True, ahead: bool = False, again: bool = False) -> CycleReport:
         report = first(polls=polls, ahead=ahead)
         if len(adapter.polls) == 1:
             adapter.message_comes()
@@ -318,6 +329,52 @@ def test_a_closed_window_is_logged_once_with_its_opening_time(caplog: pytest.Log
     lines = [one for one in caplog.records if one.getMessage() == "polls wait for the daily window"]
     opens = [vars(one)["opens"] for one in lines]
     assert opens == ["2026-06-01T14:00:00+02:00", "2026-06-02T14:00:00+02:00"]
+
+
+FAILED = CycleReport(ReturnCode.APPRESPONSETIMEOUT, provider_failed=True)
+
+
+@rows(
+    "events, settings, polls",
+    [
+        # no message begins a poll between the times
+        ([(10, MESSAGE), (5000, MESSAGE)], {}, [3600, 7200]),
+        # polls go on while more waits, also after batches
+        ([(3610, ROOM), (3620, GOOD)], {"reports": [FULL, GOOD]}, [3600, 3600, 3610, 7200]),
+        # without wake the rest waits for the next time
+        ([], {"reports": [FULL, GOOD], "wake": False}, [3600, 7200]),
+        # a provider that has failed is tried again
+        ([], {"reports": [FAILED, FAILED, GOOD]}, [3600, 3630, 3660, 7200]),
+    ],
+)
+def test_polls_begin_at_the_times_of_a_cron(
+    events: list[Any], settings: dict[str, Any], polls: list[float]
+) -> None:
+    adapter = served(7500, *events, poll_frequency=Cron("0 13,14 * * *"), **settings)
+    assert [round(one) for one in adapter.polls] == [pytest.approx(one, abs=1) for one in polls]
+
+
+def test_between_the_times_of_a_cron_events_come_again_when_they_are_due() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=Cron("0 13 * * *"))
+    adapter.due_at = 45.5
+
+    def come() -> None:
+        adapter.due_at = math.inf
+
+    adapter.again_reports = [CycleReport(), CycleReport(), FULL]
+    serve(clock, adapter, 100, (45.6, come))
+    assert adapter.agains[:3] == [0, 30, 45.5]
+    assert adapter.agains[3] == pytest.approx(45.6), "what else is due is taken at once"
+    assert len(adapter.agains) < 10
+    assert adapter.polls == []
+
+
+def test_a_cron_goes_by_local_time_when_it_is_set() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=Cron("0 13 * * *"))
+    serve(clock, adapter, 7300, (3700, lambda: clock.set_local(datetime.timedelta(hours=-1))))
+    assert [round(one) for one in adapter.polls] == [3600, 7200]
 
 
 def test_the_first_failure_is_what_has_ended_the_service() -> None:

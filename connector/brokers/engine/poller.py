@@ -116,6 +116,9 @@ class RemotePoller(Poller):
             return math.inf
         return self._later.seconds
 
+    def due_in(self) -> float:
+        return self.until_due
+
     @property
     def sessions(self) -> list[LendingSession]:
         """All sessions."""
@@ -206,6 +209,8 @@ class RemotePoller(Poller):
             return self._later.session, taken
         is_patient = not any(one.claims for one in self._own)
         session = self._free_session()
+        if self.again:
+            return session, []
         session.asks = self.asks
         return session, session.claim(self._client_id, cycle, numbers, is_patient=is_patient)
 

@@ -6,11 +6,13 @@ gets one of the two packages as an argument.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
+from connector.brokers.jms.content_encoding import encoding_reader
 from connector.brokers.jms.names import is_named, java_destination, name_of
 from connector.brokers.jms.reasons import reason_of
 from connector.errors import MalformedData, ProviderError
@@ -73,6 +75,7 @@ class MessageReader:
             lang.Double: ("double", float),
         }
         self._character = lang.Character
+        self._read_encoding = encoding_reader(jpype)
 
     def read(self, found: Any, limit: int) -> Received:
         """Returns a Java message with headers, properties and body, as far as they can be read.
@@ -105,6 +108,9 @@ class MessageReader:
         except Exception as error:
             message.message_class = next(letter for letter, kind in self._classes if isinstance(found, kind))
             problems.append(f"the body cannot be read: {reason_of(error)}")
+        if message.message_class == "B" and self._read_encoding is not None:
+            with contextlib.suppress(Exception):  # a message of another client has no such header
+                self._read_encoding(found, message)
         return Received(message, size, "; ".join(problems))
 
     def _read_each(self, found: Any) -> tuple[Message, list[str]]:

@@ -10,6 +10,7 @@ round x number of inputs + position of its input. Claims are processed in the or
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final
@@ -44,6 +45,8 @@ class Intake:
         self._waits = state.waits
         self._traced_claim = state.settings.trace.around("claim", self._claim)
         self._inputs = state.working.inputs
+        self._again = False
+        """Whether the running poll takes only events that come again later."""
         self._open: list[PolledInput] = []
         """The inputs that no operator has paused."""
         for one in self._inputs:
@@ -85,6 +88,26 @@ class Intake:
         self.give_back_held(only_paused=True)
         return bool(new)
 
+    def poll_again(self, report: CycleReport) -> Iterator[Sequence[Claim]]:
+        """Yields the claims of events that come again later, as :meth:`poll`.
+
+        What is known of other messages that may wait stays as it was.
+        """
+        known = [(one, one.is_full, one.is_skipped) for one in self._open]
+        self._again = True
+        for one in self._open:
+            one.poller.again = True
+        try:
+            yield from self.poll(report, ahead=True, patient=True)
+        finally:
+            self._again = False
+            for one, is_full, is_skipped in known:
+                one.poller.again, one.is_full, one.is_skipped = False, is_full, is_skipped
+
+    def due_in(self) -> float:
+        """Returns the seconds until the next delayed message of an input is due, as far as is known."""
+        return min((one.poller.due_in() for one in self._open), default=math.inf)
+
     def poll(self, report: CycleReport, *, ahead: bool, patient: bool) -> Iterator[Sequence[Claim]]:
         """Yields the claims of one poll. The caller takes in each list before the next.
 
@@ -116,7 +139,7 @@ class Intake:
         claims: list[Claim] = []
         failure: ProviderError | None = None
         try:
-            if self._waiting is not None:
+            if self._waiting is not None and not self._again:
                 self._waiting.take(claims, self.cycle, first)
             claim_round_robin(inputs, claims, self.cycle, first + len(claims))
         except ProviderError as error:  # the claims are finished all the same, then the poll ends
@@ -145,12 +168,14 @@ class Intake:
 
         0 = now. None = an input with more has to wait for another reason than its rate, or there is none.
         """
-        soonest: float | None = None
+        soonest = math.inf
         for one in self._open:
-            if (one.is_full or one.is_skipped) and self._may_poll_again(one):
-                seconds = 0.0 if one.rate is None else one.rate.seconds()
-                soonest = seconds if soonest is None else min(soonest, seconds)
-        return soonest
+            settles_in = one.poller.settles_in() if one.settings.min_age else math.inf
+            if one.is_full or one.is_skipped:
+                settles_in = 0.0
+            if settles_in < math.inf and self._may_poll_again(one):
+                soonest = min(soonest, max(settles_in, 0.0 if one.rate is None else one.rate.seconds()))
+        return soonest if soonest < math.inf else None
 
     def _may_poll_again(self, one: PolledInput) -> bool:
         """Whether an input may be polled, but for its rate."""

@@ -29,6 +29,7 @@ class InputSettings:
         duplicate_key: what makes two events one. Empty = their ids.
         order: ``destination``, ``group`` or ``none``.
         parallel: events of the input at the same time. None = that of the connector, for all such inputs.
+        min_age: seconds between the two looks that find a message complete. 0 = every message is.
     """
 
     input: Input
@@ -37,6 +38,7 @@ class InputSettings:
     rate: float | None = None
     order: str = DESTINATION
     parallel: int | None = None
+    min_age: float = 0.0
     duplicate_key: str = ""
 
     @property
@@ -96,6 +98,8 @@ class PolledInput:
             selector=self.input.selector,
             by_group=self.order == GROUP,
         )
+        if self.settings.min_age:
+            self.poller.set_min_age(self.settings.min_age)
         self.forget()
         self.is_open, self.channel = True, self.poller.subscription
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from connector.agent_trace import CONVERSION
 from connector.businessobjects.dynamic import fill_dynamic
@@ -22,7 +22,11 @@ from connector.formats.handlers import Handlers, choose_handler
 from connector.limits import stages
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.input import Input
-from connector.messaging.message import Message
+from connector.messaging.message import CONTENT_ENCODING, Message
+from connector.text.gzip_body import unpack, with_hint
+
+if TYPE_CHECKING:
+    from connector.declare.connector_section import Connector
 
 _UNREADABLE: Final = "O"
 _MAX_CHOSEN: Final = 1000
@@ -107,7 +111,10 @@ class Converter:
         except ConfigurationError as error:  # fails this event only, because other events have other handlers
             raise MalformedData(error.problems[0].mistake) from None
         handler, hint = choice.handler, choice.hint
+        connector = self._connector if named is None else self._task_settings.by_input[named]
         body = b"" if message.message_class == "M" else message.body
+        if body and (connector.unpack != "none" or CONTENT_ENCODING in message.properties):
+            body = _unpacked(body, message, connector)
         if hint is None and choice.name is not None:
             hint = Hint(choice.name(body), is_of_body=True)
         try:
@@ -121,8 +128,8 @@ class Converter:
                     bo = handler.to_business_object(body, hint)
                     self._complete(bo, handler, message, origin)
                     objects = [bo]
-        except MalformedData:
-            raise
+        except MalformedData as error:
+            raise with_hint(error, body) from error.__cause__
         except BaseException as error:  # a handler's bug fails this message only
             if stages.is_interrupt(error):
                 raise
@@ -220,6 +227,20 @@ class Converter:
     def handler(self, mime_type: str | None) -> DataHandler:
         """Returns the handler for a MIME type. None = the default handler."""
         return self._handlers.get(mime_type or self._task_settings.default_handler)
+
+
+def _unpacked(body: bytes, message: Message, connector: Connector) -> bytes:
+    """Returns the body that a data handler gets. Only the input or a property says that a body is packed.
+
+    Raises:
+        MalformedData: the body is packed, and cannot be unpacked within ``max_body``.
+    """
+    if connector.unpack == "gzip":
+        return unpack(body, connector.max_body, "unpack of the input")
+    encoding = message.properties[CONTENT_ENCODING]
+    if isinstance(encoding, str) and encoding.strip().casefold() == "gzip":
+        return unpack(body, connector.max_body, f"the property {CONTENT_ENCODING}")
+    return body
 
 
 def _name(handler: DataHandler) -> str:

@@ -43,6 +43,7 @@ from connector.sinks.contract import CallTimer, Event
 from connector.sinks.lazy_requests import LazyRequests
 from connector.sinks.replying import Unanswered
 from connector.status import OutcomeKind
+from connector.text.gzip_body import packed_limit
 from connector.tracebacks import error_text, log_failure, message_of
 
 if TYPE_CHECKING:
@@ -236,7 +237,8 @@ class Task:
         self.events += 1
         try:
             try:
-                message = self._access.load(reference, settings.max_body)
+                limit = settings.max_body if settings.unpack == "none" else packed_limit(settings.max_body)
+                message = self._access.load(reference, limit)
             except LookupError as error:
                 return not_read(_vanished(error), attempts, ReasonKind.UNREADABLE), False
             event.message = message

@@ -8,6 +8,7 @@ long.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -17,6 +18,7 @@ from typing import Final
 from connector.errors import ProviderError
 from connector.messaging.message import DEFAULT_PRIORITY, order_key
 from connector.stores.dropbox import codec
+from connector.stores.dropbox.growing_files import GrowingFiles
 from connector.stores.dropbox.left_files import LeftFiles
 
 _MAX_AGE: Final = 1.0
@@ -76,6 +78,8 @@ class Listing:
         self._rejected: dict[str, int] = {}
         self._left: LeftFiles | None = None
         """None before something was left in the folder."""
+        self._growing: GrowingFiles | None = None
+        """None = every file is complete."""
 
     def next(self) -> str | None:
         """Returns the name to try next, None if no message waits.
@@ -90,7 +94,20 @@ class Listing:
                 self._scan()
         elif self._may_have_changed():
             self._scan()
+        if self._growing is not None:
+            while self._names and self._growing.has_changed(self._names[-1]):
+                self._names.pop()
         return self._names.pop() if self._names else None
+
+    def set_min_age(self, seconds: float) -> None:
+        """Returns a name from now on only after its file has not changed for so long."""
+        self._growing = GrowingFiles(self._folder, seconds)
+
+    def settles_in(self) -> float:
+        """Returns the seconds until a file that may still grow may be complete. Infinity = there is none."""
+        if self._growing is None or (self._left is not None and self._left.is_closed):
+            return math.inf
+        return self._growing.settles_in
 
     def remove(self) -> None:
         """Makes the next call read the folder again, because a message came back."""
@@ -140,6 +157,8 @@ class Listing:
     def _may_have_changed(self) -> bool:
         if time.monotonic() > self._stale_at:
             return True
+        if self._growing is not None and not self._growing.due_in():
+            return True
         try:
             return os.stat(self._folder).st_mtime_ns != self._changed_ns
         except OSError:
@@ -172,6 +191,8 @@ class Listing:
         # A time stamp this fresh may not tell the next change apart.
         self._changed_ns = changed_ns if wall_ns - changed_ns > _CLOCK_TICK_NS else -1
         self._was_empty = not names
+        if self._growing is not None:
+            names = self._growing.complete(names)
         if self._rejected:
             names = self._without_rejected(names)
         if self._left is not None:

@@ -39,8 +39,14 @@ def open_batches(
     return found
 
 
-def look_at_waiting(layout: RootLayout, source: Destination | TopicSubscription) -> WaitingNote:
+def look_at_waiting(
+    layout: RootLayout, source: Destination | TopicSubscription, *, may_grow: bool
+) -> WaitingNote:
     """Returns the number of waiting messages of a source, and the time of the oldest message.
+
+    Args:
+        may_grow: whether a file is as old as its last change on this disk. Its other time stamps may be those
+            of a copy.
 
     Raises:
         ProviderError: this user may not look.
@@ -51,15 +57,26 @@ def look_at_waiting(layout: RootLayout, source: Destination | TopicSubscription)
         folders = layout.queue(source)
     folder, delayed = folders.target, folders.delayed
     names = [name for name in names_in(folder) if name[0] != "."]
-    return WaitingNote(len(names), _oldest(folder, names), len(names_in(delayed)))
+    return WaitingNote(len(names), _oldest(folder, names, may_grow=may_grow), len(names_in(delayed)))
 
 
-def _oldest(folder: str, names: list[str]) -> float | None:
+def _oldest(folder: str, names: list[str], *, may_grow: bool) -> float | None:
     """Returns the time of the oldest file in seconds since 1970. None = there is none."""
+    if may_grow:
+        changes = [changed for name in names if (changed := _changed_at(folder, name)) is not None]
+        return min(changes, default=None)
     if names and all(map(sorts_as_text, names)):  # a third of the time, where many messages wait
         return int(min(name[2:18] for name in names)) / 1e6
     ages = [age for name in names if (age := _sent_at(folder, name)) is not None]
     return min(ages) / 1e6 if ages else None
+
+
+def _changed_at(folder: str, name: str) -> float | None:
+    """Returns seconds since 1970. None if the file is gone."""
+    try:
+        return os.lstat(f"{folder}/{name}").st_ctime
+    except OSError:
+        return None
 
 
 def _sent_at(folder: str, name: str) -> int | None:

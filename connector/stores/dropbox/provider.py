@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
@@ -47,7 +48,7 @@ class DropboxProvider(AdapterProvider):
             systems whose locks cannot be trusted. None = only locks count. Adapters are excepted.
     """
 
-    capabilities = CAPABILITIES
+    capabilities = replace(CAPABILITIES, min_age=True)
 
     def __init__(
         self,
@@ -109,7 +110,10 @@ class DropboxProvider(AdapterProvider):
         return open_batches(self.layout, HeaderStore(self.layout.headers, "", sync=False), in_progress)
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        return look_at_waiting(self.layout, source)
+        return look_at_waiting(self.layout, source, may_grow=False)
+
+    def waiting_in_place(self, source: Destination | TopicSubscription) -> WaitingNote:
+        return look_at_waiting(self.layout, source, may_grow=True)
 
     def check(self) -> bool:
         return self.root.check()
@@ -141,7 +145,7 @@ class DropboxProvider(AdapterProvider):
         shared = layout.application(application) if application else ""
         store = DropboxStore(context, RootPruner(layout, headers, self.keep_processed, shared))
         registry = DropboxRegistry(context, self.lease, store.end)
-        watch = DropboxWatch(store.directories, store.set_return_listener)
+        watch = DropboxWatch(store.directories, store.set_return_listener, store.looks_again)
         limit = self.redelivery_limit or None
         return LocalConnection(store, registry, watch, limit=limit, client_id=client_id, lots=True)
 

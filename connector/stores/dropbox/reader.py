@@ -154,6 +154,12 @@ class DropboxReader(Reader):
     def obstacle(self) -> str:
         return self._listing.obstacle
 
+    def set_min_age(self, seconds: float) -> None:
+        self._listing.set_min_age(seconds)
+
+    def settles_in(self) -> float:
+        return self._listing.settles_in()
+
     def has_news(self) -> bool:
         has_come = self._listing.has_news()
         if has_come and self._has_lots:  # an old listing may have changed, and each try takes a number

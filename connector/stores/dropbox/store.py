@@ -6,6 +6,7 @@ import contextlib
 import heapq
 import itertools
 import logging
+import math
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -245,6 +246,11 @@ class DropboxStore(Store):
         """Yields the directories in which messages for the open readers arrive."""
         for reader in tuple(self._readers):
             yield from reader.directories
+
+    def looks_again(self, directory: str) -> bool:
+        """Whether all readers of a directory wait for a second look at a file, and so look again anyway."""
+        readers = [one for one in tuple(self._readers) if directory in one.directories]
+        return bool(readers) and all(one.settles_in() < math.inf for one in readers)
 
     def set_return_listener(self, returns: Callable[[str], object]) -> None:
         """Sets a function that gets the future path of each message that is given back."""

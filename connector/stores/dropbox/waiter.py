@@ -31,11 +31,14 @@ _LIMITS: Final = {
 }
 
 
-def make_waiter(directories: Callable[[], Iterable[str]]) -> InotifyWaiter | None:
+def make_waiter(
+    directories: Callable[[], Iterable[str]], looks_again: Callable[[str], bool]
+) -> InotifyWaiter | None:
     """Returns a waiter. None if the kernel reports nothing. The log gives the reason.
 
     Args:
         directories: returns the directories in which messages arrive. Called before each poll.
+        looks_again: as of :class:`InotifyWaiter`.
     """
     if not exists():
         _log.info(
@@ -44,7 +47,7 @@ def make_waiter(directories: Callable[[], Iterable[str]]) -> InotifyWaiter | Non
         )
         return None
     try:
-        return InotifyWaiter(Inotify(), directories)
+        return InotifyWaiter(Inotify(), directories, looks_again)
     except OSError as error:
         _warn_of_limit(error)
         return None
@@ -59,11 +62,19 @@ class InotifyWaiter(Waiter):
     Args:
         kernel: used by this waiter alone, which closes it.
         directories: returns the directories in which messages arrive.
+        looks_again: tells of a directory whether it is polled again soon in any case. Files that arrive there
+            are not reported meanwhile, so that a file that grows does not begin one poll after the other.
     """
 
-    def __init__(self, kernel: Inotify, directories: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        kernel: Inotify,
+        directories: Callable[[], Iterable[str]],
+        looks_again: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self._kernel = kernel
         self._directories = directories
+        self._looks_again = looks_again
         self._woken = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._descriptors = select.poll()
         self._descriptors.register(kernel.descriptor, select.POLLIN)
@@ -171,7 +182,7 @@ class InotifyWaiter(Waiter):
                 path = f"{self._paths[watch]}/{name}"
                 if path in self._returned:
                     self._returned.discard(path)
-                else:
+                elif not (self._has_come or self._looks_again(self._paths[watch])):
                     self._has_come = True
 
     def _warn_of_flood(self) -> None:
@@ -196,12 +207,17 @@ class DropboxWatch(Watch):
     Args:
         directories: returns the directories in which messages for the open readers arrive.
         returns: takes a function, which is called before each message that this client gives back.
+        looks_again: as of :class:`InotifyWaiter`.
     """
 
     def __init__(
-        self, directories: Callable[[], Iterable[str]], returns: Callable[[Callable[[str], object]], None]
+        self,
+        directories: Callable[[], Iterable[str]],
+        returns: Callable[[Callable[[str], object]], None],
+        looks_again: Callable[[str], bool],
     ) -> None:
         self._directories = directories
+        self._looks_again = looks_again
         self._returns = returns
         self._waiter: InotifyWaiter | None = None
         self._was_asked = False
@@ -212,7 +228,7 @@ class DropboxWatch(Watch):
     def can_tell(self) -> bool:
         if not (self._was_asked or self._ended):  # watches nothing before the first question
             self._was_asked = True
-            self._waiter = make_waiter(self._directories)
+            self._waiter = make_waiter(self._directories, self._looks_again)
             if self._waiter is not None:
                 self._returns(self._waiter.returns)
         return self._waiter is not None

@@ -22,6 +22,7 @@ from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import Selector, compile_selector, selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+from connector.status import OutcomeKind
 from connector.stores.engine.channel import Channel, Part, channel_of, temporary_owner
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client, check_sendable, hold_client_id
@@ -199,9 +200,14 @@ class LocalConnection(Connection):
         judge = DeliveryRules(self._client.limit, compiled, is_view=bool(source.view), by_group=by_group)
         into = Channel(in_progress) if in_progress is not None else None
         reader = self.store.reader(channel, judge, into, source)
-        return LocalPoller(
+        again = DeliveryRules(
+            self._client.limit, _of_again(selector), is_view=bool(source.view), by_group=by_group
+        )
+        poller = LocalPoller(
             self._client, channel, reader, source, on_close, may_end=channel.can_end, wanted=compiled
         )
+        poller.read_again = lambda: self.store.reader(channel, again, into, source)
+        return poller
 
     def _subscription_poller(self, wanted: TopicSubscription, *, by_group: bool) -> LocalPoller:
         check(wanted)
@@ -211,9 +217,10 @@ class LocalConnection(Connection):
             self._foreign.distribute(wanted.topic)  # earlier messages are not for the new subscription
         subscription, consumer = self._subscriptions.attach(wanted)
         judge = DeliveryRules(self._client.limit, None, is_view=False, by_group=by_group)
+        again = DeliveryRules(self._client.limit, _of_again(), is_view=False, by_group=by_group)
         reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
         on_close = partial(self._close_subscription, subscription, consumer)
-        return LocalPoller(
+        poller = LocalPoller(
             self._client,
             subscription.channel,
             reader,
@@ -222,6 +229,8 @@ class LocalConnection(Connection):
             may_end=True,
             foreign=self._foreign,
         )
+        poller.read_again = lambda: self.store.reader(subscription.channel, again, None, wanted.topic)
+        return poller
 
     def _remove_poller(self, poller: LocalPoller) -> None:
         self._pollers.pop(poller, None)
@@ -458,6 +467,12 @@ class LocalConnection(Connection):
             self._lots.close()
         self._watch.close()  # First, so that a waiting thread does not find the store closed.
         self._registry.close(abandoned=abandoned)
+
+
+def _of_again(selector: str = "") -> Selector:
+    """Returns the selector of messages whose events come again later, among those of another selector."""
+    comes_again = f"(connector_retries IS NOT NULL OR connector_outcome = '{OutcomeKind.LATER.value}')"
+    return compile_selector(f"({selector}) AND {comes_again}" if selector_text(selector) else comes_again)
 
 
 def _check_in_progress(source: Destination, in_progress: Destination | None) -> None:

@@ -51,6 +51,9 @@ class LocalPoller(Poller):
         self._may_end = may_end
         self._foreign = foreign
         self._wanted = wanted
+        self.read_again: Callable[[], Reader] | None = None
+        """Returns a reader of the messages whose events come again later. None = there are none."""
+        self._again: Reader | None = None
         self._closed = False
         self._ending = threading.RLock()  # the connection may close the poller from another thread
 
@@ -63,13 +66,20 @@ class LocalPoller(Poller):
             raise ProviderError(f"the consumer of {self.destination} is closed: make another")
         if self._foreign is not None:
             self._foreign.distribute(self.destination, cycle)
-        claims = self._reader.claim(cycle, numbers)
-        self.expired = self._reader.expired
+        reader = self._reader_of_again() if self.again else self._reader
+        claims = reader.claim(cycle, numbers)
+        self.expired = self._reader.expired + (self._again.expired if self._again is not None else 0)
         if not claims and self._may_end and not self._client.store.has(self._channel):
             raise ProviderError(
                 f"{self.destination} has ended: it was temporary, or its subscription was removed"
             )
         return claims
+
+    def set_min_age(self, seconds: float) -> None:
+        self._reader.set_min_age(seconds)
+
+    def settles_in(self) -> float:
+        return math.inf if self._closed else self._reader.settles_in()
 
     def has_news(self) -> bool:
         """Whether :meth:`claim` may find a message, or raise."""
@@ -77,8 +87,13 @@ class LocalPoller(Poller):
             return True
         return self._foreign is not None and self._foreign.has_news(self.destination)
 
+    def _reader_of_again(self) -> Reader:
+        if self._again is None:
+            assert self.read_again is not None
+            self._again = self.read_again()
+        return self._again
+
     def due_in(self) -> float:
-        """Returns the seconds until the next delayed message is due. Infinity = none waits."""
         return math.inf if self._closed else self._reader.due_in()
 
     def delayed(self) -> Iterator[tuple[Message, str]]:
@@ -101,3 +116,5 @@ class LocalPoller(Poller):
         with self._ending:
             self._closed = True
             self._reader.close()
+            if self._again is not None:
+                self._again.close()

@@ -19,6 +19,7 @@ clients, too, if they can reach the store.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
@@ -117,6 +118,14 @@ class Reader(Protocol):
     def obstacle(self) -> str:
         """Why no message can be taken now, although the store works. Empty = nothing is in the way."""
         return ""
+
+    def set_min_age(self, seconds: float) -> None:
+        """As :meth:`.Poller.set_min_age`. Messages of a store without foreign writers are always complete."""
+        return
+
+    def settles_in(self) -> float:
+        """As :meth:`.Poller.settles_in`."""
+        return math.inf
 
     @abstractmethod
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:

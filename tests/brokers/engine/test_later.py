@@ -43,6 +43,20 @@ def come_back(deployment: Deployment, adapter: InProcessAdapter, provider: LentP
     wait_for(is_done, what="events that come again")
 
 
+def test_between_the_times_of_a_cron_only_what_comes_again_is_received(
+    tmp_path: Path, provider: LentProvider
+) -> None:
+    deployment, adapter = away(tmp_path, provider, order="none", PollFrequency="cron 0 0 29 2 *")
+    with adapter:
+        again = send(provider, "away")
+        adapter.poll()
+        new = send(provider, "")
+        (deployment.directory / "away").unlink()
+        with serving(adapter):
+            wait_for(lambda: ids(provider, "archive") == again)
+    assert ids(provider, "customers") == new
+
+
 @pytest.mark.parametrize(
     ("order", "in_progress"),
     [("none", ""), ("destination", ""), ("group", "queue://progress"), ("destination", "queue://progress")],
