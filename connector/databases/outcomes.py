@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     Column,
@@ -95,6 +95,15 @@ class OutcomeRow:
     @property
     def _where(self) -> ColumnElement[bool]:
         return and_(*(outcome.c[name] == value for name, value in self._key.items()))
+
+
+def rows_of(connection: Connection, application: str, message_id: str) -> Sequence[Any]:
+    """Returns the rows of a message and of its records: event, message_id, subscription, sent."""
+    c = outcome.c
+    whole = message_id[:255]
+    own = (c.message_id == whole) | c.message_id.startswith(f"{whole}#", autoescape=True)
+    wanted = select(c.event, c.message_id, c.subscription, c.sent).where((c.application == application) & own)
+    return connection.execute(wanted.order_by(c.message_id, c.subscription)).fetchall()
 
 
 def remove(

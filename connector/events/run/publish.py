@@ -25,6 +25,7 @@ from connector.events.hooks.task_hook import TaskHooks
 from connector.events.run.circuits import CircuitState, DeliveryGate
 from connector.events.run.conversion_limit import ConversionLimit
 from connector.events.run.convert import Converter
+from connector.events.run.event_identity import identity_of
 from connector.events.run.open_sinks import CalledSink, OpenSinks
 from connector.events.run.prepared_replies import ProcessReplies, ReplyContext
 from connector.events.run.publication import MatchedObject, Publication, TaskEvent
@@ -256,20 +257,9 @@ class Publisher:
         return True
 
     def _key(self, matched: MatchedObject, sequence: int, reference: object) -> EventKey:
-        """Returns the key of the rows of an event.
-
-        If duplicates are eliminated, the copies of a message are one event: its adapter may die after the
-        commit, and another instance then processes another copy first.
-
-        A copy that somebody has moved back to an input is another event, but not one whose subscriptions are
-        asked again.
-        """
+        """Returns the key of the rows of an event."""
         event = matched.event
-        message = event.message
-        identity = self._ids.get(sequence) or self._access.identity(reference, message)
-        properties = message.properties
-        if "connector_outcome" in properties and "connector_time" in properties:
-            identity = f"{identity}|{properties['connector_time']}"
+        identity = identity_of(self._ids.get(sequence), self._access, reference, event.message)
         if matched.record:
             identity = f"{identity}#{matched.record}"
         return EventKey(digest(identity), event.id, self._task_settings.client_id, self._batch)
