@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import NullPool, create_engine, text
 
+from connector.errors import CapabilityError
 from connector.messaging.message import Message
+from connector.sinks.contract import Event
+from connector.testing.processes import call
 from tests.events.conftest import PROCESSES, Bench, EventDeployment, with_rules
 from tests.tables import rows
 from tests.waiting import wait_for
@@ -237,3 +241,31 @@ def test_the_history_leads_from_the_event_to_what_it_has_sent(bench: Bench) -> N
     (order,) = [message for message in deployment.messages("archive") if b"Order" in message.body]
     assert isinstance(order, Message)
     assert order.properties["connector_event_id"] == "ID:x"
+
+
+def test_a_test_of_a_process_shows_what_it_has_sent(bench: Bench) -> None:
+    deployment = deploy(bench, one("by_rule"))
+    adapter = deployment.directory / "adapter.yaml"
+
+    def send(bo: Any, event: Any) -> str:
+        event.send("Note.Create", {"Text": bo["Name"]}, destination="queue://notes", properties={"n": 1})
+        return "done"
+
+    async def send_async(bo: Any, event: Any) -> str:
+        return send(bo, event)
+
+    for process in (send, send_async):
+        result = call(process, "Customer.Create", {"CustomerId": "1", "Name": "Ann"}, adapter=adapter)
+        (sent,) = result.sent
+        assert (result.returned, sent.destination) == ("done", "queue://notes")
+        assert sent.object is not None
+        assert (sent.object.type, sent.object["Text"]) == ("Note", "Ann")
+        assert sent.properties["n"] == 1
+        assert sent.properties["connector_key"] == f"ID:test/{process.__name__}/1"
+        assert sent.body == b"Ann"
+
+
+def test_an_event_without_an_adapter_says_how_to_send(bench: Bench) -> None:
+    event = Event("ID:1", "queue://in", 1, Message())
+    with pytest.raises(CapabilityError, match=r"connector\.testing\.processes\.call"):
+        event.send("x", destination="queue://out")

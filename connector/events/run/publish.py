@@ -103,16 +103,7 @@ class Publisher:
         """Decides which subscriptions get an event now."""
         self._ids: Mapping[int, str] = {}
         self._sinks = OpenSinks(task_settings, deployment, converter, timer)
-        rules = task_settings.rules
-        self._writer = MessageWriter(
-            task_settings.definitions,
-            converter.writer_of,
-            _no_properties if rules is None else rules.properties,
-            task_settings.connector.message_format_property,
-            task_settings.connector.default_verb,
-            persistent=task_settings.persistent,
-            own_names=task_settings.own_names,
-        )
+        self._writer = message_writer(task_settings, converter)
         # Prepared sinks come first: if the provider refuses their message, no external sink was called in
         # vain. Transactional sinks come last: an external sink that fails in the end is not called twice
         # for their sake.
@@ -516,6 +507,20 @@ class Publisher:
         self.trace(CONVERSION, "message sent", **fields, format=message.type, bytes=len(message.body))
         if self.trace.level >= DETAILS:
             self.trace(DETAILS, "message put", **fields, headers=message.headers())
+
+
+def message_writer(task_settings: TaskSettings, converter: Converter) -> MessageWriter:
+    """Returns what makes the messages that processes send."""
+    rules = task_settings.rules
+    return MessageWriter(
+        task_settings.definitions,
+        converter.writer_of,
+        _no_properties if rules is None else rules.properties,
+        task_settings.connector.message_format_property,
+        task_settings.connector.default_verb,
+        persistent=task_settings.persistent,
+        own_names=task_settings.own_names,
+    )
 
 
 def _no_properties(_object: str, _verb: str) -> Mapping[str, str]:

@@ -1,8 +1,8 @@
 """What a failed event has committed in databases, although no task has told its outcome.
 
 A worker may die behind the commit of its transaction again and again. Then the event fails without a task
-that finds the row. So the driver looks for the rows. The copy names the subscriptions that have committed, and
-what their processes have sent leaves with the settlement.
+that finds the row. So the driver looks for the rows. The copy names the subscriptions that have committed,
+and what their processes have sent leaves with the settlement.
 """
 
 from __future__ import annotations
