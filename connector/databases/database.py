@@ -91,7 +91,7 @@ class Database:
         if self._is_prepared:
             return
         with self.connect() as connection:
-            if not has_outcomes(connection):
+            if not outcomes.is_complete(connection):
                 try:
                     outcomes.make(connection)
                     if makes:
@@ -102,15 +102,18 @@ class Database:
                     connection.rollback()
                     if self.is_lost(error, connection):
                         raise self.unreachable(error) from None
-                    if not has_outcomes(connection):
-                        raise self.cannot_make(error) from None
+                    if not outcomes.is_complete(connection):
+                        has_table = has_outcomes(connection)
+                        raise self.cannot_make(error, has_table=has_table) from None
         self._is_prepared = makes
 
-    def cannot_make(self, error: SQLAlchemyError) -> DatabaseProblem:
-        """Returns the error for a table of outcomes that cannot be made."""
-        statement = outcomes.make_statement(self.engine.dialect)
+    def cannot_make(self, error: SQLAlchemyError, *, has_table: bool = False) -> DatabaseProblem:
+        """Returns the error for a table of outcomes that cannot be made, or its column ``sent``."""
+        dialect = self.engine.dialect
+        statement = outcomes.column_statement(dialect) if has_table else outcomes.make_statement(dialect)
+        what = "column sent of the table connector_outcome" if has_table else "table connector_outcome"
         return DatabaseProblem(
-            f"the table connector_outcome is missing in {self.title} and cannot be made "
+            f"the {what} is missing in {self.title} and cannot be made "
             f" ({reason_of(error)}); let an administrator run:\n{statement};"
         )
 
@@ -164,6 +167,8 @@ class Database:
                     returned = work(transaction)
                 finally:
                     transaction.restore_settings()
+                if row.sent:
+                    row.keep_sent(connection)
                 self._check_open(connection)
                 faults.point("transaction.returned")
                 has_worked = True

@@ -9,9 +9,23 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Column, Connection, MetaData, Table, and_, delete, insert, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    MetaData,
+    Table,
+    Text,
+    and_,
+    delete,
+    insert,
+    inspect,
+    select,
+    update,
+)
+from sqlalchemy.dialects.mysql import LONGTEXT
 from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.types import BigInteger, String
@@ -32,8 +46,12 @@ outcome: Final = Table(
     Column("client", String(100), nullable=False),
     Column("batch", BigInteger, nullable=False),
     Column("written", BigInteger, nullable=False),
+    Column("sent", Text().with_variant(LONGTEXT(), "mysql", "mariadb"), nullable=True),
 )
-"""``written`` is a time in milliseconds since 1970."""
+"""``written`` is a time in milliseconds since 1970. ``sent`` has the messages that the process has sent.
+
+Versions before 0.4 made the table without ``sent``.
+"""
 
 
 class OutcomeRow:
@@ -46,6 +64,10 @@ class OutcomeRow:
     def __init__(self, application: str, subscription: str, key: EventKey) -> None:
         if len(subscription) > 255:
             subscription = digest(subscription)
+        self.sent = ""
+        """What the process has sent, packed. Empty = nothing."""
+        self.is_there = False
+        """Whether another transaction has committed the row."""
         self._key = {"application": application, "subscription": subscription, "event": key.event}
         self._values = {"message_id": key.message_id[:255], "client": key.client, "batch": key.batch}
 
@@ -59,11 +81,29 @@ class OutcomeRow:
         statement, names = _insertion(connection.dialect)
         connection.exec_driver_sql(statement, tuple(values[name] for name in names) if names else values)
 
+    def keep_sent(self, connection: Connection) -> None:
+        """Writes what the process has sent into the row, in the transaction that has inserted the row."""
+        connection.execute(update(outcome).where(self._where).values(sent=self.sent))
+
     def move(self, connection: Connection) -> None:
-        """Gives an existing row to the batch of this key, which then removes the row."""
-        where = and_(*(outcome.c[name] == value for name, value in self._key.items()))
+        """Gives an existing row to the batch of this key, which then removes the row. Reads what was sent."""
         values = {"client": self._values["client"], "batch": self._values["batch"], "written": _now()}
-        connection.execute(update(outcome).where(where).values(values))
+        connection.execute(update(outcome).where(self._where).values(values))
+        self.is_there = True
+        self.sent = connection.execute(select(outcome.c.sent).where(self._where)).scalar() or ""
+
+    @property
+    def _where(self) -> ColumnElement[bool]:
+        return and_(*(outcome.c[name] == value for name, value in self._key.items()))
+
+
+def rows_of(connection: Connection, application: str, message_id: str) -> Sequence[Any]:
+    """Returns the rows of a message and of its records: event, message_id, subscription, sent."""
+    c = outcome.c
+    whole = message_id[:255]
+    own = (c.message_id == whole) | c.message_id.startswith(f"{whole}#", autoescape=True)
+    wanted = select(c.event, c.message_id, c.subscription, c.sent).where((c.application == application) & own)
+    return connection.execute(wanted.order_by(c.message_id, c.subscription)).fetchall()
 
 
 def remove(
@@ -96,14 +136,31 @@ def make_statement(dialect: Dialect) -> str:
 
 
 def make(connection: Connection) -> None:
-    """Makes the table if there is none."""
+    """Makes the table if there is none, and the column ``sent`` that earlier versions did not have."""
     _metadata.create_all(connection)
+    if not is_complete(connection):
+        connection.exec_driver_sql(column_statement(connection.dialect))
+
+
+def is_complete(connection: Connection) -> bool:
+    """Whether the table is there, with all its columns."""
+    found = inspect(connection)
+    if not found.has_table(outcome.name):
+        return False
+    return "sent" in {column["name"] for column in found.get_columns(outcome.name)}
+
+
+def column_statement(dialect: Dialect) -> str:
+    """Returns the SQL that adds the column ``sent``, for an operator."""
+    kind = outcome.c.sent.type.compile(dialect=dialect)
+    return f"ALTER TABLE {outcome.name} ADD COLUMN sent {kind}"
 
 
 @functools.lru_cache(maxsize=8)
 def _insertion(dialect: Dialect) -> tuple[str, tuple[str, ...]]:
     """Returns the SQL of an insertion, and the names of positional parameters. Made once for a dialect."""
-    compiled = insert(outcome).compile(dialect=dialect)
+    columns = [column.name for column in outcome.c if column.name != "sent"]
+    compiled = insert(outcome).compile(dialect=dialect, column_keys=columns)
     return str(compiled), tuple(compiled.positiontup or ()) if compiled.positional else ()
 
 

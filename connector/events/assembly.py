@@ -23,6 +23,7 @@ from connector.events.run.task_settings import TaskSettings
 from connector.events.settings import EventSettings
 from connector.events.settle.broker_closing import BrokerClosing
 from connector.events.settle.closing import Closing
+from connector.events.settle.committed_rows import CommittedRows
 from connector.events.settle.no_transactions import NoTransactions
 from connector.events.settle.open_settlements import OpenSettlements
 from connector.events.settle.recovery import Recovery
@@ -135,8 +136,11 @@ def _rules(
     refusals = None
     if task_settings.answers_requests:
         refusals = RefusalReplies(task_settings, connection.access().open())
-    application = settings.connector.application_name
-    return SettlementRules(settings.copies, keys=keys, refusals=refusals, application=application)
+    application, rows = settings.connector.application_name, None
+    if task_settings.databases:
+        access = connection.access().open()
+        rows = CommittedRows(task_settings.databases, application, access, has_keys=keys is not None)
+    return SettlementRules(settings.copies, keys=keys, refusals=refusals, rows=rows, application=application)
 
 
 def _duplicate_keys(settings: EventSettings, working: WorkingState) -> DuplicateKeys | None:

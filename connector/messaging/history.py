@@ -26,6 +26,8 @@ If the message has one key and nothing else, the note is that key.
 NO_NOTES: Final[Mapping[int, Note]] = {}
 EVENT_ID: Final = "connector_event_id"
 """The property of a sent message with the id of the event that the message came from."""
+KEY: Final = "connector_key"
+"""The property of a message that a process has sent: the id of the event, the subscription, and a number."""
 RECOVERY: Final = "recovery"
 """Who has written the rows of a dead client."""
 

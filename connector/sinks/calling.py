@@ -94,7 +94,12 @@ def _retry(deliver: Deliver, retries: int) -> Deliver:
         reraise=True,
     )
 
+    def call(bo: BusinessObject, event: Event) -> object:
+        if event.outbox is not None:
+            event.outbox.forget()  # what the failed call has sent
+        return deliver(bo, event)
+
     def call_again(bo: BusinessObject, event: Event) -> object:
-        return retrying(deliver, bo, event)
+        return retrying(call, bo, event)
 
     return call_again

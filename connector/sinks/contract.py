@@ -30,18 +30,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, check
-from connector.errors import MalformedData
+from connector.errors import CapabilityError, MalformedData, SessionStateError
 from connector.formats.datahandler import HandlerFailed, check_body, message_body
 from connector.limits import stages
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, PropertyValue
 from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
 from connector.sinks.lazy_requests import LazyRequests
+
+if TYPE_CHECKING:
+    from connector.sinks.sending import MessageWriter, Outbox
 
 ENTRY_POINTS: Final = "connector.sinks"
 """The group of entry points. The name of an entry point is the key of the sink in a subscription."""
@@ -69,6 +72,9 @@ class Event:
             the process has returned, and rolls back if the process raises. None = no ``transaction``.
         traceparent: the place of the event in its trace (W3C Trace Context), for calls that the process
             makes. Empty = the event belongs to no trace.
+        writer: makes the messages of :meth:`send`. None = nothing can be sent.
+        outbox: what was sent. None = nothing yet.
+        has_ended: whether the sink has returned.
     """
 
     id: str
@@ -80,6 +86,68 @@ class Event:
     transaction: Any = field(default=None, repr=False, compare=False)
     retries: int = 0
     traceparent: str = ""
+    writer: MessageWriter | None = field(default=None, repr=False, compare=False)
+    outbox: Outbox | None = field(default=None, repr=False, compare=False)
+    has_ended: bool = field(default=False, repr=False, compare=False)
+
+    def send(
+        self,
+        object_or_type: BusinessObject | str | bytes,
+        data: Mapping[str, Any] | None = None,
+        *,
+        destination: str | Destination | None = None,
+        verb: str | None = None,
+        mime_type: str | None = None,
+        properties: Mapping[str, PropertyValue] | None = None,
+        priority: int | None = None,
+        correlation_id: str | None = None,
+        group: str | None = None,
+        delay: int | None = None,
+    ) -> str:
+        """Sends a message with this delivery, as often as wanted.
+
+        The message leaves in the settlement that records this subscription as confirmed, whatever becomes of
+        the other subscriptions of the event. A delivery that has failed, comes later or was not active sends
+        nothing. So each message is there exactly once, also if the process was called twice.
+
+        Args:
+            object_or_type: a business object, or its type and verb (``Invoice.Create``) with ``data``, or a
+                body: text or bytes.
+            data: the attributes.
+            destination: a queue or topic. None = OutputDestination of the rule of the object and verb.
+            verb: of the object. None = as the type or the object says, else ``DefaultVerb``.
+            mime_type: of the data handler that writes the object. None = that of the rule, else the
+                connector's.
+            properties: user properties of the message.
+            priority, correlation_id: JMSPriority and JMSCorrelationID.
+            group: JMSXGroupID.
+            delay: milliseconds until the message can be taken.
+
+        Returns:
+            the key of the message, ``EVENT/SUBSCRIPTION/NUMBER``, its property ``connector_key``.
+
+        Raises:
+            UnknownBusinessObject: no such business object, or the object has no such verb.
+            MalformedData: the data do not fit the business object, or a delivery sends more than 1 MiB.
+            ValueError: a destination, header or property is not valid.
+            CapabilityError: nothing can be sent here, or nothing says where the message goes.
+            SessionStateError: the delivery has ended, or this is another process.
+        """
+        from connector.sinks.sending import Outbox, Wanted  # most processes send nothing
+
+        if self.writer is None:
+            raise CapabilityError(
+                "nothing can be sent here: event.send is for a business process; run the deployment with "
+                "connector run, or use connector.testing.processes.call"
+            )
+        if self.has_ended:
+            raise SessionStateError(
+                "the delivery has ended, so nothing more is sent with it: send before the process returns"
+            )
+        if self.outbox is None:
+            self.outbox = Outbox(self.writer, self.id, self.subscription, self.traceparent)
+        wanted = Wanted(destination, verb, mime_type, properties, priority, correlation_id, group, delay)
+        return self.outbox.send(object_or_type, data, wanted)
 
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None

@@ -15,6 +15,7 @@ from connector.databases.outcomes import OutcomeRow
 from connector.databases.settings import EventKey
 from connector.sinks.calling import Deliver
 from connector.sinks.contract import Event
+from connector.sinks.sending import Outbox, pack_sent, unpack_sent
 
 _CONFLICTS: Final = 10
 """Transactions that may end in a conflict before the event has a TemporaryFailure."""
@@ -70,14 +71,23 @@ class TransactionalCalls:
 
         def work(transaction: EventTransaction) -> object:
             event.transaction = transaction
+            if event.outbox is not None:
+                event.outbox.forget()  # what a call has sent that met a conflict
             try:
-                return self._call(bo, event)
+                returned = self._call(bo, event)
             finally:
                 event.transaction = None
-
-        call = self._row(self._key), self._fence, work
-        try:
-            return self._database.run(*call)
-        except TransactionConflict:
-            returned: Any = self._retrying(self._database.run, *call)
+            if event.outbox is not None and event.outbox.messages:
+                row.sent = pack_sent(event.outbox.messages)
             return returned
+
+        row = self._row(self._key)
+        call = row, self._fence, work
+        try:
+            returned: Any = self._database.run(*call)
+        except TransactionConflict:
+            returned = self._retrying(self._database.run, *call)
+        if row.is_there and row.sent and event.writer is not None:
+            event.outbox = Outbox(event.writer, event.id, event.subscription, "")
+            event.outbox.messages = unpack_sent(row.sent)
+        return returned

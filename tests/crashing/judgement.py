@@ -219,7 +219,13 @@ def _judge_effects(
             number = counts[where].get(key, 0)
             if number > 1 or (is_published and number != 1):
                 yield f"{where} has {number} rows of {key}, which is in {place}"
-    for sink in ("store", "answer", "ask", "hook"):
+            if sink == "book" and counts["booked"].get(key, 0) != number:
+                yield f"{counts['booked'].get(key, 0)} messages were sent with {number} rows of {key}"
+    if "send" in scenario.sinks:
+        sent = {counts[where].get(key, 0) for where in ("sent", "sent-too")}
+        if len(sent) > 1 or max(sent) > 1 or (is_published and sent != {1}):
+            yield f"{key}, which is in {place}, was sent {sent} times"
+    for sink in ("store", "answer", "ask", "hook", "send"):
         if sink in scenario.sinks and is_published and not deliveries.begun[sink, key]:
             yield f"{key} is in {place}, and {sink} was never called"
     if "ask" in scenario.sinks:

@@ -46,7 +46,7 @@ _FOR_OTHERS: Final = (
 """Where messages stay that are not for the adapter."""
 _QUEUES: Final = (
     *("archive", "error", "unsubscribed", "b-archive", "b-error", "b-unsubscribed"),
-    *("busy", "out", "replies", "asked"),
+    *("busy", "out", "replies", "asked", "sent", "sent-too", "booked"),
 )
 
 

@@ -39,8 +39,17 @@ def store(customer: Any, event: Event) -> None:
 def book(customer: Any, event: Event) -> None:
     """Writes a row in the transaction of the event."""
     mark = "?" if type(event.transaction.cursor()._cursor).__module__ == "sqlite3" else "%s"
+    event.send("Question.Create", {"Id": customer["CustomerId"]}, destination="queue://booked")
     row = (customer["CustomerId"],)
     event.transaction.cursor().execute(f"INSERT INTO booking (event) VALUES ({mark})", row)
+
+
+def send(customer: Any, event: Event) -> None:
+    """Sends two messages with its delivery."""
+    _call("begin", customer, event)
+    event.send("Question.Create", {"Id": customer["CustomerId"]}, destination="queue://sent")
+    event.send(customer, destination="queue://sent-too", mime_type="application/json")
+    _call("end", customer, event)
 
 
 def answer(customer: Any, event: Event) -> dict[str, str]:

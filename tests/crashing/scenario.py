@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 STORES: Final = ("dropbox", "sqlite", "postgresql", "broker")
-SINKS: Final = ("store", "copy", "news", "book", "rows", "answer", "ask", "hook")
+SINKS: Final = ("store", "copy", "news", "book", "rows", "answer", "ask", "hook", "send")
 APPLICATION: Final = "crashing"
 MANY: Final = 100_000
 _MORE_THAN_DEATHS: Final = 15

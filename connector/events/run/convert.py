@@ -6,7 +6,7 @@ connector's default data handler decides by the body alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -223,6 +223,19 @@ class Converter:
         if destination is None:
             destination = self._destinations[name] = known_destination(name)
         return destination
+
+    def writer_of(
+        self, mime_type: str | None, said: Mapping[str, str]
+    ) -> Callable[[BusinessObject], bytes | str]:
+        """Returns the function that writes an object that a process sends.
+
+        Args:
+            mime_type: None = the handler that ``said`` names, else the default handler.
+            said: what the rule of the object says for sending.
+        """
+        if mime_type is not None:
+            return self.handler(mime_type).to_body
+        return self._handlers.get(*choose_handler((said,), self._task_settings.default_handler)).to_body
 
     def handler(self, mime_type: str | None) -> DataHandler:
         """Returns the handler for a MIME type. None = the default handler."""

@@ -80,7 +80,8 @@ class Publication:
     Args:
         delivered: subscriptions that have confirmed, in this stay in the queue or an earlier stay.
         prepared: messages to send when the event is published.
-        replies: replies of sinks that have confirmed. They are sent with any outcome of the event.
+        replies: replies of sinks that have confirmed, and what these sinks have sent. They are sent with any
+            outcome of the event.
         refusals: replies that say why a sink has failed. They are sent if the event has failed.
         later: error texts of the subscriptions that have failed for a while. Empty for one that rests or is
             paused.

@@ -25,6 +25,7 @@ from connector.events.hooks.task_hook import TaskHooks
 from connector.events.run.circuits import CircuitState, DeliveryGate
 from connector.events.run.conversion_limit import ConversionLimit
 from connector.events.run.convert import Converter
+from connector.events.run.event_identity import identity_of
 from connector.events.run.open_sinks import CalledSink, OpenSinks
 from connector.events.run.prepared_replies import ProcessReplies, ReplyContext
 from connector.events.run.publication import MatchedObject, Publication, TaskEvent
@@ -42,6 +43,7 @@ from connector.sinks.calling import Deliver
 from connector.sinks.contract import AnySink, CallTimer, Event
 from connector.sinks.event_loop import CallOverdue
 from connector.sinks.replying import Unanswered
+from connector.sinks.sending import MessageWriter, Outbox
 from connector.sinks.subscriptions import Broker, Subscription
 from connector.tracebacks import error_text, log_failure
 
@@ -101,6 +103,7 @@ class Publisher:
         """Decides which subscriptions get an event now."""
         self._ids: Mapping[int, str] = {}
         self._sinks = OpenSinks(task_settings, deployment, converter, timer)
+        self._writer = message_writer(task_settings, converter)
         # Prepared sinks come first: if the provider refuses their message, no external sink was called in
         # vain. Transactional sinks come last: an external sink that fails in the end is not called twice
         # for their sake.
@@ -245,20 +248,9 @@ class Publisher:
         return True
 
     def _key(self, matched: MatchedObject, sequence: int, reference: object) -> EventKey:
-        """Returns the key of the rows of an event.
-
-        If duplicates are eliminated, the copies of a message are one event: its adapter may die after the
-        commit, and another instance then processes another copy first.
-
-        A copy that somebody has moved back to an input is another event, but not one whose subscriptions are
-        asked again.
-        """
+        """Returns the key of the rows of an event."""
         event = matched.event
-        message = event.message
-        identity = self._ids.get(sequence) or self._access.identity(reference, message)
-        properties = message.properties
-        if "connector_outcome" in properties and "connector_time" in properties:
-            identity = f"{identity}|{properties['connector_time']}"
+        identity = identity_of(self._ids.get(sequence), self._access, reference, event.message)
         if matched.record:
             identity = f"{identity}#{matched.record}"
         return EventKey(digest(identity), event.id, self._task_settings.client_id, self._batch)
@@ -276,8 +268,9 @@ class Publisher:
             result.fail(f"{matched.place}{_reason(name, error)}", ReasonKind.SEND_FAILED, name)
             return
         began = time.perf_counter()
-        event = _event_for(name, matched.event, delivery.retries)
+        event = _event_for(name, matched.event, delivery.retries, self._writer)
         returned, raised = self._call(called.deliver, matched.bo, event)
+        event.has_ended = True
         for observe in self._hooks.called:
             observe(name, time.perf_counter() - began)
         if called.transactions is not None and called.transactions.taken_over is not None:
@@ -285,8 +278,10 @@ class Publisher:
         failure = raised
         if context is not None:
             failure = self._answer(context, delivery, returned, raised, result)
-            if result.must_repeat:
-                return
+        if failure is None and event.outbox is not None and not result.must_repeat:
+            failure = self._prepare_sent(event.outbox, delivery, reference, result)
+        if result.must_repeat:
+            return
         rules = subscription.retry_later
         if rules is not None and not isinstance(failure, NotActive):
             is_named = failure is not None and rules.names(failure)
@@ -296,6 +291,30 @@ class Publisher:
         else:
             is_of_sink = raised is not None and not isinstance(raised, HandlerFailed)
             self._add_failure(delivery, failure, called.sink if is_of_sink else None, result)
+
+    def _prepare_sent(
+        self, outbox: Outbox, delivery: _Delivery, reference: object, result: Publication
+    ) -> BaseException | None:
+        """Prepares what a sink has sent. Returns why that cannot be sent, or None."""
+        place = f"{delivery.matched.place}{delivery.subscription.name}"
+        prepared: tuple[Prepared, ...] = ()
+        try:
+            for number, one in enumerate(outbox.end(), 1):
+                key = f"{reference}|{delivery.label}\nsent {number}"
+                prepared += (self._access.prepare(one.destination, one.message, key),)
+            if prepared:
+                self._access.write()  # the journal of an event that has begun names them
+        except ProviderError as error:
+            result.inactive, result.provider_failed = f"{place}: what it has sent: {error}", True
+            result.must_repeat = True
+        except ValueError as error:  # a header that this provider cannot carry, or no such destination
+            result.prepared += prepared  # which a failed event discards
+            return error
+        else:
+            result.replies += prepared
+            return None
+        result.prepared += prepared
+        return None
 
     def _context(
         self, delivery: _Delivery, reference: object
@@ -490,7 +509,25 @@ class Publisher:
             self.trace(DETAILS, "message put", **fields, headers=message.headers())
 
 
-def _event_for(subscription: str, event: Event, retries: int) -> Event:
+def message_writer(task_settings: TaskSettings, converter: Converter) -> MessageWriter:
+    """Returns what makes the messages that processes send."""
+    rules = task_settings.rules
+    return MessageWriter(
+        task_settings.definitions,
+        converter.writer_of,
+        _no_properties if rules is None else rules.properties,
+        task_settings.connector.message_format_property,
+        task_settings.connector.default_verb,
+        persistent=task_settings.persistent,
+        own_names=task_settings.own_names,
+    )
+
+
+def _no_properties(_object: str, _verb: str) -> Mapping[str, str]:
+    return {}
+
+
+def _event_for(subscription: str, event: Event, retries: int, writer: MessageWriter) -> Event:
     """Returns an event for one sink, which may change this copy."""
     return Event(
         event.id,
@@ -501,6 +538,7 @@ def _event_for(subscription: str, event: Event, retries: int) -> Event:
         event.requests,
         retries=retries,
         traceparent=event.traceparent,
+        writer=writer,
     )
 
 

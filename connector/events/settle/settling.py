@@ -20,6 +20,7 @@ from connector.events.outcome import (
 )
 from connector.events.run.prepared_replies import RefusalReplies
 from connector.events.run.schedule import EndedClaims
+from connector.events.settle.committed_rows import Committed, CommittedRows
 from connector.messaging.claim import Claim
 from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import Destination
@@ -40,6 +41,7 @@ class SettlementRules:
     Args:
         keys: of published events in the duplicate window. None = there is no window.
         refusals: replies to failed messages that were not read. None = no replies.
+        rows: of failed messages that were not read, in databases. None = there are no databases.
         application: ApplicationName. Empty = copies name none.
     """
 
@@ -49,10 +51,12 @@ class SettlementRules:
         *,
         keys: DuplicateKeys | None = None,
         refusals: RefusalReplies | None = None,
+        rows: CommittedRows | None = None,
         application: str = "",
     ) -> None:
         self.own = OwnHistory(application, copies.names)
         self._refusals = refusals
+        self._rows = rows
         self.copies: Final = copies
         self._keys = keys
         self._properties: dict[tuple[object, ...], dict[str, PropertyValue]] = {}
@@ -73,6 +77,10 @@ class SettlementRules:
             return None
         if outcome.comes_again:
             return give_back_settlement(claim, outcome, self.own)
+        rows = Committed()
+        if self._rows is not None and outcome.not_read and kind == OutcomeKind.FAILED:
+            rows = self._rows.of(claim)
+            outcome = outcome._replace(delivered=(*outcome.delivered, *rows.delivered))
         published = None
         if self._keys is not None and kind == OutcomeKind.PUBLISHED:
             published = key if key is not None else self._keys.of(claim)
@@ -80,7 +88,7 @@ class SettlementRules:
             claim,
             self.copies.of(kind, claim.input),
             self._copy_properties(claim, outcome, now),
-            sends=self._sends(claim, outcome) if outcome.sends or outcome.not_read else (),
+            sends=self._sends(claim, outcome, rows) if outcome.sends or outcome.not_read else (),
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
             published=published,
             bare=outcome.bare,
@@ -102,13 +110,13 @@ class SettlementRules:
         copy_to = self.copies.of(outcome.kind, claims[0].input)
         return GroupSettlement(claims, copy_to, properties, published=keys)
 
-    def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
-        sends = [unpack_prepared(packed) for packed in outcome.sends]
+    def _sends(self, claim: Claim, outcome: Outcome, rows: Committed) -> list[Prepared]:
+        sends = [*(unpack_prepared(packed) for packed in outcome.sends), *rows.sends]
         refuses = outcome.not_read and outcome.kind == OutcomeKind.FAILED
         if refuses and not outcome.bare and self._refusals is not None:
             headers = claim.headers()
             _, confirmed = history(headers, self.own, str(claim.destination))
-            if not confirmed:  # subscriptions that have confirmed have replied
+            if not (confirmed or rows.delivered):  # subscriptions that have confirmed have replied
                 reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
                 sends += [reply] if isinstance(reply, Prepared) else []
         return sends
