@@ -208,14 +208,18 @@ class PreparedSink(Sink, Protocol):
     """A sink that makes a message. Inherit from this class, and write ``destination`` and ``prepare``.
 
     Attributes:
-        destination: where the messages go: a queue or topic of the adapter's own provider.
+        destination: where the messages go: a queue or topic of the adapter's own provider. None = each
+            message names its own, as ``Message.destination``.
     """
 
     kind: ClassVar[Literal["prepared"]] = "prepared"
-    destination: Destination
+    destination: Destination | None
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
         """Returns the message for one object. Nothing is visible before the settlement sends the message.
+
+        If ``destination`` of the sink is None, ``destination`` of the message is the text of the queue or
+        topic that it goes to. Otherwise ``destination`` of the message does not count.
 
         The sink may be called again for the same event. The message may be thrown away, because another
         subscription has failed or the event is given back. So this method must have no other effect.

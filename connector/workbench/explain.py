@@ -12,7 +12,7 @@ from connector.businessobjects.dump import masked_values
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, message_format
-from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
+from connector.errors import ConfigurationError, MalformedData, ObjectRefused, UnknownBusinessObject
 from connector.events.outcome import history
 from connector.events.run.convert import Choice, Converter
 from connector.events.run.task_settings import TaskSettings
@@ -290,7 +290,7 @@ class Explainer:
     ) -> SubscriptionFinding:
         name = subscription.name
         sink = self._sinks.get(name)
-        sends_to = None if sink is None else str(sink.destination)
+        sends_to = None if sink is None or sink.destination is None else str(sink.destination)
         if not subscription.wants(bo.type, bo.verb or ""):
             verbs = "" if subscription.verbs is None else f".{'|'.join(subscription.verbs)}"
             return SubscriptionFinding(name, False, f"wants {subscription.object}{verbs}", sends_to=sends_to)
@@ -301,6 +301,8 @@ class Explainer:
         try:
             sent = sink.prepare(bo, event)
             sent.check()
+            if sink.destination is None:
+                sends_to = str(known_destination(sent.destination or ""))
         except BaseException as error:  # a sink or a data handler may raise any exception
             if is_interrupt(error):
                 raise
@@ -313,7 +315,7 @@ class Explainer:
         """Returns the place of an exception in user code, `` (FILE:LINE)``, or empty."""
         if isinstance(error, HandlerFailed):
             return error.place(self._deployment)
-        if isinstance(error, MalformedData | ValueError):
+        if isinstance(error, MalformedData | ObjectRefused | ValueError):
             return ""
         place = UserCode(self._deployment, sink).place(error)
         return f" ({place})" if place else ""
