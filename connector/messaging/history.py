@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from connector.errors import TooManyHops
 from connector.messaging.message import FILE_NAME, Message
 
 Note = str | list[Any]
@@ -26,6 +27,10 @@ If the message has one key and nothing else, the note is that key.
 NO_NOTES: Final[Mapping[int, Note]] = {}
 EVENT_ID: Final = "connector_event_id"
 """The property of a sent message with the id of the event that the message came from."""
+HOPS: Final = "connector_hops"
+"""The property of a sent message with the number of adapters that it and what it came from have passed."""
+_MOST_HOPS: Final = 1_000_000_000
+"""What a larger number counts as. One more is still an int of JMS."""
 RECOVERY: Final = "recovery"
 """Who has written the rows of a dead client."""
 
@@ -152,6 +157,24 @@ def origins_of(event_id: object) -> tuple[str, ...]:
         return ()
     message_id, mark, number = event_id.rpartition("#")
     return (event_id, message_id) if mark and number.isdecimal() else (event_id,)
+
+
+def hops_of(message: Message) -> int:
+    """Returns how many adapters a message has passed, whoever says so. 0 = it came from outside."""
+    hops = message.properties.get(HOPS, 0)
+    if isinstance(hops, str):
+        hops = int(hops[:10]) if hops.isascii() and hops.isdigit() else 0
+    return int(hops) if 0 < hops < _MOST_HOPS else _MOST_HOPS if hops >= _MOST_HOPS else 0
+
+
+def check_hops(message: Message, most: int) -> None:
+    """Checks that a message has passed at most so many adapters.
+
+    Raises:
+        TooManyHops: it has passed more.
+    """
+    if (hops := hops_of(message)) > most:
+        raise TooManyHops(f"the message was sent on {hops} times, more often than max_hops ({most})")
 
 
 def about(messages: Iterable[Message], ids: Collection[str]) -> Iterator[Message]:

@@ -22,6 +22,7 @@ from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
 from connector.log import AT_WORK
 from connector.messaging.destination import Destination, known_destination
+from connector.messaging.history import check_hops
 from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.operate.own_history import APPLICATION
@@ -254,6 +255,7 @@ class Explainer:
         settings = self._task_settings
         limit = (settings.connector if named is None else settings.by_input[named]).max_body
         try:
+            check_hops(message, settings.connector.max_hops)
             choice = self._converter.choice(message, destination, named)
             if len(message.body) > limit:
                 raise MalformedData(

@@ -40,6 +40,11 @@ def test_a_message_is_explained(plain: Commands) -> None:
         ("", 0, "no rule of MO_Config matches, so the default data handler decides"),
         ("", 0, "unsubscribed, no copy is kept"),
         ("--destination web", 0, "  subscription crm: wants Cust*"),
+        (
+            "--property connector_hops:int=21",
+            1,
+            "reason: the message was sent on 21 times, more often than max_hops (20)",
+        ),
     ],
 )
 def test_an_explanation_for_people(plain: Commands, options: str, status: int, words: str) -> None:
