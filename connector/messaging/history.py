@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from connector.errors import TooManyHops
-from connector.messaging.message import FILE_NAME, Message
+from connector.messaging.message import AGAIN, FILE_NAME, Message
 
 Note = str | list[Any]
 """What was read in a message: keys, JMSCorrelationID, ``connector_event_id``, file name, in this order.
@@ -149,6 +149,12 @@ def file_name(message: Message) -> str:
     """Returns the name of the file that a message came in, as rows hold it. Empty = it came in none."""
     name = message.properties.get(FILE_NAME) if message.properties else None
     return plain_text(name) if isinstance(name, str) else ""
+
+
+def again_of(message: Message) -> str:
+    """Returns the order of an operator to process a message once more. Empty = there is none."""
+    order = message.properties.get(AGAIN) if message.properties else None
+    return plain_text(order) if isinstance(order, str) else ""
 
 
 def origins_of(event_id: object) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from connector.log import AT_WORK
 from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.history import HOPS, hops_of
-from connector.messaging.message import Message
+from connector.messaging.message import AGAIN, Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import TaskJournal
 from connector.operate.reasons import ReasonKind
@@ -260,6 +260,8 @@ class Publisher:
         properties = message.properties
         if "connector_outcome" in properties and "connector_time" in properties:
             identity = f"{identity}|{properties['connector_time']}"
+        if AGAIN in properties:
+            identity = f"{identity}|{properties[AGAIN]}"
         if matched.record:
             identity = f"{identity}#{matched.record}"
         return EventKey(digest(identity), event.id, self._task_settings.client_id, self._batch)
