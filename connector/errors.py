@@ -170,6 +170,10 @@ class BodyTooLarge(MalformedData):
     """A body has more bytes than ``max_body``, and is not read."""
 
 
+class TooManyHops(MalformedData):
+    """A message has passed more adapters than ``max_hops``. It probably goes round in a loop."""
+
+
 class UnknownBusinessObject(MalformedData):
     """Neither a rule nor the body names a defined business object. The event is unsubscribed."""
 

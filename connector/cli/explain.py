@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json as json_module
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from connector.businessobjects.types import SECRET
+from connector.businessobjects.types import SECRET, text_of
 from connector.cli.common import (
     DEFAULT_CONFIG,
     BadArgument,
@@ -36,7 +37,16 @@ from connector.service.assembly import make_explainer, make_provider
 from connector.text.json_text import to_json_text
 from connector.workbench.explain import Explanation, ObjectFinding, SubscriptionFinding
 
-_SENT: Final = ("JMSType", "properties", "property_types", "body", "body_encoding")
+_SENT: Final = (
+    "JMSType",
+    "JMSCorrelationID",
+    "JMSPriority",
+    "JMSDeliveryTime",
+    "properties",
+    "property_types",
+    "body",
+    "body_encoding",
+)
 _MAX_SHOWN: Final = 2000
 
 _NEEDED: Final = CONVERSION | {"subscriptions", "databases"}
@@ -196,6 +206,8 @@ def _show_object(found: ObjectFinding, place: str) -> None:
     answer(to_json_text(found.values, indent=2))
     for subscription in found.subscriptions:
         answer(printable(f"  subscription {subscription.name}: {_fate(subscription)}"))
+        for line in _properties(subscription.sent):
+            answer(f"    {printable(line)}")
         if subscription.sent is not None and found.has_secret:
             answer(f"    its body is not shown, because the object has a {SECRET}")
         elif subscription.sent is not None:
@@ -209,6 +221,13 @@ def _fate(found: SubscriptionFinding) -> str:
     if found.reason:
         return f"cannot send it: {printable(found.reason)}"
     return "gets it" if found.sends_to is None else f"sends it to {found.sends_to}"
+
+
+def _properties(message: Message | None) -> Iterator[str]:
+    """Yields the properties of a message that is sent, without those that the connector always sets."""
+    for name, value in ({} if message is None else message.properties).items():
+        if not name.startswith("connector_"):
+            yield f"{name} = {text_of(value)}"
 
 
 def _body(message: Message) -> str:

@@ -35,7 +35,6 @@ from connector.operate.replay import (
     MessageChoice,
     Mover,
     Order,
-    Replay,
     ReplayResult,
     UnknownKind,
     check_target,
@@ -44,7 +43,7 @@ from connector.operate.replay import (
 )
 from connector.printable import printable
 from connector.service.assembly import make_provider, own_history
-from connector.service.orders import archive_of, correct_message, find_source
+from connector.service.orders import archive_of, correct_message, find_source, replay_order
 from connector.service.orders import run_order as carry_out_order
 from connector.user import operator_name
 
@@ -86,6 +85,9 @@ def replay(
             metavar="FILE", help="Another body for the message of --id. -: stdin.", show_default=False
         ),
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Processes published messages once more, on purpose.")
+    ] = False,
     yes: YesOption = False,
     expect: ExpectOption = None,
     json: JsonOption = False,
@@ -97,6 +99,8 @@ def replay(
     message in doubt count on. What a client or a lot owns stays. Without a choice all messages of the queue
     are meant. A message has to fit all choices that are given. With --body the message of --id goes back with
     another body under a new id, and the old message goes to the ArchiveDestination.
+    Where duplicates are eliminated, a message that was published only becomes a duplicate, and the answer
+    says so. With --again it is processed once more, by all subscriptions.
     Exit status 1 when --expect names another number, or when a message that was meant is not moved. Exit
     status 2 when there is no such --group.
     """
@@ -106,13 +110,14 @@ def replay(
             archive, own = archive_of(configuration), own_history(configuration)
             return Correction(source, own, archive, own_names=configuration.own_names)
         target = read_target(to, source, configuration, option="--to") if to else None
-        return Replay(source, target, own_history(configuration), own_names=configuration.own_names)
+        return replay_order(configuration, source, target, again=again)
 
     correction = None
     if body is not None:
         one, *more = id or [""]
-        if not one or any((more, group, kind, reason, selector, limit, to)) or expect not in (None, 1):
-            raise BadArgument("--body: expected one --id, and neither another choice nor --to")
+        other = (more, group, kind, reason, selector, limit, to, again)
+        if not one or any(other) or expect not in (None, 1):
+            raise BadArgument("--body: expected one --id, and neither another choice nor --to nor --again")
         correction = one, read_body(None if str(body) == "-" else body)
     choice = read_choice(id, group, kind, reason, selector, 1 if correction else limit)
     run_order(order, choice, destination, config, yes=yes, expect=expect, json=json, correction=correction)
@@ -209,6 +214,11 @@ def _show(movers: Sequence[Mover], result: ReplayResult, *, yes: bool) -> None:
         )
     for reason, number in sorted(result.left.items()):
         answer(f"{_INDENT}{number:,} not: {printable(reason)}")
+    if result.duplicates:
+        is_one = result.duplicates == 1
+        become = ("becomes" if is_one else "become") if yes else "would become"
+        noun = "a duplicate" if is_one else "duplicates"
+        answer(f"{_INDENT}{result.duplicates:,} {become} {noun}, as published before: see --again")
     if not yes and result.matched:
         note(f"nothing was done: --yes does it, and --yes --expect {result.matched} only for as many")
 

@@ -38,7 +38,7 @@ from connector.printable import printable
 from connector.service.assembly import make_explainer
 from connector.text.decimals import ExactFloat, from_number
 from connector.text.json_text import from_json, to_json_text
-from connector.workbench.cases import SUFFIX, Case, ExpectedObject, read_cases
+from connector.workbench.cases import SUFFIX, Case, ExpectedMessage, ExpectedObject, read_cases
 from connector.workbench.explain import Explainer, Explanation
 
 _MASK: Final = "********"
@@ -260,7 +260,7 @@ def _subscribers(case: Case, found: Explanation) -> Iterator[str]:
 def _sends(case: Case, found: Explanation) -> Iterator[str]:
     for name, expected in case.sends.items():
         sent = [
-            (one.sent.body, bo.has_secret)
+            (one.sent, one.sends_to or "", bo.has_secret)
             for bo in found.objects
             for one in bo.subscriptions
             if one.name == name and one.sent is not None
@@ -268,13 +268,35 @@ def _sends(case: Case, found: Explanation) -> Iterator[str]:
         if len(sent) != len(expected):
             wanted_count, count = counted(len(expected), "message"), counted(len(sent), "message")
             yield f"sends: {name}: expected {wanted_count}, found {count}"
-        for wanted, (body, has_secret) in zip(expected, sent, strict=False):
-            before, after = _body(wanted), _body(body)
+        for wanted, (message, sends_to, has_secret) in zip(expected, sent, strict=False):
+            if wanted.destination is not None and str(wanted.destination) != sends_to:
+                yield f"sends: {name}: destination: expected {wanted.destination}, found {sends_to}"
+            yield from (f"sends: {name}: {line}" for line in _headers(wanted, message))
+            before, after = _body(message.body if wanted.body is None else wanted.body), _body(message.body)
             if before != after and has_secret:
                 yield f"sends: {name}: another body, which is not shown, because the object has a {SECRET}"
             elif before != after:
                 yield f"sends: {name}:"
                 yield from _difference(before, after)
+
+
+def _headers(wanted: ExpectedMessage, message: Message) -> Iterator[str]:
+    """Yields the differences between the expected headers and properties and those of a message."""
+    has = {
+        "priority": str(message.priority),
+        "correlation_id": message.correlation_id or "none",
+        "group": message.group_id or "none",
+    }
+    for key, text in wanted.headers.items():
+        if text != has[key]:
+            yield f"{key}: expected {text}, found {has[key]}"
+    for name, kind, value in wanted.properties:
+        found, found_kind = message.properties.get(name), message.property_types.get(name, "")
+        has_value = None if found is None else text_of(found)
+        if has_value != value or (kind and kind != found_kind):
+            expected = "none" if value is None else f"{value} ({kind})" if kind else value
+            there = "none" if has_value is None else f"{has_value} ({found_kind})"
+            yield f"properties.{name}: expected {expected}, found {there}"
 
 
 def _body(body: bytes) -> list[str]:

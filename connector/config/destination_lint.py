@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from connector.businessobjects.metadata import read_timeout
 from connector.businessobjects.rules import StaticMetaObject
-from connector.config.metaobjects import Collected
+from connector.config.loop_lint import LoopCheck
+from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile
 from connector.config.subscription_reading import ReadEntry
 from connector.declare.destinations import selector_mistake
@@ -33,10 +34,11 @@ def check_destinations(
     reading: Reading[AdapterFile],
     entries: Sequence[ReadEntry],
     static: StaticMetaObject | None,
+    metaobjects: MetaObjects,
     collected: Collected,
     reporter: ProblemReporter,
 ) -> None:
-    """Reports mistakes in the inputs, and destinations that have two roles."""
+    """Reports mistakes in the inputs, destinations that have two roles, and endless loops."""
     inputs = list(zip(reading.positions(*_INPUTS), file.connector.inputs, strict=False))
     if not file.connector.inputs:
         _warn_of_none(reporter)
@@ -59,6 +61,8 @@ def check_destinations(
     taken = _check_roles(file, inputs, entries, reporter)
     if static is not None:
         _check_replies(static, collected, taken, reporter)
+    loops = LoopCheck(file, entries, static, metaobjects.definitions, inputs)
+    loops.report(reporter, {one.index: one.key for one in entries})
     _check_in_progress(file, inputs, reporter)
     _check_managed(file, inputs, entries, reporter)
 
@@ -230,15 +234,27 @@ def _check_roles(
         for index, entry in inputs
         for key, destination in entry.own_destinations.items()
     )
-    roles.extend(
-        ("destination of a subscription", ("subscriptions", one.index, one.key), one.entry.sends_to)
-        for one in entries
-        if isinstance(one.entry, SinkEntry)
-    )
     for role, location, destination in roles:
         if destination is not None:
             _take(destination, role, location, taken, reporter)
+    for one in entries:
+        if isinstance(one.entry, SinkEntry):
+            _check_sent(one.entry, ("subscriptions", one.index, one.key), taken, reporter)
     return taken
+
+
+def _check_sent(entry: SinkEntry, location: Location, taken: Roles, reporter: ProblemReporter) -> None:
+    """Reports a subscription that sends to a destination of the adapter's own. An input is another step."""
+    role = "destination of a subscription"
+    destination = entry.sends_to
+    if destination is not None:
+        if taken.get(destination, ("",))[0] != "InputDestination":
+            _take(destination, role, location, taken, reporter)
+        return
+    for other, (of_other, place) in taken.items():
+        if of_other not in ("InputDestination", role) and entry.may_send_to(other):
+            found = f"{entry.target()} may become {other}, the {of_other} (line {place.line})"
+            reporter.add(location, found, "destinations that leave it out", warning=True)
 
 
 def _take(

@@ -49,7 +49,9 @@ class Lint:
         self._keeping(connector)
         self._parallel(connector)
         static = self.metaobjects.static.get(connector.configuration_meta_object or "")
-        check_destinations(self.file, self.reading, self.entries, static, self.collected, self.reporter)
+        check_destinations(
+            self.file, self.reading, self.entries, static, self.metaobjects, self.collected, self.reporter
+        )
         self._meta_objects(connector)
         self._requests(connector)
         names: dict[str, int] = {}

@@ -136,6 +136,11 @@ class Connector(Section):
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
         default=5, description="Number of begun deliveries after which an event fails."
     )
+    max_hops: Annotated[int, integer(0, "hops")] = Field(
+        default=20,
+        description="A message that was sent on more often has failed, with the kind `loop`. The property "
+        "`connector_hops` counts, also over several applications.",
+    )
     convert_timeout: Annotated[float, duration()] = Field(
         default=10.0,
         description="Longest time for everything between claim and first delivery of one event: rule, name "

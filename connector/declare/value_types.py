@@ -19,6 +19,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from connector.declare.tree import Leaf, kind_of
 from connector.limits.free_space import MinFree
 from connector.messaging.numbers import read_whole
+from connector.text.durations import UNITS, read_duration
 from connector.text.names import nearest, shown
 
 _REFERENCE: Final[dict[str, Any]] = {"type": "string", "pattern": r"\$\{"}
@@ -196,15 +197,12 @@ Minutes = Annotated[
     ),
 ]
 
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)\Z")
-
 
 def write_duration(seconds: float) -> str:
     """Returns the shortest text for a number of seconds."""
     for unit in ("d", "h", "m", "s"):
-        if seconds and seconds % _UNITS[unit] == 0:
-            return f"{int(seconds / _UNITS[unit])}{unit}"
+        if seconds and seconds % UNITS[unit] == 0:
+            return f"{int(seconds / UNITS[unit])}{unit}"
     milliseconds = round(seconds * 1000, 6)
     return f"{milliseconds:g}ms" if milliseconds else "0s"
 
@@ -224,13 +222,12 @@ def duration(*, none: str | None = None, zero: bool = False) -> ValueType:
         written = leaf(value, expected)
         if none is not None and written == none:
             return None
-        match = _DURATION.match(written)
-        seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-        if not match and not (zero and written == "0"):
+        seconds = read_duration(written)
+        if seconds is None and not (zero and written == "0"):
             raise refuse(as_found(written), expected)
-        if seconds == 0 and not zero:
+        if not seconds and not zero:
             raise refuse(as_found(written), expected.replace("a duration", "a duration above 0"))
-        return seconds
+        return seconds or 0.0
 
     def write(value: float | None) -> Any:
         if value is None:

@@ -18,9 +18,9 @@ from connector.messaging.state_store import StateStore
 from connector.operate.control import Pausable, await_reload, pause, reload_document, resume, targets_of
 from connector.operate.errors import error_groups
 from connector.operate.lives import find_named, read_life
-from connector.operate.replay import Discard, Move, Mover, Order, Replay, check_target, make_choice, total
-from connector.service.assembly import make_provider, make_targets, own_history
-from connector.service.orders import archive_of, correct_message, find_source, run_order
+from connector.operate.replay import Discard, Move, Mover, Order, check_target, make_choice, total
+from connector.service.assembly import make_provider, make_targets
+from connector.service.orders import archive_of, correct_message, find_source, replay_order, run_order
 from connector.service.places import find_places
 from connector.service.status_document import as_json
 from connector.status import OutcomeKind
@@ -74,10 +74,9 @@ def _errors(call: ControlCall) -> Any:
 def _replay(call: ControlCall) -> Any:
     def make(body: _Body, source: Destination) -> Order:
         target = _target(call, body, source, allows_topic=False) if body.text("to") else None
-        configuration = call.configuration
-        return Replay(source, target, own_history(configuration), own_names=configuration.own_names)
+        return replay_order(call.configuration, source, target, again=body.flag("again"))
 
-    return _move_messages(call, ("to",), make)
+    return _move_messages(call, ("to", "again"), make)
 
 
 def _move(call: ControlCall) -> Any:

@@ -7,7 +7,16 @@ from typing import Any, Protocol
 
 from connector.messaging.destination import Destination
 from connector.messaging.input import Input
-from connector.messaging.message import FILE_NAME, Message, PropertyValue
+from connector.messaging.message import AGAIN, FILE_NAME, Message, PropertyValue
+
+
+def again_key(key: str, again: str) -> str:
+    """Returns the duplicate key of a message that an operator has ordered to be processed once more.
+
+    Args:
+        again: :attr:`Claim.again`. Empty = there is no such order, and the key stays.
+    """
+    return f"{key}|{AGAIN}={again}".replace("\n", "%0A") if again else key
 
 
 def file_key(destination: Destination, subscription: str, name: str) -> str:
@@ -91,6 +100,11 @@ class Claim(Protocol):
     @property
     def file_name(self) -> str:
         """The name of the file that the message came in. Empty = it came in none."""
+        return ""
+
+    @property
+    def again(self) -> str:
+        """The order of an operator to process the message once more. Empty = there is none."""
         return ""
 
     def headers(self) -> Message:

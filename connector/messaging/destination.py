@@ -94,6 +94,11 @@ def names_of(*, own_names: bool) -> Iterator[None]:
         _OWN_NAMES.reset(token)
 
 
+def are_own_names() -> bool:
+    """Whether names are those of a server, as :func:`names_of` says."""
+    return _OWN_NAMES.get()
+
+
 def known_destination(text: str) -> Destination:
     """Reads the text of a :class:`Destination` of any provider again.
 

@@ -15,7 +15,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from connector.messaging.message import FILE_NAME, Message
+from connector.errors import TooManyHops
+from connector.messaging.message import AGAIN, FILE_NAME, Message
 
 Note = str | list[Any]
 """What was read in a message: keys, JMSCorrelationID, ``connector_event_id``, file name, in this order.
@@ -28,6 +29,10 @@ EVENT_ID: Final = "connector_event_id"
 """The property of a sent message with the id of the event that the message came from."""
 KEY: Final = "connector_key"
 """The property of a message that a process has sent: the id of the event, the subscription, and a number."""
+HOPS: Final = "connector_hops"
+"""The property of a sent message with the number of adapters that it and what it came from have passed."""
+_MOST_HOPS: Final = 1_000_000_000
+"""What a larger number counts as. One more is still an int of JMS."""
 RECOVERY: Final = "recovery"
 """Who has written the rows of a dead client."""
 
@@ -148,12 +153,36 @@ def file_name(message: Message) -> str:
     return plain_text(name) if isinstance(name, str) else ""
 
 
+def again_of(message: Message) -> str:
+    """Returns the order of an operator to process a message once more. Empty = there is none."""
+    order = message.properties.get(AGAIN) if message.properties else None
+    return plain_text(order) if isinstance(order, str) else ""
+
+
 def origins_of(event_id: object) -> tuple[str, ...]:
     """Returns the ids of the event that a sent message names: of the record, and of the whole message."""
     if not isinstance(event_id, str) or not event_id:
         return ()
     message_id, mark, number = event_id.rpartition("#")
     return (event_id, message_id) if mark and number.isdecimal() else (event_id,)
+
+
+def hops_of(message: Message) -> int:
+    """Returns how many adapters a message has passed, whoever says so. 0 = it came from outside."""
+    hops = message.properties.get(HOPS, 0)
+    if isinstance(hops, str):
+        hops = int(hops[:10]) if hops.isascii() and hops.isdigit() else 0
+    return int(hops) if 0 < hops < _MOST_HOPS else _MOST_HOPS if hops >= _MOST_HOPS else 0
+
+
+def check_hops(message: Message, most: int) -> None:
+    """Checks that a message has passed at most so many adapters.
+
+    Raises:
+        TooManyHops: it has passed more.
+    """
+    if (hops := hops_of(message)) > most:
+        raise TooManyHops(f"the message was sent on {hops} times, more often than max_hops ({most})")
 
 
 def about(messages: Iterable[Message], ids: Collection[str]) -> Iterator[Message]:

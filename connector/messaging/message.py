@@ -45,6 +45,9 @@ OF_SENDERS: Final = ("JMSXGroupID", "JMSXGroupSeq")
 CONTENT_ENCODING: Final = "content_encoding"
 """The property that names how a body is packed."""
 DEFAULT_PRIORITY: Final = 4
+AGAIN: Final = "connector_again"
+"""The property of a published message that an operator has ordered to be processed once more. Its value is
+another one for each order, and a part of the duplicate key."""
 FILE_NAME: Final = "connector_file_name"
 """The property with the name of the file that a message came in."""
 HIGHEST_PRIORITY: Final = 9

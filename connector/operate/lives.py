@@ -14,6 +14,7 @@ from connector.messaging.roles import Browsing
 from connector.text.iso_time import iso_time
 
 REPLAYED: Final = "replayed"
+REPLAYED_AGAIN: Final = "replayed again"
 MOVED: Final = "moved"
 DISCARDED: Final = "discarded"
 IN_PROGRESS: Final = "in progress"

@@ -27,6 +27,8 @@ class ReasonKind(StrEnum):
     """The message of a subscription cannot be sent."""
     UNREADABLE = "unreadable"
     """The message cannot be read, or has gone."""
+    LOOP = "loop"
+    """The message was sent on more often than ``max_hops``."""
     UNSUBSCRIBED = "unsubscribed"
     """No subscription wants the object."""
     EXPIRED = "expired"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from connector.core.takeover import try_take_over
 from connector.errors import ConnectorError, DestinationError, SettlementError, UnknownDestination
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, known_destination, parse_destination
-from connector.messaging.message import FILE_NAME, Message, PropertyValue
+from connector.messaging.message import AGAIN, FILE_NAME, Message, PropertyValue
 from connector.messaging.notes import OwnerNote, count_owners
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
@@ -27,7 +28,7 @@ from connector.messaging.roles import Settling
 from connector.messaging.selector import Selector
 from connector.messaging.settlement import HISTORY, Settlement
 from connector.operate.errors import group_of, text_of
-from connector.operate.lives import DISCARDED, MOVED, REPLAYED
+from connector.operate.lives import DISCARDED, MOVED, REPLAYED, REPLAYED_AGAIN
 from connector.operate.own_history import OwnHistory
 from connector.operate.reasons import ReasonKind
 from connector.status import OutcomeKind, timestamp
@@ -41,6 +42,8 @@ NO_COPY: Final = "no copy"
 """Stands for the destination of messages that end without a copy."""
 _UNSETTLED: Final = (OutcomeKind.GIVEN_BACK, OutcomeKind.ROLLED_BACK, OutcomeKind.LATER)
 """The outcomes of events that come again."""
+_PUBLISHED: Final = (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE)
+"""The outcomes after which the id of the message is in the duplicate window."""
 _CONFIRMED: Final = (OutcomeKind.FAILED, OutcomeKind.GIVEN_BACK, OutcomeKind.LATER)
 """The outcomes after which an event goes only to the subscriptions that have not confirmed."""
 
@@ -149,6 +152,10 @@ class Order(Protocol):
     def target(self, message: Message) -> Target | Stays:
         """Returns where a message goes, by its headers and properties."""
 
+    def becomes_duplicate(self, message: Message, target: Target) -> bool:
+        """Whether a message would only be eliminated as a duplicate where it goes."""
+        return False
+
     def properties(self, message: Message) -> Mapping[str, PropertyValue]:
         """Returns the properties of :data:`~connector.messaging.settlement.HISTORY` of the copy."""
 
@@ -163,6 +170,8 @@ class Replay(Order):
         to: a queue for all messages. None = each goes where it came from.
         own: says whether the history of a message counts. None = it does.
         own_names: whether names of destinations are those of a server.
+        again: published messages are processed once more, past the duplicate window.
+        eliminates: says whether duplicates of a message are eliminated in a queue. None = nowhere.
     """
 
     what = REPLAYED
@@ -174,7 +183,13 @@ class Replay(Order):
         own: OwnHistory | None = None,
         *,
         own_names: bool = False,
+        again: bool = False,
+        eliminates: Callable[[Destination, Message], bool] | None = None,
     ) -> None:
+        if again:
+            self.what = REPLAYED_AGAIN
+        self._again = again
+        self._eliminates = eliminates
         self._own = own
         self._parse = known_destination if own_names else parse_destination
         self._source = source
@@ -196,7 +211,20 @@ class Replay(Order):
             return Stays(f"an earlier version did not note from which subscription of {origin} they came")
         return Target(origin, subscription)
 
+    def becomes_duplicate(self, message: Message, target: Target) -> bool:
+        if self._again or self._eliminates is None or target.destination is None:
+            return False
+        is_published = message.properties.get("connector_outcome") in _PUBLISHED
+        came_from = text_of(message, "connector_origin_destination")
+        is_back = is_published and str(target.destination) == came_from
+        return is_back and self._eliminates(target.destination, message)
+
     def properties(self, message: Message) -> Mapping[str, PropertyValue]:
+        kept = self._confirmed(message)
+        return {**kept, AGAIN: uuid.uuid4().hex} if self._again else kept
+
+    def _confirmed(self, message: Message) -> Mapping[str, PropertyValue]:
+        """Returns who has confirmed an event that was not published."""
         delivered = message.properties.get("connector_delivered")
         outcome = message.properties.get("connector_outcome", OutcomeKind.FAILED)
         if not delivered or outcome not in _CONFIRMED:
@@ -286,6 +314,7 @@ class ReplayResult:
         moved: number of messages that were moved. 0 in a preview.
         to: numbers of messages by where they go. In a preview where they would go.
         left: numbers of messages that are meant and stay, by the reason.
+        duplicates: number of messages that were published, so that they would only become duplicates.
     """
 
     matched: int = 0
@@ -293,10 +322,13 @@ class ReplayResult:
     moved: int = 0
     to: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
+    duplicates: int = 0
 
     def document(self) -> dict[str, Any]:
         """Returns the document of ``connector replay --json``."""
         found: dict[str, Any] = {"matched": self.matched, "moved": self.moved, "to": dict(self.to)}
+        if self.duplicates:
+            found["duplicates"] = self.duplicates
         return {**found, "left": dict(self.left)} if self.left else found
 
 
@@ -355,6 +387,7 @@ class Mover:
             self._ids[_key(message)] = message.message_id or ""
             result.matched += 1
             result.to[str(target)] += 1
+            result.duplicates += self.order.becomes_duplicate(message, target)
         self._rest = result.matched
         self._leave(owned)
         return result
@@ -499,6 +532,7 @@ def total(movers: Sequence[Mover]) -> ReplayResult:
         found.moved += one.moved
         found.to += one.to
         found.left += one.left
+        found.duplicates += one.duplicates
     return found
 
 

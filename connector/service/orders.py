@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from connector.config.loading import Configuration
 from connector.errors import DestinationError, UnknownDestination
@@ -12,7 +12,7 @@ from connector.messaging.message import Message
 from connector.operate.correct import correct
 from connector.operate.errors import text_of
 from connector.operate.lives import DISCARDED, note_action
-from connector.operate.replay import TRANSACTION, ArchiveOf, Movement, Mover, ReplayResult, carry_out
+from connector.operate.replay import TRANSACTION, ArchiveOf, Movement, Mover, Replay, ReplayResult, carry_out
 from connector.service.assembly import make_provider, own_history, with_poll_quantity
 from connector.status import OutcomeKind
 
@@ -31,6 +31,38 @@ def archive_of(configuration: Configuration) -> ArchiveOf:
         return copies.of(OutcomeKind.PUBLISHED, named)
 
     return archive
+
+
+def eliminates(configuration: Configuration) -> Callable[[Destination, Message], bool]:
+    """Returns what says whether duplicates of a message are eliminated in a queue."""
+    connector = configuration.connector
+
+    def eliminated(destination: Destination, message: Message) -> bool:
+        if not any(entry.destination == destination for entry in connector.inputs):
+            return False
+        settings = connector.of(connector.input_of(destination, message))
+        return settings.duplicate_event_elimination or bool(settings.duplicate_key)
+
+    return eliminated
+
+
+def replay_order(
+    configuration: Configuration, source: Destination, to: Destination | None, *, again: bool
+) -> Replay:
+    """Returns the order to send messages of a queue back.
+
+    Args:
+        to: as of :class:`.Replay`.
+        again: also as of :class:`.Replay`.
+    """
+    return Replay(
+        source,
+        to,
+        own_history(configuration),
+        own_names=configuration.own_names,
+        again=again,
+        eliminates=eliminates(configuration),
+    )
 
 
 def run_order(

@@ -38,6 +38,7 @@ from connector.errors import CapabilityError, MalformedData, SessionStateError
 from connector.formats.datahandler import HandlerFailed, check_body, message_body
 from connector.limits import stages
 from connector.messaging.destination import Destination
+from connector.messaging.history import hops_of
 from connector.messaging.message import Message, PropertyValue
 from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
@@ -145,7 +146,8 @@ class Event:
                 "the delivery has ended, so nothing more is sent with it: send before the process returns"
             )
         if self.outbox is None:
-            self.outbox = Outbox(self.writer, self.id, self.subscription, self.traceparent)
+            hops = hops_of(self.message) + 1
+            self.outbox = Outbox(self.writer, self.id, self.subscription, self.traceparent, hops)
         wanted = Wanted(destination, verb, mime_type, properties, priority, correlation_id, group, delay)
         return self.outbox.send(object_or_type, data, wanted)
 
@@ -276,14 +278,18 @@ class PreparedSink(Sink, Protocol):
     """A sink that makes a message. Inherit from this class, and write ``destination`` and ``prepare``.
 
     Attributes:
-        destination: where the messages go: a queue or topic of the adapter's own provider.
+        destination: where the messages go: a queue or topic of the adapter's own provider. None = each
+            message names its own, as ``Message.destination``.
     """
 
     kind: ClassVar[Literal["prepared"]] = "prepared"
-    destination: Destination
+    destination: Destination | None
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
         """Returns the message for one object. Nothing is visible before the settlement sends the message.
+
+        If ``destination`` of the sink is None, ``destination`` of the message is the text of the queue or
+        topic that it goes to. Otherwise ``destination`` of the message does not count.
 
         The sink may be called again for the same event. The message may be thrown away, because another
         subscription has failed or the event is given back. So this method must have no other effect.

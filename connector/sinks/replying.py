@@ -18,6 +18,7 @@ from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.rules import set_format
 from connector.errors import DestinationError, MalformedData
 from connector.messaging.destination import Destination, known_destination, parse_destination
+from connector.messaging.history import HOPS, hops_of
 from connector.messaging.message import Message, PropertyValue
 from connector.operate.trace_context import TRACEPARENT, valid_traceparent
 from connector.sinks.contract import write_body
@@ -171,6 +172,8 @@ class Replies:
         )
         if traceparent := traceparent or valid_traceparent(request.properties.get(TRACEPARENT)):
             message.set_property(TRACEPARENT, traceparent)
+        if HOPS in request.properties:
+            message.set_property(HOPS, hops_of(request) + 1, "int")
         self._identify(request, message)
         return ReplyHeaders(destination, message)
 

@@ -31,7 +31,7 @@ from connector.businessobjects.metadata import (
 from connector.businessobjects.rules import set_format
 from connector.errors import CapabilityError, MalformedData, SessionStateError
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.history import EVENT_ID, KEY
+from connector.messaging.history import EVENT_ID, HOPS, KEY
 from connector.messaging.message import (
     NON_PERSISTENT,
     PERSISTENT,
@@ -94,13 +94,17 @@ class Outbox:
     Args:
         event_id, subscription: of the delivery. The keys of the messages begin with them.
         traceparent: the place of the event in its trace. Empty = none.
+        hops: of what is sent.
     """
 
-    def __init__(self, writer: MessageWriter, event_id: str, subscription: str, traceparent: str) -> None:
+    def __init__(
+        self, writer: MessageWriter, event_id: str, subscription: str, traceparent: str, hops: int
+    ) -> None:
         self._writer = writer
         self._event_id = event_id
         self._base = f"{event_id}/{subscription}"
         self._traceparent = traceparent
+        self._hops = hops
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._bytes = 0
@@ -133,6 +137,7 @@ class Outbox:
             self.messages.append(made)
             key = f"{self._base}/{len(self.messages)}"
             made.message.set_property(KEY, key)
+            made.message.set_property(HOPS, self._hops, "int")
             if self._event_id:
                 made.message.set_property(EVENT_ID, self._event_id)
             if self._traceparent:

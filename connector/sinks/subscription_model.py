@@ -21,7 +21,7 @@ from connector.businessobjects.definition import Definitions
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, node_at
 from connector.declare.section import Section
-from connector.declare.tree import is_absent
+from connector.declare.tree import Items, is_absent
 from connector.declare.value_types import (
     Boolean,
     Text,
@@ -92,6 +92,11 @@ class EntryCheck:
         """Tells whether the entry has a value for a key. A default does not count."""
         return not is_absent(node_at(self.reporter.tree, (*self.location, key)))
 
+    def is_empty(self, key: str) -> bool:
+        """Tells whether the value of a key is a list without an entry."""
+        node = node_at(self.reporter.tree, (*self.location, key))
+        return isinstance(node, Items) and not node.items
+
     def check_mime_type(self, key: str, mime_type: str | None) -> None:
         """Reports a MIME type under ``key`` that no data handler serves. None is valid."""
         if mime_type is not None:
@@ -150,8 +155,15 @@ class SinkEntry(CommonEntry, ABC):
 
     @property
     def sends_to(self) -> Destination | None:
-        """The destination of this provider that messages are sent to. None = the sink sends to none."""
+        """The destination of this provider that messages are sent to.
+
+        None = the sink sends to none, or each message goes to a destination of its own.
+        """
         return None
+
+    def may_send_to(self, destination: Destination) -> bool:
+        """Whether a message of this sink can go to a destination. Its class says so if messages differ."""
+        return destination == self.sends_to
 
     @property
     def is_loaded(self) -> bool:
@@ -324,4 +336,4 @@ class PreparedEntry(SinkEntry):
     @property
     @abstractmethod
     def sends_to(self) -> Destination | None:
-        """The sink's ``destination``. None = a queue of the adapter's own."""
+        """The sink's ``destination``. None = a queue of the adapter's own, or one for each message."""

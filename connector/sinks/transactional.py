@@ -88,6 +88,6 @@ class TransactionalCalls:
         except TransactionConflict:
             returned = self._retrying(self._database.run, *call)
         if row.is_there and row.sent and event.writer is not None:
-            event.outbox = Outbox(event.writer, event.id, event.subscription, "")
+            event.outbox = Outbox(event.writer, event.id, event.subscription, "", 0)
             event.outbox.messages = unpack_sent(row.sent)
         return returned

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ SUFFIX: Final = ".test.yaml"
 _CASE: Final = ("name", "message", "expect")
 _MESSAGE: Final = ("destination", "type", "correlation_id", "properties", "body", "body_file", "bytes")
 _BODY: Final = ("body", "body_file")
+_SENT_HEADERS: Final = ("priority", "correlation_id", "group")
+_SENT: Final = (*_BODY, "destination", "properties", *_SENT_HEADERS)
 _OBJECT: Final = ("object", "verb", "values", "contains", "jmespath")
 _EXPECT: Final = (
     *_OBJECT,
@@ -61,6 +63,22 @@ class ExpectedObject:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedMessage:
+    """The expected facts of one message that a subscription sends. None = anything.
+
+    Args:
+        headers: expected texts by key: ``priority``, ``correlation_id``, ``group``.
+        properties: name, JMS type and text of each. Without a type any type counts. Without a text the
+            message must not have the property.
+    """
+
+    body: bytes | None = None
+    destination: Destination | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    properties: tuple[tuple[str, str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A case.
 
@@ -71,7 +89,7 @@ class Case:
         objects: the expected objects. Empty = anything.
         facts: expected texts by key: outcome, destination, reason, rule, data_handler.
         subscriptions: names of the expected subscribers. None = anything.
-        sends: from the name of a subscription to the bodies that it sends, in their order.
+        sends: from the name of a subscription to the messages that it sends, in their order.
     """
 
     name: str
@@ -84,7 +102,7 @@ class Case:
     objects: tuple[ExpectedObject, ...]
     facts: dict[str, str]
     subscriptions: tuple[str, ...] | None
-    sends: dict[str, tuple[bytes, ...]]
+    sends: dict[str, tuple[ExpectedMessage, ...]]
 
 
 def read_cases(
@@ -316,20 +334,39 @@ class _Reader:
             self._check_subscription(name, name.position, "expect.subscriptions")
         return tuple(str(name) for name in names)
 
-    def _sends(self, expect: Table) -> Iterator[tuple[str, tuple[bytes, ...]]]:
+    def _sends(self, expect: Table) -> Iterator[tuple[str, tuple[ExpectedMessage, ...]]]:
         node = expect.entries.get("sends")
         table = None if node is None else self._table(node, "expect.sends", ())
         for name, value in ({} if table is None else table.entries).items():
             path = f"expect.sends.{name}"
             if table is not None:
                 self._check_subscription(name, table.keys[name].position, path)
-            bodies = []
+            messages = []
             for one in value.items if isinstance(value, Items) else [value]:
                 if isinstance(one, Leaf):
-                    bodies.append(one.encode("utf-8"))
-                elif (body := self._table(one, path, _BODY)) is not None:
-                    bodies.append(self._body(body, path))
-            yield name, tuple(bodies)
+                    messages.append(ExpectedMessage(one.encode("utf-8")))
+                elif (sent := self._table(one, path, _SENT)) is not None:
+                    messages.append(self._sent(sent, path))
+            yield name, tuple(messages)
+
+    def _sent(self, table: Table, path: str) -> ExpectedMessage:
+        has_body = any(not is_absent(table.entries.get(key)) for key in _BODY)
+        return ExpectedMessage(
+            self._body(table, path) if has_body else None,
+            self._destination(table, path),
+            {key: text for key in _SENT_HEADERS if (text := self._text(table, key, path)) is not None},
+            tuple(self._sent_properties(table, path)),
+        )
+
+    def _sent_properties(self, sent: Table, path: str) -> Iterator[tuple[str, str, str | None]]:
+        table = self._table(sent.entries.get("properties", Table(sent.position)), f"{path}.properties", ())
+        for key, value in ({} if table is None else table.entries).items():
+            if not isinstance(value, Leaf):
+                where = f"{path}.properties.{key}"
+                self._problems.add(value.position, where, kind_of(value), "a single value")
+                continue
+            name, _, kind = key.partition(":")
+            yield name, kind, None if value.is_absent else str(value)
 
     def _check_subscription(self, name: str, position: Position, path: str) -> None:
         if name not in self._names:

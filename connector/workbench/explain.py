@@ -12,7 +12,7 @@ from connector.businessobjects.dump import masked_values
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, message_format
-from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
+from connector.errors import ConfigurationError, MalformedData, ObjectRefused, UnknownBusinessObject
 from connector.events.outcome import history
 from connector.events.run.convert import Choice, Converter
 from connector.events.run.task_settings import TaskSettings
@@ -22,6 +22,7 @@ from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
 from connector.log import AT_WORK
 from connector.messaging.destination import Destination, known_destination
+from connector.messaging.history import check_hops
 from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.operate.own_history import APPLICATION
@@ -256,6 +257,7 @@ class Explainer:
         connector = settings.connector if named is None else settings.by_input[named]
         limit = connector.max_body if connector.unpack == "none" else packed_limit(connector.max_body)
         try:
+            check_hops(message, settings.connector.max_hops)
             choice = self._converter.choice(message, destination, named)
             if len(message.body) > limit:
                 raise MalformedData(
@@ -292,7 +294,7 @@ class Explainer:
     ) -> SubscriptionFinding:
         name = subscription.name
         sink = self._sinks.get(name)
-        sends_to = None if sink is None else str(sink.destination)
+        sends_to = None if sink is None or sink.destination is None else str(sink.destination)
         if not subscription.wants(bo.type, bo.verb or ""):
             verbs = "" if subscription.verbs is None else f".{'|'.join(subscription.verbs)}"
             return SubscriptionFinding(name, False, f"wants {subscription.object}{verbs}", sends_to=sends_to)
@@ -303,6 +305,8 @@ class Explainer:
         try:
             sent = sink.prepare(bo, event)
             sent.check()
+            if sink.destination is None:
+                sends_to = str(known_destination(sent.destination or ""))
         except BaseException as error:  # a sink or a data handler may raise any exception
             if is_interrupt(error):
                 raise
@@ -315,7 +319,7 @@ class Explainer:
         """Returns the place of an exception in user code, `` (FILE:LINE)``, or empty."""
         if isinstance(error, HandlerFailed):
             return error.place(self._deployment)
-        if isinstance(error, MalformedData | ValueError):
+        if isinstance(error, MalformedData | ObjectRefused | ValueError):
             return ""
         place = UserCode(self._deployment, sink).place(error)
         return f" ({place})" if place else ""

@@ -40,11 +40,36 @@ def test_a_message_is_explained(plain: Commands) -> None:
         ("", 0, "no rule of MO_Config matches, so the default data handler decides"),
         ("", 0, "unsubscribed, no copy is kept"),
         ("--destination web", 0, "  subscription crm: wants Cust*"),
+        (
+            "--property connector_hops:int=21",
+            1,
+            "reason: the message was sent on 21 times, more often than max_hops (20)",
+        ),
     ],
 )
 def test_an_explanation_for_people(plain: Commands, options: str, status: int, words: str) -> None:
     done = plain("explain", "order.json", *options.split())
     assert (done.returncode, words in done.stdout) == (status, True), done.stdout
+
+
+def test_the_computed_destination_and_properties_are_shown(plain: Commands) -> None:
+    file = plain.directory / "adapter.yaml"
+    route = """destination: "queue://of-{OrderId}", destinations: ["queue://of-1*"], group: "{OrderId}",
+      properties: {total: "{Total}"}"""
+    written = (
+        file.read_text()
+        .replace("object: Cust*", "object: Order")
+        .replace('destination: "queue://crm"', route)
+    )
+    file.write_text(written)
+    done = plain("explain", "order.json", "--destination", "web")
+    assert "  subscription crm: sends it to queue://of-1\n" in done.stdout
+    assert "    total = 2.5\n    JMSXGroupID = 1\n" in done.stdout
+    file.write_text(written.replace("of-1*", "of-2*"))
+    done = plain("explain", "order.json", "--destination", "web", "--json")
+    found = done.document["objects"][0]["subscriptions"][1]
+    assert "the destination would be queue://of-1, which is none of destinations" in found["reason"]
+    assert done.document["outcome"] == "failed"
 
 
 def test_rules_of_one_name_are_told_apart(plain: Commands) -> None:

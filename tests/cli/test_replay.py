@@ -166,6 +166,68 @@ def test_an_event_of_a_topic_goes_back_to_the_one_subscription_that_it_came_from
     assert each_world.lines("stored") == ["1 1", "1 1"]
 
 
+def test_a_replay_of_a_published_message_says_that_it_becomes_a_duplicate(each_world: World) -> None:
+    each_world.send("1", "2")
+    each_world.drain()
+    expected = {"matched": 2, "moved": 0, "to": {"queue://orders": 2}, "duplicates": 2}
+    assert each_world.do("replay", "queue://archive") == expected
+    assert "  2 would become duplicates, as published" in each_world.run("replay", "archive").stdout
+    done = each_world.run("replay", "archive", "--limit", "1", "--yes")
+    assert "  1 becomes a duplicate, as published before: see --again\n" in done.stdout
+    each_world.drain()
+    assert each_world.lines("stored") == ["1 1", "2 1"]
+    outcomes = sorted(str(one.properties["connector_outcome"]) for one in each_world.messages("archive"))
+    assert outcomes == ["duplicate", "published"]
+
+
+def test_published_messages_are_processed_once_more_on_purpose(each_world: World) -> None:
+    ids = each_world.send("1", "2")
+    each_world.drain()
+    for times in (2, 3):
+        done = each_world.do("replay", "archive", "--again", "--yes")
+        assert done == {"matched": 2, "moved": 2, "to": {"queue://orders": 2}}
+        each_world.drain()
+        assert each_world.lines("stored") == each_world.lines("noted") == sorted(["1 1", "2 1"] * times)
+    assert sorted(each_world.ids("archive")) == sorted(ids)
+    assert each_world.do("replay", "archive")["duplicates"] == 2, "it was published again"
+    events = each_world.do("history", ids[0])["events"]
+    assert [event["what"] for event in events] == ["published", "replayed again"] * 2 + ["published"]
+
+
+def test_a_message_that_fails_when_it_is_processed_again_is_repaired_as_any_other(world: World) -> None:
+    world.send("1")
+    world.drain()
+    world.do("replay", "archive", "--again", "--yes")
+    world.drain(broken=True)
+    assert "duplicates" not in world.do("replay")
+    world.do("replay", "--yes")
+    world.drain()
+    assert world.lines("stored") == ["1 1", "1 1"]
+    assert [one.properties["connector_outcome"] for one in world.messages("archive")] == ["published"]
+
+
+def test_nothing_becomes_a_duplicate_where_none_are_eliminated(world: World) -> None:
+    world.document["connector"]["DuplicateEventElimination"] = False
+    world.configure()
+    world.send("1")
+    world.drain()
+    assert world.do("replay", "archive", "--yes") == {"matched": 1, "moved": 1, "to": {"queue://orders": 1}}
+    world.drain()
+    assert world.lines("stored") == ["1 1", "1 1"]
+
+
+def test_files_known_by_their_names_are_processed_again(world: World) -> None:
+    world.document["connector"] |= {"DuplicateEventElimination": False, "duplicate_key": "name"}
+    world.configure()
+    for name in ("orders.json", "other.json"):
+        world.deployment.drop("orders", '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}', name)
+    world.drain()
+    assert world.do("replay", "archive", "--id", "orders.json")["duplicates"] == 1
+    world.do("replay", "archive", "--id", "orders.json", "--again", "--yes")
+    world.drain()
+    assert world.lines("stored") == ["1 1"] * 3
+
+
 def test_choices_say_which_messages_are_meant(world: World) -> None:
     ids = world.put_into_error(
         copy(kind="refused", reason="no account for 1"),

@@ -39,6 +39,18 @@ expect:
 """
 
 
+COMPUTED = """\
+message: {type: LINES, correlation_id: c, body: "7\\n8\\n"}
+expect:
+  records: [{}, {}]
+  sends:
+    crm:
+      - {destination: crm-7, body: 7, group: 7, correlation_id: none, priority: 3,
+         properties: {id: 7, total: }}
+      - {destination: "queue://crm-8", properties: {"id:string": 8}}
+"""
+
+
 @pytest.fixture
 def run(plain: Commands) -> Commands:
     return Commands(plain.directory, "test")
@@ -63,6 +75,23 @@ def test_cases_pass(run: Commands) -> None:
     listed = run("orders.test.yaml", "--json").documents
     assert [(one["case"], one["passed"]) for one in listed] == [
         (name, True) for name in ("an order", "cancelled", "wrong", "lists")
+    ]
+
+
+def test_computed_destinations_headers_and_properties_are_compared(plugged_run: Commands) -> None:
+    file = plugged_run.directory / "adapter.yaml"
+    route = """destination: "queue://crm-{OrderId}", destinations: ["queue://crm-*"], group: "{OrderId}",
+      properties: {id: "{OrderId}", total: "{Total}"}, priority: 3, correlation_id: "{Total}\""""
+    file.write_text(file.read_text().replace('destination: "queue://crm"', route))
+    done = check(plugged_run, COMPUTED)
+    assert (done.returncode, done.stdout) == (0, "1 passed, 0 failed\n")
+    wrong = COMPUTED.replace("crm-7", "crm-9").replace("group: 7", "group: 9").replace("string", "int")
+    done = check(plugged_run, wrong.replace("total: ", "total: 1"))
+    assert done.stdout.splitlines()[1:5] == [
+        "  sends: crm: destination: expected queue://crm-9, found queue://crm-7",
+        "  sends: crm: group: expected 9, found 7",
+        "  sends: crm: properties.total: expected 1, found none",
+        "  sends: crm: properties.id: expected 8 (int), found 8 (string)",
     ]
 
 

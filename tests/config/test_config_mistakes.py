@@ -423,6 +423,83 @@ def test_a_mistake_in_a_list_does_not_move_the_places_of_its_other_entries(deplo
     assert "(line 10)" in str(loop)
 
 
+@rows(
+    "edits, warning, words",
+    [
+        # the same object, verb and rule: the first is sure, the others are only possible
+        ([], False, "what is sent there for Order.Create would be taken again, in an endless loop"),
+        (
+            [(A, "- queue://customers", "- {destination: queue://customers, selector: \"a = 'b'\"}")],
+            True,
+            "may be taken again",
+        ),
+        (
+            [(R, "{InputFormat: CUST_IN,", "{InputFormat: CUST_IN, selector: \"a = 'b'\",")],
+            False,
+            "would be taken again",
+        ),
+        (
+            [(R, "{InputFormat: CUST_IN,", "{InputDestination: queue://customers, selector: \"a = 'b'\",")],
+            True,
+            "may be taken again",
+        ),
+        (
+            [
+                (A, "destination: queue://customers", "destination: 'queue://{Id}'"),
+                (A, "    mime_type: text/xml\n", "    destinations: ['queue://*']\n"),
+            ],
+            True,
+            "may be taken again",
+        ),
+        # another rule, so another object
+        ([(R, "{InputFormat: CUST_IN,", "{InputDestination: queue://customers,")], None, ""),
+        ([(A, "    mime_type: text/xml\n", "    format: CUST_IN\n")], None, ""),
+        # another verb
+        (
+            [
+                (O, "business_object: Order\nverbs: {Create: }", "business_object: Order\nverbs: {Create: , Book: }"),
+                (R, "  Customer_Create: {", "  Order_Book: {InputDestination: queue://customers}\n  Customer_Create: {"),
+                (A, "  - object: Order\n", "  - object: Order\n    verbs: [Create]\n"),
+            ],
+            None,
+            "",
+        ),
+        # two steps, one after the other, that come back
+        (
+            [
+                (A, "  - object: Order\n", "  - object: Order\n    destination: queue://orders\n    verbs: [Book]\n"
+                    "    format: X\n  - object: Order\n    verbs: [Create]\n"),
+                (O, "business_object: Order\nverbs: {Create: }", "business_object: Order\nverbs: {Create: , Book: }"),
+                (R, "  Customer_Create: {", "  Order_Book: {InputDestination: queue://customers}\n  Customer_Create: {"),
+            ],
+            False,
+            "would be taken again, after 2 steps, in an endless loop",
+        ),
+    ],
+)  # fmt: skip
+def test_a_second_step_is_no_loop_unless_it_comes_back(
+    deployment: Sample, edits: list[tuple[str, str, str]], warning: bool | None, words: str
+) -> None:
+    deployment.replace(A, "destination: queue://erp-orders", "destination: queue://customers")
+    for edit in edits:
+        deployment.replace(*edit)
+    found = [one for one in deployment.check() if "endless loop" in one.found]
+    assert [one.warning for one in found] == ([] if warning is None else [warning])
+    assert all(words in one.found for one in found)
+    others = [one for one in deployment.check() if one not in found and not one.warning]
+    assert others == []
+
+
+def test_a_computed_destination_that_may_be_one_of_the_adapters_own_is_a_warning(deployment: Sample) -> None:
+    deployment.replace(A, "    destination: queue://erp-orders\n", TO_ALL)
+    problem = deployment.problem()
+    assert (problem.path, problem.warning) == ("subscriptions[1].destination", True)
+    assert "queue://e{Id} may become queue://error, the ErrorDestination (line 13)" in problem.found
+
+
+TO_ALL = "    destination: 'queue://e{Id}'\n    destinations: ['queue://*']\n"
+
+
 def test_a_missing_section_brings_no_warning_about_what_it_lacks(deployment: Sample) -> None:
     deployment.replace(A, "connector:\n", "conector:\n")
     assert deployment.problem().path == "conector"

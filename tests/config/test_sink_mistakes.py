@@ -126,6 +126,61 @@ def test_a_variable_that_run_cannot_use_is_a_mistake(
     assert problems == ([("subscriptions[0].webhook", found)] if found else [])
 
 
+# --- destination ------------------------------------------------------------------------------
+
+TO = "destination: 'queue://to-{CustomerId}'\ndestinations: ['queue://to-*']"
+
+
+@rows(
+    "entry, path, text",
+    [
+        ("destination: 'queue://to-{CustomerId}'", "destination", "expected destinations: [queue://to-*]"),
+        ("destination: 'queue://to-{CustomerId}'\ndestinations: []", "destinations", "an empty list"),
+        ("destination: queue://to\ndestinations: [queue://to]", "destinations", "without braces"),
+        ("destination: 'queue://to-{CustomerId'\ndestinations: ['*']", "destination", "a single {"),
+        ("destination: 'queue://to-{Customer Id}'\ndestinations: ['*']", "destination", "names no attribute"),
+        ("destination: '{CustomerId}://x'\ndestinations: ['*']", "destination", "braces before the name"),
+        ("destination: 'queue://a/{CustomerId}'\ndestinations: ['*']", "destination", "a name has no '/'"),
+        ("destination: 'queue://a~{CustomerId}'\ndestinations: ['*']", "destination", "behind '~'"),
+        (TO.replace("to-*", "at-*"), "destinations", "which queue://to-{CustomerId} can never become"),
+        (TO.replace("to-*", "a/*"), "destinations[0]", "a name has no '/'"),
+        (TO.replace("{CustomerId}", "{CustmerId}"), "destination", "did you mean 'CustomerId'?"),
+        (
+            TO.replace("{CustomerId}", "{Address.City}"),
+            "destination",
+            "no attribute Address with a single child",
+        ),
+        (f"{TO}\nproperties: {{a: '{{Custmer}}'}}", "properties.a", "no attribute Custmer"),
+        (f"{TO}\nproperties: {{JMSXGroupID: x}}", "properties.JMSXGroupID", "group: ..., which sets it"),
+        (f"{TO}\nproperties: {{JMSXUserID: x}}", "properties.JMSXUserID", "which a provider sets"),
+        (
+            f"{TO}\nproperties: {{connector_event_id: x}}",
+            "properties.connector_event_id",
+            "the connector sets",
+        ),
+        (f"{TO}\nproperties: {{a b: x}}", "properties.a b", "a b"),
+        (f"{TO}\npriority: 11", "priority", "a whole number from 0 to 9"),
+        (f"{TO}\npriority: '{{Custmer}}'", "priority", "no attribute Custmer"),
+        (f"{TO}\ndelay: 3w", "delay", "a duration such as 30s"),
+        (f"{TO}\ngroup: '{{Secret}}'", "group", "Secret is a Ciphertext, and logs would show it"),
+    ],
+)
+def test_a_mistake_in_a_computed_destination_has_its_place(
+    deployment: Sample, entry: str, path: str, text: str
+) -> None:
+    put(deployment, entry)
+    if "Secret" in entry:
+        deployment.replace(O, "  CustomerId:", "  Secret: Ciphertext\n  CustomerId:")
+    problem = deployment.problem()
+    assert problem.path == f"subscriptions[0].{path}"
+    assert text in str(problem)
+
+
+def test_placeholders_of_a_pattern_are_known_only_when_an_object_comes(deployment: Sample) -> None:
+    put(deployment, f"{TO}\npriority: 3\ndelay: 5s\ncorrelation_id: '{{Any.Thing}}'", name="Cust*")
+    assert deployment.check() == []
+
+
 # --- load and dataframe -----------------------------------------------------------------------
 
 

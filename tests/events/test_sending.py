@@ -87,6 +87,7 @@ def test_what_a_process_sends_leaves_when_its_delivery_is_confirmed(
     assert (bench.directory / "keys").read_text() == f"{identity}/send/1\n"
     assert order.properties["connector_key"] == f"{identity}/send/1"
     assert order.properties["connector_event_id"] == identity
+    assert order.properties["connector_hops"] == 1
     (raw,) = deployment.messages("raw")
     assert (raw.message_class, raw.body, raw.priority, raw.correlation_id) == ("B", b"raw", 7, "c")
     assert raw.properties["region"] == "EU"

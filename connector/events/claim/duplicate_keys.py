@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connector.events.claim.polled_input import PolledInput
-from connector.messaging.claim import Claim, file_key
-from connector.messaging.history import file_name
+from connector.messaging.claim import Claim, again_key, file_key
+from connector.messaging.history import again_of, file_name
 from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
@@ -31,8 +31,8 @@ class DuplicateKeys:
         """Returns the key of a claim. None = duplicates of its input are not eliminated."""
         by_name = claim.input in self._by_name
         if by_name and (name := claim.file_name):
-            return file_key(claim.destination, claim.subscription, name)
-        return claim.duplicate_key if by_name or self._by_id else None
+            return again_key(file_key(claim.destination, claim.subscription, name), claim.again)
+        return again_key(claim.duplicate_key, claim.again) if by_name or self._by_id else None
 
     def of_delayed(self, named: Input, poller: Poller, message: Message, key: str) -> str | None:
         """Returns the key of a delayed message of an input. None as of :meth:`of`.
@@ -42,5 +42,5 @@ class DuplicateKeys:
         """
         by_name = named in self._by_name
         if by_name and (name := file_name(message)):
-            return file_key(poller.destination, poller.subscription, name)
-        return key if by_name or self._by_id else None
+            key = file_key(poller.destination, poller.subscription, name)
+        return again_key(key, again_of(message)) if by_name or self._by_id else None

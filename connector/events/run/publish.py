@@ -34,7 +34,8 @@ from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.log import AT_WORK
 from connector.messaging.access import MessageAccess
-from connector.messaging.destination import Destination
+from connector.messaging.destination import Destination, known_destination
+from connector.messaging.history import HOPS, hops_of
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import TaskJournal
@@ -472,6 +473,11 @@ class Publisher:
                     message = sink.prepare(bo, event)
                     if not isinstance(message, Message):
                         raise TypeError(f"prepare returned {type(message).__name__}, expected a Message")
+                    # One more than the message that came has, so that a loop ends in any adapter.
+                    message.properties[HOPS] = hops_of(event.message) + 1
+                    message.property_types[HOPS] = "int"
+                    if destination is None:
+                        destination = known_destination(message.destination or "")
             except BaseException as error:  # a sink or a data handler may raise any exception
                 if stages.is_interrupt(error):
                     raise

@@ -20,7 +20,13 @@ from connector import faults
 from connector.agent_trace import DETAILS, STEPS
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
-from connector.errors import BodyTooLarge, MalformedData, ProviderError, UnknownBusinessObject
+from connector.errors import (
+    BodyTooLarge,
+    MalformedData,
+    ProviderError,
+    TooManyHops,
+    UnknownBusinessObject,
+)
 from connector.events.hooks.grouped_log import LogGroups
 from connector.events.hooks.task_hooks import task_hooks
 from connector.events.outcome import Outcome, history, pack_prepared, retries_of, shorten
@@ -33,6 +39,7 @@ from connector.events.run.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.log import AT_WORK
+from connector.messaging.history import HOPS, check_hops
 from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.messaging.state_store import JournalHandle, TaskJournal
@@ -248,6 +255,8 @@ class Task:
             message.destination = destination  # also if the file lies in an in-progress destination
             AT_WORK.set({"message_id": message.message_id, "destination": destination})
             self._note_taken(event, message)
+            if HOPS in message.properties:
+                check_hops(message, settings.max_hops)
             event.objects = matched = self._convert(event, message)
             seconds = self._limit.used
             for observe_converted in self._hooks.converted:
@@ -433,6 +442,8 @@ def kind_of_mistake(error: MalformedData) -> ReasonKind:
     """Returns the kind of the reason for which a message is no object."""
     if isinstance(error, UnknownBusinessObject):
         return ReasonKind.UNSUBSCRIBED
+    if isinstance(error, TooManyHops):
+        return ReasonKind.LOOP
     if isinstance(error, BodyTooLarge) or isinstance(error.__cause__, MemoryError):
         return ReasonKind.TOO_LARGE
     is_mistake_of_code = isinstance(error, HandlerFailed | _ConversionRaised)

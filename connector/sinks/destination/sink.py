@@ -54,12 +54,13 @@ class DestinationSpec:
     """Recipe for a :class:`DestinationSink`.
 
     Args:
+        destination: None = each message has its own.
         mime_type: their format. None = the connector's default data handler.
         format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
             the rule.
     """
 
-    destination: Destination
+    destination: Destination | None
     mime_type: str | None = None
     format: str | None = None
 

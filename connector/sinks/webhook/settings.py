@@ -13,10 +13,11 @@ from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, duration, leaf, refuse
 from connector.errors import WrongValue
 from connector.sinks.subscription_model import CalledEntry, EntryCheck, ExternalEntry
+from connector.sinks.template import placeholder_mistakes
 from connector.sinks.webhook.network import check_network
 from connector.sinks.webhook.sink import INSTALL, WITHOUT_BODY, WebhookSpec
 from connector.sinks.webhook.url import URL_EXPECTED, UrlTemplate
-from connector.text.names import nearest, plain, twins
+from connector.text.names import plain, twins
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _HEADER_VALUE: Final = re.compile(r"[!-~](?:[ -~\t]*[!-~])?\Z")
@@ -51,7 +52,8 @@ class Webhook(Section):
     url: _Url = Field(
         repr=False,
         description="`https://` or `http://`, a host, a path. `{Attribute}` in the path or the query stands "
-        "for the percent-encoded value of an attribute. What stands behind the host is never shown.",
+        "for the percent-encoded value of an attribute, `{Child.Attribute}` for that of a single "
+        "child. What stands behind the host is never shown.",
     )
     method: Annotated[Literal["POST", "PUT", "PATCH", "DELETE", "GET"], choice(*_METHODS)] = Field(
         default="POST", description="`DELETE` and `GET` have no body."
@@ -120,14 +122,8 @@ class WebhookEntry(ExternalEntry):
 
     def _check_attributes(self, check: EntryCheck) -> None:
         definition = check.definitions.get(self.object) if check.definitions is not None else None
-        if definition is None:
+        if definition is None or check.definitions is None:
             return
-        fit = [one.name for one in definition.attributes.values() if not (one.is_child or one.is_many)]
-        for name in UrlTemplate(self.webhook.url).names:
-            if name not in fit:
-                check.add(
-                    "webhook.url",
-                    f"{self.object} has no attribute {name} with a single value",
-                    f"one of {', '.join(fit)}",
-                    nearest(name, fit),
-                )
+        names = UrlTemplate(self.webhook.url).names
+        for mistake in placeholder_mistakes(names, definition, check.definitions):
+            check.add("webhook.url", *mistake)

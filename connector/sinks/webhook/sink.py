@@ -14,6 +14,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.declare.echoes import Secrets
 from connector.errors import ConnectorError, MalformedData, ObjectRefused, TemporaryFailure, WrongValue
 from connector.formats.datahandler import HandlerFailed
+from connector.messaging.message import AGAIN
 from connector.operate.trace_context import TRACEPARENT
 from connector.sinks.contract import Event, ExternalSink, SinkContext, write_body
 from connector.sinks.webhook.url import UrlTemplate
@@ -154,6 +155,8 @@ def idempotency_key(event: Event, subscription: str) -> str:
     """
     time_of_file = "" if event.id.startswith("ID:") else event.message.timestamp
     parts = f"{event.id}\n{time_of_file}\n{subscription}"
+    if AGAIN in event.message.properties:  # an operator has ordered the event once more
+        parts += f"\n{event.message.properties[AGAIN]}"
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
 

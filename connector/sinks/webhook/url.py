@@ -11,11 +11,12 @@ from urllib.parse import parse_qsl, quote
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import ObjectRefused, WrongValue
+from connector.sinks.template import NAME, find_value
 from connector.sinks.webhook.network import split_authority
 
 URL_EXPECTED: Final = "https://HOST/PATH, with {Attribute} in the path or the query"
 _URL: Final = re.compile(r"https?://([^/?#]*)(.*)", re.DOTALL)
-_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_]+)\}")
+_PLACEHOLDER: Final = re.compile(rf"\{{({NAME})\}}")
 _AFTER_HOST: Final = re.compile(
     rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{{2}}|{_PLACEHOLDER.pattern})*\Z"
 )
@@ -83,11 +84,9 @@ def has_dot_segment(rest: str) -> bool:
 
 
 def _encode(bo: BusinessObject, name: str) -> str:
-    value = bo.get(name)
+    value = find_value(bo, name)[1]
     if value is None or value == "":
         raise ObjectRefused(f"the URL needs {name}, which has no value")
-    if isinstance(value, list | BusinessObject):
-        raise ObjectRefused(f"the URL needs {name}, which is not a single value")
     try:
         return quote(text_of(value), safe="")
     except UnicodeEncodeError:

@@ -14,8 +14,8 @@ import shutil
 from typing import Final, NamedTuple
 
 from connector.messaging.destination import Destination
-from connector.messaging.history import file_name
-from connector.messaging.message import FILE_NAME, Message
+from connector.messaging.history import again_of, file_name
+from connector.messaging.message import AGAIN, FILE_NAME, Message
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.headers import HeaderStore
@@ -142,6 +142,10 @@ class DropboxClaim(LocalClaim):
     @property
     def file_name(self) -> str:
         return file_name(self._decode()) if FILE_NAME in self.full_name else ""
+
+    @property
+    def again(self) -> str:
+        return again_of(self._decode()) if AGAIN in self.full_name else ""
 
     @property
     def duplicate_key(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.history import file_name
+from connector.messaging.history import again_of, file_name
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel, Owner
 
@@ -81,6 +81,10 @@ class LocalClaim(Claim):
     @property
     def file_name(self) -> str:
         return file_name(self._message)
+
+    @property
+    def again(self) -> str:
+        return again_of(self._message)
 
     @property
     def duplicate_key(self) -> str:

@@ -201,3 +201,20 @@ def test_copies_of_a_lot_stay_in_their_queue(provider: LentProvider) -> None:
         result = carry_out(provider, "lent", mover, yes=True, note=lambda _: None)
         assert (result.moved, result.owned) == (0, 3), "two copies, and the mark"
         lot.settle([Settlement(one) for one in lot.claims])
+
+
+def test_a_published_message_is_processed_once_more(
+    deployment: Deployment, adapter: InProcessAdapter, provider: LentProvider
+) -> None:
+    (identity,) = send(provider, "")
+    adapter.drain()
+    mover = Mover(ARCHIVE, MessageChoice(), Replay(ARCHIVE))
+    carry_out(provider, "lent", mover, yes=True, note=lambda _: None)
+    adapter.drain()
+    assert len(stored(deployment)) == 1, "a duplicate"
+    for times in (2, 3):
+        mover = Mover(ARCHIVE, MessageChoice(), Replay(ARCHIVE, again=True))
+        assert carry_out(provider, "lent", mover, yes=True, note=lambda _: None).moved == 1
+        adapter.drain()
+        assert len(stored(deployment)) == times
+    assert ids(provider, "archive") == [identity]
