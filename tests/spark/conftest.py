@@ -76,6 +76,15 @@ def hold(plan, deployment, payload):
     return str(os.getpid()).encode()
 
 
+_meeting = threading.Barrier(3)
+
+
+def meet(plan, deployment, payload):
+    # returns when three calls of one process are here
+    _meeting.wait(240)
+    return str(os.getpid()).encode()
+
+
 def mark(plan, deployment, payload):
     Path(f"{plan.decode()}.{os.getpid()}").touch()
     return b""

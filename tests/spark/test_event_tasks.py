@@ -113,6 +113,23 @@ def test_an_exception_is_the_same_error_beside_a_session(local: SparkPipeline, t
     assert not isinstance(caught.value, SparkLost), "Spark is well"
 
 
+def test_payloads_that_share_tasks_run_side_by_side_in_one_process(tasks: EventTasks) -> None:
+    number = 3 * tasks.parallelism
+    answers = tasks.run("functions:meet", b"", [b""] * number, "x", shares=True)
+    assert len(answers) == number
+    assert 1 <= len(set(answers)) <= tasks.parallelism
+
+
+def test_shared_payloads_have_answers_in_order_errors_and_a_worker_that_dies(tasks: EventTasks) -> None:
+    payloads = [b"%d" % number for number in range(9 * tasks.parallelism)]
+    assert tasks.run(ECHO, b"", payloads, "x", shares=True) == payloads
+    with pytest.raises(PipelineError, match=r"^poll 7: [^\n]*ValueError: no such customer$"):
+        tasks.run("functions:fail", b"", [b"", b"", b""], "poll 7", shares=True)
+    with pytest.raises(PipelineError, match=r"task \d: "):
+        tasks.run("functions:die", b"", [b"live", b"die"], "x", shares=True)
+    assert tasks.run("functions:die", b"", [b"a", b"b"], "x", shares=True) == [b"a", b"b"]
+
+
 def test_a_worker_that_dies_is_an_error_and_the_next_run_is_well(tasks: EventTasks) -> None:
     with pytest.raises(PipelineError, match=r"task \d: Python worker exited unexpectedly"):
         tasks.run("functions:die", b"", [b"live", b"die"], "x")
