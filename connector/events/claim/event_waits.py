@@ -59,7 +59,7 @@ class EventWaits:
 
         0 = the event is here, and has no final outcome yet.
         """
-        self._left_aside: dict[Destination, dict[Hashable, int]] = {}
+        self.left_aside: dict[Destination, dict[Hashable, int]] = {}
         """By key of ``order``: when all events are here that an earlier connection has put aside.
 
         Until then no event of the key runs. Afterwards a poll finds them and older ones, in their order.
@@ -68,7 +68,7 @@ class EventWaits:
     @property
     def has_any(self) -> bool:
         """Whether an event may have to wait."""
-        return bool(self.until or self._behind or self._left_aside)
+        return bool(self.until or self._behind or self.left_aside)
 
     def read(self, named: Input, poller: Poller) -> None:
         """Finds the keys and ids of the events that wait in an input, whichever client has left them there.
@@ -90,16 +90,16 @@ class EventWaits:
                 if keys is not None:
                     self._note(keys.of_delayed(named, poller, message, identity), due)
             elif key is not None and self._was_put_aside(message, destination):
-                left = self._left_aside.setdefault(destination, {})
+                left = self.left_aside.setdefault(destination, {})
                 left[key] = max(due, left.get(key, 0))
 
     def begin_poll(self, destination: Destination) -> None:
         """Lets nothing wait any more for what an earlier connection has put aside, if this poll finds it."""
-        if self._left_aside:
+        if self.left_aside:
             now = self.now()
-            left = {key: due for key, due in self._left_aside.pop(destination, {}).items() if due > now}
+            left = {key: due for key, due in self.left_aside.pop(destination, {}).items() if due > now}
             if left:
-                self._left_aside[destination] = left
+                self.left_aside[destination] = left
 
     def add(self, claim: Claim, outcome: Outcome) -> None:
         """Lets the key and the id of an event that comes again later wait for it.
@@ -108,7 +108,7 @@ class EventWaits:
         """
         key = self._orders.key(claim)
         if outcome.not_read:
-            if key not in self._left_aside.get(claim.destination, ()):
+            if key not in self.left_aside.get(claim.destination, ()):
                 self._put_aside(key, _name_of(claim), outcome.due)
             return
         self._note(key, outcome.due)
@@ -148,7 +148,7 @@ class EventWaits:
         elif is_first and not due:
             self._end(key)
         due = max(self._due(key, now), due)
-        left = self._left_aside.get(claim.destination, {})
+        left = self.left_aside.get(claim.destination, {})
         if key in left:
             left[key] = due = max(left[key], due)
             return due
@@ -165,7 +165,7 @@ class EventWaits:
         """Whether all events of an input have to wait."""
         if self._orders.of(destination) != DESTINATION:
             return False
-        left = self._left_aside.get(destination, {}).get(destination, 0)
+        left = self.left_aside.get(destination, {}).get(destination, 0)
         return max(left, self.until.get(destination, 0)) > self.now()
 
     def _note(self, key: Hashable, due: int) -> None:

@@ -162,7 +162,8 @@ class Intake:
 
     def _may_poll(self, one: PolledInput, *, ahead: bool) -> bool:
         """Whether the schedule takes messages of an input, and no event waits that all others wait for."""
-        if self._waits.has(one.destination):
+        waits = self._waits
+        if (waits.until or waits.left_aside) and waits.has(one.destination):
             return False
         return self._schedule.may_poll(one) if ahead else self._schedule.is_settled(one.input)
 
