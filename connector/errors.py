@@ -239,7 +239,8 @@ class NotActive(ProcessAnswer):
 class TemporaryFailure(ProcessAnswer):
     """A new attempt may succeed. The process is called again in place, with back-off, ``retries`` times.
 
-    With ``retry_later`` the event then comes again after a while.
+    With ``retry_later`` the event then comes again after a while. With ``order: destination`` it holds its
+    input until then.
 
     Args:
         args: the text.

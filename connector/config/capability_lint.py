@@ -13,7 +13,7 @@ from connector.config.subscription_reading import ReadEntry
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, Reading
 from connector.messaging.provider import Capabilities
-from connector.sinks.subscription_model import CalledEntry
+from connector.sinks.subscription_model import CalledEntry, SinkEntry
 
 _INPUTS: Final = ("connector", "InputDestination")
 _DELAY: Final = "DeliveryDelay"
@@ -38,6 +38,12 @@ def check_capabilities(
             location = ("subscriptions", one.index, "retry_later")
             reporter.add(
                 location, f"the provider {name} cannot delay a message", "retries, or a local provider"
+            )
+    for one in entries if not capabilities.delays else ():
+        if isinstance(one.entry, SinkEntry) and one.entry.delays:
+            location = ("subscriptions", one.index, "delay")
+            reporter.add(
+                location, f"the provider {name} cannot delay a message", "it left out, or a local provider"
             )
 
 

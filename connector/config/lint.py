@@ -13,6 +13,7 @@ from connector.config.handler_lint import check_handlers
 from connector.config.http_model import check_http
 from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile
+from connector.config.order_lint import check_retries_in_order
 from connector.config.subscription_reading import ReadEntry
 from connector.config.tracing_model import check_tracing
 from connector.cron import Cron
@@ -52,6 +53,7 @@ class Lint:
         check_destinations(
             self.file, self.reading, self.entries, static, self.metaobjects, self.collected, self.reporter
         )
+        check_retries_in_order(connector, self.entries, static, self.reporter)
         self._meta_objects(connector)
         self._requests(connector)
         names: dict[str, int] = {}

@@ -116,7 +116,8 @@ class Connector(Section):
         default="destination",
         description="Events that are published one after the other: those of a destination, of a "
         "JMSXGroupID, or none. The order holds within an instance. With the provider `sql`, the order of a "
-        "JMSXGroupID holds across instances, too.",
+        "JMSXGroupID holds across instances, too. An event that comes again later (`retry_later`) holds all "
+        "events of its destination, or of its group, until then.",
     )
     parallel: Parallel = Field(
         default=1,

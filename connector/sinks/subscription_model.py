@@ -166,6 +166,11 @@ class SinkEntry(CommonEntry, ABC):
         return destination == self.sends_to
 
     @property
+    def delays(self) -> bool:
+        """Whether nobody gets the messages for a while, so that the provider has to delay them."""
+        return False
+
+    @property
     def is_loaded(self) -> bool:
         """Whether objects wait in a queue of the adapter's own until its own process loads many at a time."""
         return False
@@ -199,7 +204,11 @@ _ExceptionName = Annotated[str, ValueType(_read_exception, str, {"type": "string
 
 
 class RetryLaterEntry(Section):
-    """When an event comes again whose delivery has failed for a while. Nothing else waits for the event."""
+    """When an event comes again whose delivery has failed for a while.
+
+    With `order: destination` all events of its input wait behind it, with `order: group` those of its group,
+    with `order: none` none.
+    """
 
     attempts: Annotated[int, integer(1, "attempts")] = Field(
         default=10, description="Tries after the first delivery. Then the event has failed."
@@ -238,7 +247,8 @@ class CalledEntry(SinkEntry):
     )
     retry_later: RetryLaterEntry | None = Field(
         default=None,
-        description="An event whose delivery failed for a while comes again, after `retries` in place.",
+        description="An event whose delivery failed for a while comes again, after `retries` in place. With "
+        "`order: destination` it holds its input until then.",
     )
     rest_after: Annotated[int | None, integer(1, "failures")] = Field(
         default=None,

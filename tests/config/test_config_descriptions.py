@@ -44,6 +44,7 @@ connector:
   order: group
   parallel: 2
   max_body: 16MiB
+  max_hops: 9
   max_attempts: 5
   convert_timeout: 20s
   worker_memory: 1GiB

@@ -500,6 +500,41 @@ def test_a_computed_destination_that_may_be_one_of_the_adapters_own_is_a_warning
 TO_ALL = "    destination: 'queue://e{Id}'\n    destinations: ['queue://*']\n"
 
 
+RETRIES = "    process: processes:store_customer\n    retry_later: {attempts: 3}\n"
+
+
+@rows(
+    "edits, held",
+    [
+        ([], "queue://orders, queue://customers"),
+        ([(A, "  PollQuantity: 25\n", "  order: destination\n")], "queue://orders, queue://customers"),
+        ([(A, "  PollQuantity: 25\n", "  order: group\n")], ""),
+        ([(A, "  PollQuantity: 25\n", "  order: none\n")], ""),
+        ([(A, "- queue://customers", "- {destination: queue://customers, order: none}")], "queue://orders"),
+        # every event of the one input is an Order, and the subscription wants a Customer
+        (
+            [
+                (R, "  Customer_Create: {InputFormat: CUST_IN, OutputDestination: queue://crm}\n", ""),
+                (A, "- queue://customers", "- {destination: queue://customers, order: none}"),
+            ],
+            "",
+        ),
+    ],
+)  # fmt: skip
+def test_events_that_come_again_and_hold_their_input_are_a_warning(
+    deployment: Sample, edits: list[tuple[str, str, str]], held: str
+) -> None:
+    deployment.replace(A, P + "\n", RETRIES)
+    for edit in edits:
+        deployment.replace(*edit)
+    found = [(one.path, one.warning, one.found) for one in deployment.check()]
+    text = (
+        f"retry_later with order: destination of {held}: one event that comes again later holds all events of"
+    )
+    expected = [("subscriptions[0].retry_later", True, f"{text} its input")]
+    assert found == (expected if held else [])
+
+
 def test_a_missing_section_brings_no_warning_about_what_it_lacks(deployment: Sample) -> None:
     deployment.replace(A, "connector:\n", "conector:\n")
     assert deployment.problem().path == "conector"

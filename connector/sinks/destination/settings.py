@@ -157,6 +157,10 @@ class DestinationEntry(PreparedEntry):
         text = str(destination)
         return fits(self.destination.pattern, text) and any(fits(one, text) for one in self.destinations)
 
+    @property
+    def delays(self) -> bool:
+        return self.delay is not None and bool(self.delay.names or read_delay(self.delay.text))
+
     def check(self, check: EntryCheck) -> None:
         """Reports names that the destination cannot become, placeholders and properties that cannot be."""
         super().check(check)
