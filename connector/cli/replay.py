@@ -65,6 +65,7 @@ ExpectOption = Annotated[
 ]
 
 
+# long: more than half declares the options
 def replay(
     destination: Annotated[
         str, typer.Argument(metavar="[DEST]", help="A queue. Left out: the error destinations.")

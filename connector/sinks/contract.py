@@ -45,7 +45,7 @@ from connector.requests.result import RequestResult
 from connector.sinks.lazy_requests import LazyRequests
 
 if TYPE_CHECKING:
-    from connector.sinks.sending import MessageWriter, Outbox
+    from connector.sinks.sending import Outbox, OutboxWriter
 
 ENTRY_POINTS: Final = "connector.sinks"
 """The group of entry points. The name of an entry point is the key of the sink in a subscription."""
@@ -87,10 +87,11 @@ class Event:
     transaction: Any = field(default=None, repr=False, compare=False)
     retries: int = 0
     traceparent: str = ""
-    writer: MessageWriter | None = field(default=None, repr=False, compare=False)
+    writer: OutboxWriter | None = field(default=None, repr=False, compare=False)
     outbox: Outbox | None = field(default=None, repr=False, compare=False)
     has_ended: bool = field(default=False, repr=False, compare=False)
 
+    # long: more than half is its arguments and their meaning
     def send(
         self,
         object_or_type: BusinessObject | str | bytes,

@@ -43,12 +43,12 @@ from connector.messaging.message import (
     expiration_after,
 )
 from connector.operate.trace_context import TRACEPARENT
-from connector.sinks.contract import write_body
 
 MOST_BYTES: Final = 1 << 20
 """Bytes of the bodies and properties that one delivery may send together."""
 
-ToBody = Callable[[BusinessObject], bytes | str]
+WriteObject = Callable[[BusinessObject, str | None, Mapping[str, str]], tuple[str, bytes]]
+"""Returns the message class and the body of an object, for a MIME type or None and what its rule says."""
 
 
 class SentMessage(NamedTuple):
@@ -98,7 +98,7 @@ class Outbox:
     """
 
     def __init__(
-        self, writer: MessageWriter, event_id: str, subscription: str, traceparent: str, hops: int
+        self, writer: OutboxWriter, event_id: str, subscription: str, traceparent: str, hops: int
     ) -> None:
         self._writer = writer
         self._event_id = event_id
@@ -156,13 +156,12 @@ class Outbox:
             return self.messages
 
 
-class MessageWriter:
+class OutboxWriter:
     """Makes messages of what processes send. For any thread.
 
     Args:
         definitions: the business objects.
-        writer: returns the function that writes an object, for a MIME type or None, and for what the rule of
-            the object says.
+        write: writes an object.
         properties: returns the keys and values of the static meta-object for an object and a verb.
         format_property: MessageFormatProperty.
         default_verb: of an object without a verb.
@@ -173,7 +172,7 @@ class MessageWriter:
     def __init__(
         self,
         definitions: Definitions,
-        writer: Callable[[str | None, Mapping[str, str]], ToBody],
+        write: WriteObject,
         properties: Callable[[str, str], Mapping[str, str]],
         format_property: str,
         default_verb: str | None,
@@ -182,7 +181,7 @@ class MessageWriter:
         own_names: bool,
     ) -> None:
         self._definitions = definitions
-        self._writer = writer
+        self._write = write
         self._own_names = own_names
         self._properties = properties
         self._format_property = format_property
@@ -214,7 +213,7 @@ class MessageWriter:
         if bo is None:
             message = self._raw(object_or_type, wanted)
         else:
-            kind, body = write_body(self._writer(wanted.mime_type, said), bo)
+            kind, body = self._write(bo, wanted.mime_type, said)
             message = Message(body=body, message_class=kind, delivery_mode=self._mode)
             self._set_headers(message, said)
         self._set_wanted(message, wanted)

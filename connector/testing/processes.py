@@ -29,7 +29,7 @@ from connector.sinks.contract import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentByProcess:
     """A message that a process has sent.
 
     Args:
@@ -48,13 +48,14 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ProcessResult:
     """What a call has returned and sent."""
 
     returned: object
-    sent: Sequence[Sent]
+    sent: Sequence[SentByProcess]
 
 
+# long: more than half is its arguments and their meaning
 def call(
     process: Callable[[BusinessObject, Event], object],
     name: str,
@@ -67,7 +68,7 @@ def call(
     delivery_count: int = 1,
     transaction: Any = None,
     requests: Requests | None = None,
-) -> Result:
+) -> ProcessResult:
     """Calls a process with an object. What it sends goes nowhere.
 
     Args:
@@ -107,7 +108,10 @@ def call(
         returned = process(bo, event)
     event.has_ended = True
     sent = event.outbox.end() if event.outbox is not None else []
-    return Result(
+    return ProcessResult(
         returned,
-        [Sent(str(one.destination), one.object, one.body, one.properties, one.message) for one in sent],
+        [
+            SentByProcess(str(one.destination), one.object, one.body, one.properties, one.message)
+            for one in sent
+        ],
     )

@@ -41,10 +41,10 @@ from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import TaskJournal
 from connector.operate.reasons import ReasonKind
 from connector.sinks.calling import Deliver
-from connector.sinks.contract import AnySink, CallTimer, Event
+from connector.sinks.contract import AnySink, CallTimer, Event, write_body
 from connector.sinks.event_loop import CallOverdue
 from connector.sinks.replying import Unanswered
-from connector.sinks.sending import MessageWriter, Outbox
+from connector.sinks.sending import Outbox, OutboxWriter
 from connector.sinks.subscriptions import Broker, Subscription
 from connector.tracebacks import error_text, log_failure
 
@@ -515,12 +515,16 @@ class Publisher:
             self.trace(DETAILS, "message put", **fields, headers=message.headers())
 
 
-def message_writer(task_settings: TaskSettings, converter: Converter) -> MessageWriter:
+def message_writer(task_settings: TaskSettings, converter: Converter) -> OutboxWriter:
     """Returns what makes the messages that processes send."""
     rules = task_settings.rules
-    return MessageWriter(
+
+    def write(bo: BusinessObject, mime_type: str | None, said: Mapping[str, str]) -> tuple[str, bytes]:
+        return write_body(converter.writer_of(mime_type, said), bo)
+
+    return OutboxWriter(
         task_settings.definitions,
-        converter.writer_of,
+        write,
         _no_properties if rules is None else rules.properties,
         task_settings.connector.message_format_property,
         task_settings.connector.default_verb,
@@ -533,7 +537,7 @@ def _no_properties(_object: str, _verb: str) -> Mapping[str, str]:
     return {}
 
 
-def _event_for(subscription: str, event: Event, retries: int, writer: MessageWriter) -> Event:
+def _event_for(subscription: str, event: Event, retries: int, writer: OutboxWriter) -> Event:
     """Returns an event for one sink, which may change this copy."""
     return Event(
         event.id,

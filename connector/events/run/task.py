@@ -267,13 +267,11 @@ class Task:
                 outcome = unsubscribed(first.type, first.verb, reason, attempts)
                 return self._with_refusal(outcome, message, reference), False
             retries = retries_of(message, self._own, destination)
-            of_event = event, confirmed, journal, reference, retries
+            publish = partial(self._publisher.publish, event, confirmed, journal, reference, retries)
             if self._trace.level >= STEPS:
-                publication = self._trace.step(
-                    "publish", {"message_id": message.message_id}, partial(self._publisher.publish, *of_event)
-                )
-            else:
-                publication = self._publisher.publish(*of_event)
+                fields = {"message_id": message.message_id}
+                publish = partial(self._trace.step, "publish", fields, publish)
+            publication = publish()
         except MalformedData as error:
             if event.message is not None:
                 for observe_failure in self._hooks.not_converted:
