@@ -65,6 +65,7 @@ ExpectOption = Annotated[
 ]
 
 
+# long: it declares the options of the verb
 def replay(
     destination: Annotated[
         str, typer.Argument(metavar="[DEST]", help="A queue. Left out: the error destinations.")
