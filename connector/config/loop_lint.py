@@ -6,7 +6,8 @@ A message that a subscription sends to an input is another step if its object, v
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from connector.businessobjects.definition import Definitions
@@ -15,6 +16,7 @@ from connector.config.model import AdapterFile
 from connector.config.subscription_reading import ReadEntry
 from connector.declare.input_entry import InputEntry
 from connector.declare.problem_reporter import ProblemReporter
+from connector.messaging.destination import Destination
 from connector.sinks.subscription_model import PreparedEntry, SinkEntry
 
 _INPUTS: Final = ("connector", "InputDestination")
@@ -37,12 +39,10 @@ class _Arrow(NamedTuple):
 
     Args:
         place: the index of the input in between.
-        is_sure: whether every message goes this way.
     """
 
     to: Step
     place: int
-    is_sure: bool
 
 
 class LoopCheck:
@@ -63,6 +63,7 @@ class LoopCheck:
     ) -> None:
         self._format_property = file.connector.message_format_property
         self._static = static
+        self._by_keys: dict[tuple[Destination, str | None, bool], set[tuple[str, str]]] = {}
         self._definitions = definitions
         # an input with no_local leaves out the messages of this adapter
         self._inputs = [(index, entry) for index, entry in inputs if not entry.no_local]
@@ -79,11 +80,11 @@ class LoopCheck:
         Args:
             keys: of the sinks, by the indexes of the subscriptions.
         """
-        arrows = {step: list(self._arrows(step)) for step in self._steps()}
         told: set[int] = set()
         for is_sure in (True, False):
-            for step in arrows:
-                way = _way_back(step, arrows, is_sure=is_sure)
+            arrows = functools.cache(functools.partial(self._arrows, is_sure=is_sure))
+            for step in self._steps():
+                way = () if step.entry in told else _way_back(step, arrows)
                 if not way or told.intersection(arrow.to.entry for arrow in way):
                     continue
                 told.update(arrow.to.entry for arrow in way)
@@ -112,18 +113,29 @@ class LoopCheck:
                     if entry.verbs is None or verb in entry.verbs:
                         yield Step(index, name, verb)
 
-    def _arrows(self, step: Step) -> Iterator[_Arrow]:
+    def _arrows(self, step: Step, *, is_sure: bool) -> list[_Arrow]:
+        """Returns the ways from a step to the next ones.
+
+        Args:
+            is_sure: whether only ways count that every message goes.
+        """
         entry = self._entries[step.entry]
+        found: list[_Arrow] = []
         for place, taken in self._inputs:
             if not entry.may_send_to(taken.destination):
                 continue
             is_fixed = entry.sends_to is not None and taken.selector is None
             pairs, is_known = self._pairs_read(step, entry, taken)
+            if is_sure and not (is_fixed and is_known):
+                continue
             for index, other in self._entries.items():
-                for name, verb in pairs:
-                    wants = other.verbs is None or verb in other.verbs
-                    if wants and fnmatch.fnmatchcase(name, other.object):
-                        yield _Arrow(Step(index, name, verb), place, is_fixed and is_known)
+                found += [
+                    _Arrow(Step(index, name, verb), place)
+                    for name, verb in pairs
+                    if (other.verbs is None or verb in other.verbs)
+                    and fnmatch.fnmatchcase(name, other.object)
+                ]
+        return found
 
     def _pairs_read(
         self, step: Step, entry: SinkEntry, taken: InputEntry
@@ -143,26 +155,30 @@ class LoopCheck:
         if is_known and not static.has_conditions(message_format, taken.destination):
             rule = static.only_match(message_format, taken.destination)
             return {sent if rule is None else (rule.object, rule.verb)}, True
-        possible = {
-            (rule.object, rule.verb)
-            for rule in static.rules
-            if rule.input_destination in (None, taken.destination)
-            and (not is_known or rule.input_format in (None, message_format))
-        }
-        return {sent, *possible}, False
+        return {sent, *self._possible(taken.destination, message_format, is_known=is_known)}, False
+
+    def _possible(
+        self, destination: Destination, message_format: str | None, *, is_known: bool
+    ) -> set[tuple[str, str]]:
+        """Returns the objects and verbs of the rules that may match a message of an input."""
+        key = destination, message_format, is_known
+        if key not in self._by_keys and self._static is not None:
+            self._by_keys[key] = {
+                (rule.object, rule.verb)
+                for rule in self._static.rules
+                if rule.input_destination in (None, destination)
+                and (not is_known or rule.input_format in (None, message_format))
+            }
+        return self._by_keys.get(key, set())
 
 
-def _way_back(start: Step, arrows: Mapping[Step, Sequence[_Arrow]], *, is_sure: bool) -> tuple[_Arrow, ...]:
-    """Returns the shortest way from a step back to itself. Empty = there is none.
-
-    Args:
-        is_sure: whether only sure ways count.
-    """
+def _way_back(start: Step, arrows: Callable[[Step], Sequence[_Arrow]]) -> tuple[_Arrow, ...]:
+    """Returns the shortest way from a step back to itself. Empty = there is none."""
     ways: list[tuple[_Arrow, ...]] = [()]
     seen: set[Step] = set()
     for way in ways:
-        for arrow in arrows.get(way[-1].to if way else start, ()):
-            if arrow.to in seen or (is_sure and not arrow.is_sure):
+        for arrow in arrows(way[-1].to if way else start):
+            if arrow.to in seen:
                 continue
             if arrow.to == start:
                 return (*way, arrow)

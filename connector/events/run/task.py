@@ -255,8 +255,6 @@ class Task:
             message.destination = destination  # also if the file lies in an in-progress destination
             AT_WORK.set({"message_id": message.message_id, "destination": destination})
             self._note_taken(event, message)
-            if HOPS in message.properties:
-                check_hops(message, settings.max_hops)
             event.objects = matched = self._convert(event, message)
             seconds = self._limit.used
             for observe_converted in self._hooks.converted:
@@ -350,10 +348,12 @@ class Task:
         """Returns the objects of a message with their events and subscribers.
 
         Raises:
-            MalformedData: the conversion raised any exception.
+            MalformedData: the conversion raised any exception, or the message has made too many hops.
         """
         try:
             with self._limit:
+                if HOPS in message.properties:
+                    check_hops(message, self._settings(event.input).max_hops)
                 if self._trace.level >= STEPS:
                     objects = self._trace.step(
                         "convert",
