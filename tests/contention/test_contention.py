@@ -93,10 +93,10 @@ def test_messages_that_a_foreign_program_takes_away_and_puts_back_are_taken_once
             stop.set()
             operator.join()
             continue
-        taken.append(claim.headers().properties[FILE_NAME])
+        taken.append(str(claim.headers().properties[FILE_NAME]))
         connection.settle([Settlement(claim)])
     while (claim := poller.take(2, len(taken))) is not None:
-        taken.append(claim.headers().properties[FILE_NAME])
+        taken.append(str(claim.headers().properties[FILE_NAME]))
         connection.settle([Settlement(claim)])
     connection.close()
     kept_away = os.listdir(away)
