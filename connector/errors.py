@@ -163,7 +163,14 @@ class MalformedData(ConnectorError, ValueError):
 
     The text names the attribute or the place in the body. The event fails, and its message goes to the
     ErrorDestination with this text as the reason.
+
+    Attributes:
+        path: of the attribute in the object, ``Address[1].City``. Empty = not known.
+        is_unknown: the object has no such attribute.
     """
+
+    path = ""
+    is_unknown = False
 
 
 class BodyTooLarge(MalformedData):

@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.instance import AttributeMisfit, BusinessObject
+from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
@@ -182,13 +182,15 @@ class JsonHandler(SplittingHandler):
     def _parse_body(self, body: bytes, hint: Hint | None) -> BusinessObject:
         """Returns the object of any body, with errors that name the mistake."""
         document = _parse(body)
+        name = document.get(_TYPE_KEY, "") if hint is None else hint.object
         try:
             return self._object_of(document, hint)
-        except AttributeMisfit as misfit:
-            plan = self._plans.get(misfit.name)
-            where = place_of_path(body, plan, misfit.path) if misfit.path else ""
-            reason = f"{misfit}{UNDEFINED if misfit.is_unknown else ''}"
-            raise MalformedData(f"{reason}: {where}" if where else reason) from None
+        except MalformedData as error:
+            where = place_of_path(body, self._plans.get(name), error.path) if error.path else ""
+            if not where:
+                raise
+            advice = UNDEFINED if error.is_unknown else ""
+            raise MalformedData(f"{error}{advice}: {where}") from None
 
     def _object_of(self, document: dict[str, Any], hint: Hint | None) -> BusinessObject:
         if hint is not None:

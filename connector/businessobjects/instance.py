@@ -24,22 +24,17 @@ class UnknownAttribute(MalformedData, KeyError):
         return str(self.args[0])
 
 
-class AttributeMisfit(MalformedData):
-    """A value does not fit its attribute, or a name is no attribute.
+def misfit(name: str, path: str, reason: str, *, is_unknown: bool = False) -> MalformedData:
+    """Returns the error for an attribute.
 
-    Attributes:
+    Args:
         name: of the outermost object.
         path: of the attribute, ``Address[1].City``. Empty = the object itself.
         is_unknown: whether there is no such attribute.
     """
-
-    def __init__(self, name: str, path: str, reason: str, is_unknown: bool = False) -> None:
-        super().__init__(f"{name}: {path}: {reason}" if path else f"{name}: {reason}")
-        self.name, self.path, self.is_unknown = name, path, is_unknown
-        self._reason = reason
-
-    def __reduce__(self) -> tuple[type[AttributeMisfit], tuple[str, str, str, bool]]:
-        return AttributeMisfit, (self.name, self.path, self._reason, self.is_unknown)
+    error = MalformedData(f"{name}: {path}: {reason}" if path else f"{name}: {reason}")
+    error.path, error.is_unknown = path, is_unknown
+    return error
 
 
 _PARTS: Final = ("_event_id", "_schema", "_values", "verb")
@@ -225,8 +220,8 @@ class BusinessObject(_Parts):
             return
         try:
             self._values[name] = _convert(field, value, False)
-        except _Misfit as misfit:
-            raise misfit.error(self._schema, field) from None
+        except _Misfit as found:
+            raise found.error(self._schema, field) from None
 
     def __delitem__(self, name: str) -> None:
         self[name] = None
@@ -288,8 +283,8 @@ class BusinessObject(_Parts):
         """
         try:
             _fill(self._schema, self._values, values, ignore_undefined, body_only, keeps_null)
-        except _Misfit as misfit:
-            raise misfit.error(self._schema) from None
+        except _Misfit as found:
+            raise found.error(self._schema) from None
 
     def set_text(self, name: str, text: str) -> None:
         """Sets an attribute of a simple type from text, by the notation of that type. ``""`` is blank.
@@ -406,8 +401,8 @@ def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults:
         )
     try:
         _require(bo._schema, bo._values, use_defaults)
-    except _Misfit as misfit:
-        raise misfit.error(bo._schema) from None
+    except _Misfit as found:
+        raise found.error(bo._schema) from None
 
 
 def check(bo: BusinessObject) -> None:
@@ -418,8 +413,8 @@ def check(bo: BusinessObject) -> None:
     """
     try:
         _require(bo._schema, bo._values, None)
-    except _Misfit as misfit:
-        raise misfit.error(bo._schema) from None
+    except _Misfit as found:
+        raise found.error(bo._schema) from None
 
 
 class _Misfit(Exception):
@@ -440,7 +435,7 @@ class _Misfit(Exception):
     def error(self, schema: Schema, field: Field | None = None) -> MalformedData:
         if field is not None:
             self.under(field.name)
-        return AttributeMisfit(schema.name, self.path, str(self.args[0]), self._is_unknown)
+        return misfit(schema.name, self.path, str(self.args[0]), is_unknown=self._is_unknown)
 
 
 def object_of(schema: Schema, values: dict[str, Any]) -> BusinessObject:
@@ -488,8 +483,8 @@ def _fill(
                 into[name] = field.from_typed(value)
             else:
                 into[name] = _convert(field, value, body_only, ignore_undefined, keeps_null)
-    except _Misfit as misfit:
-        raise misfit.under(str(name)[:80]) from None
+    except _Misfit as found:
+        raise found.under(str(name)[:80]) from None
     except ValueError as error:
         raise _Misfit(str(error), name) from None
 
@@ -525,8 +520,8 @@ def _convert(
                 children.append(object_of(child, values))
             else:
                 children.append(_check_child(field, child, element))
-    except _Misfit as misfit:
-        raise misfit.under(f"[{index}]") from None
+    except _Misfit as found:
+        raise found.under(f"[{index}]") from None
     return children
 
 
@@ -617,9 +612,9 @@ def _require(schema: Schema, values: dict[str, Any], use_defaults: bool | None) 
                     for child in value:
                         index += 1
                         _require(child._schema, child._values, use_defaults)
-                except _Misfit as misfit:
-                    raise misfit.under(f"[{index}]") from None
+                except _Misfit as found:
+                    raise found.under(f"[{index}]") from None
             else:
                 _require(value._schema, value._values, use_defaults)
-        except _Misfit as misfit:
-            raise misfit.under(field.name) from None
+        except _Misfit as found:
+            raise found.under(field.name) from None

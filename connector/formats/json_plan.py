@@ -10,7 +10,7 @@ import msgspec
 
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Attribute, Definitions, Field, Schema
-from connector.businessobjects.instance import AttributeMisfit
+from connector.businessobjects.instance import misfit
 from connector.businessobjects.types import DECIMAL, MAX_FLOAT, MAX_INTEGER, MIN_INTEGER, TEXTS
 from connector.errors import MalformedData
 from connector.formats.plan import Item, Plan, Plans, body_fields
@@ -114,7 +114,7 @@ class JsonPlan(Plan[Item]):
             path: the path of the object in the body. Empty, or ends with a dot.
 
         Raises:
-            AttributeMisfit: a member is no attribute.
+            MalformedData: a member is no attribute.
         """
         values = {}
         for name, value in members.items():
@@ -122,7 +122,8 @@ class JsonPlan(Plan[Item]):
             if attribute is None:
                 if ignore_undefined:
                     continue
-                raise AttributeMisfit(outermost, f"{path}{name[:80]}", self.unknown_name(name, "JSON"), True)
+                reason = self.unknown_name(name, "JSON")
+                raise misfit(outermost, f"{path}{name[:80]}", reason, is_unknown=True)
             child = self.children.get(attribute)
             if child is not None and not child.is_plain:
                 place = f"{path}{attribute}"
