@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -77,9 +78,10 @@ def waits_in(name: str) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and has not ended. A zombie has ended."""
+    """Whether a process is there and has not ended. A zombie has ended, once all its threads have."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+        has_ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")
+        return not has_ended or len(os.listdir(f"/proc/{pid}/task")) > 1
     except (FileNotFoundError, ProcessLookupError):
         return False
 

@@ -58,7 +58,7 @@ NOT_FOUND = {
         service/inbound_connection.py InboundConnection._check_workers
     """,
     "after the start": """
-        sinks/lazy_requests.py LazyRequests._open
+        sinks/contract.py Event.send   sinks/lazy_requests.py LazyRequests._open   sinks/sending.py OutboxWriter.write
         brokers/engine/connection.py RemoteConnection.sent_ids   brokers/engine/lots.py RemoteLots._own
         brokers/engine/lots.py RemoteLots.settle
         brokers/engine/session_connection.py SessionConnection.poller

@@ -33,7 +33,7 @@ from connector.stores.engine.recovery import LocalLeftover, LocalRecovery
 from connector.stores.engine.registry import Record, Registry
 from connector.stores.engine.rules import DeliveryRules
 from connector.stores.engine.settlement import LocalSettler
-from connector.stores.engine.store import Store, Unreadable, Watch
+from connector.stores.engine.store import Reader, Store, Unreadable, Watch
 from connector.stores.engine.subscriptions import StoredSubscription, Subscriptions
 from connector.stores.engine.temporary import TemporaryDestinations
 from connector.stores.engine.topics import ForeignMessages
@@ -200,13 +200,16 @@ class LocalConnection(Connection):
         judge = DeliveryRules(self._client.limit, compiled, is_view=bool(source.view), by_group=by_group)
         into = Channel(in_progress) if in_progress is not None else None
         reader = self.store.reader(channel, judge, into, source)
-        again = DeliveryRules(
-            self._client.limit, _of_again(selector), is_view=bool(source.view), by_group=by_group
-        )
+
+        def read_again() -> Reader:
+            of_again, is_view = _of_again(selector), bool(source.view)
+            again = DeliveryRules(self._client.limit, of_again, is_view=is_view, by_group=by_group)
+            return self.store.reader(channel, again, into, source)
+
         poller = LocalPoller(
             self._client, channel, reader, source, on_close, may_end=channel.can_end, wanted=compiled
         )
-        poller.read_again = lambda: self.store.reader(channel, again, into, source)
+        poller.read_again = read_again
         return poller
 
     def _subscription_poller(self, wanted: TopicSubscription, *, by_group: bool) -> LocalPoller:
@@ -217,7 +220,6 @@ class LocalConnection(Connection):
             self._foreign.distribute(wanted.topic)  # earlier messages are not for the new subscription
         subscription, consumer = self._subscriptions.attach(wanted)
         judge = DeliveryRules(self._client.limit, None, is_view=False, by_group=by_group)
-        again = DeliveryRules(self._client.limit, _of_again(), is_view=False, by_group=by_group)
         reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
         on_close = partial(self._close_subscription, subscription, consumer)
         poller = LocalPoller(
@@ -229,7 +231,12 @@ class LocalConnection(Connection):
             may_end=True,
             foreign=self._foreign,
         )
-        poller.read_again = lambda: self.store.reader(subscription.channel, again, None, wanted.topic)
+
+        def read_again() -> Reader:
+            again = DeliveryRules(self._client.limit, _of_again(), is_view=False, by_group=by_group)
+            return self.store.reader(subscription.channel, again, None, wanted.topic)
+
+        poller.read_again = read_again
         return poller
 
     def _remove_poller(self, poller: LocalPoller) -> None:
