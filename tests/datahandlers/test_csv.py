@@ -236,7 +236,7 @@ def test_objects_within_objects_without_end_do_not_hang() -> None:
         ("Name,Address", "column 'Address': Address is a list of objects (Address), which CSV cannot hold"),
         ("Name,Address.City", "column 'Address.City': Address is a list of objects"),
         ("Home.City,Home.Before.City", "'Home.Before.City': Home.Before is an object (Address) within such an"),
-        ("Name,Rating,Name", "the header: column 'Name' stands twice: line 1"),
+        ("Name,Rating,Name", "the header: column 'Name' stands twice, expected each name once: line 1"),
         ("Name,Verb,Verb", "the header: column 'Verb' stands twice"),
         ('Name,"x', 'the header: field 2: the quote " is not closed: line 1'),
         ('\n\nName,"x"y', "the header: field 2: found text after the closing quote"),
