@@ -127,7 +127,7 @@ BAD: dict[str, tuple[str, str, str | bytes, str, str]] = {
     "something after the end": ("orders", "T", ORDER + "x", "failed", "no JSON"),
     "empty": ("orders", "T", "", "failed", "empty"),
     "class M has no body": ("orders", "M", "", "failed", "empty"),
-    "undecodable": ("orders", "T", b"\xff\xff\x00", "failed", "UTF-8"),
+    "undecodable": ("orders", "T", b"\xff\xff\x00", "failed", "utf-8"),
     "deeply nested": ("orders", "T", NESTED, "failed", "200"),
     "very deeply nested": ("orders", "T", "[" * 100_000, "failed", ""),
     "very deep objects": ("orders", "T", '{"a":' * 100_000, "failed", ""),
