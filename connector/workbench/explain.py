@@ -22,7 +22,7 @@ from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
 from connector.log import AT_WORK
 from connector.messaging.destination import Destination, known_destination
-from connector.messaging.history import check_hops
+from connector.messaging.history import HOPS, check_hops, hops_of
 from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.operate.own_history import APPLICATION
@@ -304,6 +304,7 @@ class Explainer:
             return SubscriptionFinding(name, True)
         try:
             sent = sink.prepare(bo, event)
+            sent.set_property(HOPS, hops_of(event.message) + 1, "int")
             sent.check()
             if sink.destination is None:
                 sends_to = str(known_destination(sent.destination or ""))

@@ -116,7 +116,7 @@ class SettlementRules:
         if refuses and not outcome.bare and self._refusals is not None:
             headers = claim.headers()
             _, confirmed = history(headers, self.own, str(claim.destination))
-            if not (confirmed or rows.delivered):  # subscriptions that have confirmed have replied
+            if not confirmed:  # subscriptions that have confirmed have replied
                 reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
                 sends += [reply] if isinstance(reply, Prepared) else []
         return sends
