@@ -159,6 +159,7 @@ def _document(found: Explanation) -> dict[str, Any]:
 
 def _finding(found: SubscriptionFinding, bo: ObjectFinding) -> dict[str, Any]:
     document = dataclasses.asdict(dataclasses.replace(found, sent=None))
+    del document["refused"]  # the reason says it
     if found.sent is not None:
         sent = as_document(found.sent)
         document["sent"] = {name: sent[name] for name in _SENT if name in sent}

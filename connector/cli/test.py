@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from connector.businessobjects.condition import Condition
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Schema
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.rule_conditions import holds
 from connector.businessobjects.types import SECRET, text_of
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -178,8 +178,16 @@ def _objects(expected: Sequence[ExpectedObject], found: Explanation) -> Iterator
         if wanted.values is not None and wanted.object == bo.type:
             for line in _values(wanted.values, bo, whole=wanted.whole):
                 yield f"{place}{line}"
-        if wanted.expression is not None and not holds(wanted.expression, bo.as_dict()):
-            yield f"{place}jmespath: {wanted.expression} does not hold"
+        if wanted.expression is not None and (reason := _misfit(wanted.expression, bo)) is not None:
+            yield f"{place}jmespath: {wanted.expression.text} does not hold{reason}"
+
+
+def _misfit(condition: Condition, bo: BusinessObject) -> str | None:
+    """Returns why a condition cannot be evaluated for an object, or empty. None = the condition holds."""
+    try:
+        return None if condition.holds(bo, bo.as_dict()) else ""
+    except ValueError as error:
+        return f": {error}"
 
 
 def _values(wanted: dict[str, Any], bo: BusinessObject, *, whole: bool) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.config.destination_lint import check_destinations
+from connector.config.expression_lint import find_mistakes
 from connector.config.handler_lint import check_handlers
 from connector.config.http_model import check_http
 from connector.config.metaobjects import Collected, MetaObjects
@@ -262,6 +263,8 @@ class Lint:
     def _subscription(self, one: ReadEntry, names: dict[str, int]) -> None:
         here = ("subscriptions", one.index)
         self._objects(one.index, one.entry)
+        if one.entry.when is not None:
+            self._when(one.entry.when, one.entry.object, (*here, "when"))
         if not isinstance(one.entry, SinkEntry):
             return
         definitions = None if self.collected.incomplete else self.metaobjects.definitions
@@ -287,6 +290,13 @@ class Lint:
                 f"a second subscription named {one.name!r}, first in line {position.line}",
                 "a name of its own: name: ...",
             )
+
+    def _when(self, text: str, pattern: str, where: Location) -> None:
+        definitions = self.metaobjects.definitions
+        names = [name for name in definitions if fnmatch.fnmatchcase(name, pattern)]
+        found = find_mistakes(text, self.directory, definitions, () if self.collected.incomplete else names)
+        for mistake in found:
+            self.reporter.add(where, *mistake)
 
     def _single_attribute_of(self, entry: SinkEntry, here: tuple[str, int]) -> None:
         """Reports messages that cannot be made, because their body is one attribute that is missing."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.config.capability_lint import check_capabilities, check_delays
 from connector.config.destination_lint import check_selectors
+from connector.config.expression_lint import read_conditions
 from connector.config.handler_lint import check_handler_imports, check_made
 from connector.config.hidden_modules import check_hidden_modules
 from connector.config.homes import home_of
@@ -53,6 +54,9 @@ from connector.operate.health_section import Health
 from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
 
+if TYPE_CHECKING:
+    from connector.businessobjects.condition import Condition
+
 _HISTORY: Final = HistorySection()
 
 MESSAGES: Final = frozenset(
@@ -86,6 +90,7 @@ class Configuration:
         min_free: of the disk of a local provider.
         tracing: of events and requests. None = no spans.
         databases: for transactional sinks, with absolute paths.
+        conditions: the ``when`` of subscriptions, by their names. One whose files cannot be read is left out.
     """
 
     file: Path
@@ -105,6 +110,7 @@ class Configuration:
     tracing: Tracing | None = None
     databases: tuple[DatabaseSettings, ...] = ()
     history: HistorySection = _HISTORY
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
 
     @property
     def own_names(self) -> bool:
@@ -419,6 +425,7 @@ def _configuration(
             DatabaseSettings(name, one.url).at(directory) for name, one in read.databases.items()
         ),
         history=read.history,
+        conditions=read_conditions(subscriptions, directory),
     )
 
 

@@ -19,6 +19,7 @@ STAGES: Final = {
     "data_handler": "data handler",
     "schema": "schema",
     "dynamic_metaobject": "dynamic meta-object",
+    "when": "when of",
     "subscription": "subscription",
     "template": "template",
     "reply": "reply of",

@@ -18,6 +18,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import BeforeValidator, Field
 
 from connector.businessobjects.definition import Definitions
+from connector.declare.expression_type import JMESPATH
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, node_at
 from connector.declare.section import Section
@@ -107,6 +108,11 @@ class CommonEntry(Section):
         default=None, description="Verbs. Left out: every verb."
     )
     name: Text = Field(default="", description="Default: the object, and the target of the delivery.")
+    when: Annotated[str, JMESPATH] | None = Field(
+        default=None,
+        description="A JMESPath expression on the object. The subscription gets the object only if the value "
+        "is neither null, false nor empty.",
+    )
 
 
 class SinkEntry(CommonEntry, ABC):

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from jmespath.exceptions import JMESPathError
-
+from connector.businessobjects.condition import Condition
 from connector.businessobjects.definition import Definitions, Schema
-from connector.businessobjects.expressions import compile_expression
 from connector.businessobjects.types import Converter
+from connector.config.expression_lint import lookups_of
 from connector.declare.problems import Position, Problems
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent, kind_of, read_file
 from connector.errors import DestinationError, UnknownBusinessObject
@@ -50,14 +49,14 @@ class ExpectedObject:
     Args:
         values: attributes with typed values.
         whole: whether the object must have no other attributes.
-        expression: the JMESPath expression that must hold for the object.
+        expression: the condition that must hold for the object.
     """
 
     object: str | None
     verb: str | None
     values: dict[str, Any] | None
     whole: bool
-    expression: str | None = None
+    expression: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +231,19 @@ class _Reader:
                 values = self._values_of(node, name, f"{path}.{key}")
         elif "values" in table.entries:
             values = {}
-        expression = self._text(table, "jmespath", path)
-        if expression is not None:
-            try:
-                compile_expression(expression)
-            except JMESPathError as error:
-                reason = " ".join(str(error).split())
-                self._problems.add(table.entries["jmespath"].position, f"{path}.jmespath", reason, "JMESPath")
-        return ExpectedObject(name, self._text(table, "verb", path), values, key != "contains", expression)
+        verb, expression = self._text(table, "verb", path), self._expression(table, path)
+        return ExpectedObject(name, verb, values, key != "contains", expression)
+
+    def _expression(self, table: Table, path: str) -> Condition | None:
+        text = self._text(table, "jmespath", path)
+        if text is None:
+            return None
+        try:
+            return Condition(text, lookups_of(text, self._path.parent))
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            self._problems.add(table.entries["jmespath"].position, f"{path}.jmespath", reason, "JMESPath")
+            return None
 
     def _values_of(self, node: Node, name: str, path: str) -> dict[str, Any] | None:
         try:

@@ -146,3 +146,19 @@ def test_what_is_neither_a_file_nor_a_message_is_told(plain: Commands, line: str
     plain.send("orders", "x")
     plain.write("data/orders/incoming/target/order-7.json", '{"BusinessObject": "Order", "OrderId": "7"}')
     assert words in plain("explain", *line.split()).refusal()
+
+
+def test_the_when_that_says_no_is_named(plain: Commands) -> None:
+    file = plain.directory / "adapter.yaml"
+    text = file.read_text()
+    assert text.count("name: book") == 1, text
+    file.write_text(text.replace("name: book", "name: book, when: 'Total > `99`'"))
+    done = plain("explain", "order.json", "--destination", "web")
+    assert "  subscription book: its when says no: Total > `99`\n" in done.stdout
+    assert (
+        "reason: no subscription wants Order.Create (the when of book says no)\nunsubscribed" in done.stdout
+    )
+    file.write_text(text.replace("name: book", "name: book, when: 'divide(Total, `0`, `2`)'"))
+    done = plain("explain", "order.json", "--destination", "web")
+    reason = "when: `0`: found the number 0, expected another number than 0 in divide()"
+    assert (done.returncode, f"reason: book: {reason}\nfailed" in done.stdout) == (1, True), done.stdout

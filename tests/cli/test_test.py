@@ -249,6 +249,12 @@ expect: {object: Order, jmespath: "%s"}
     assert answer.returncode == 1
     assert "jmespath: length(Line) == Line[0].Count does not hold" in answer.stdout + answer.stderr
     assert check(run, case % "length(Line) == `1` && Total == `2.50`").returncode == 0
+    (run.directory / "names.csv").write_text("item,name\n7,screw\n")
+    assert check(run, case % "lookup('names.csv', Line[0].Item) == 'screw'").returncode == 0
+    answer = check(run, case % "lookup('none.csv', Line[0].Item) == 'screw'")
+    assert "none.csv: No such file or directory" in answer.stderr
+    answer = check(run, case % "upper(Total) == 'X'")
+    assert "does not hold: Total: found the number 2.5, expected a text in upper()" in answer.stdout
     answer = check(run, case % "length(Line")
     assert answer.returncode == 2
     assert "expect.jmespath" in answer.stderr

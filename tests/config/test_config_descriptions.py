@@ -80,7 +80,7 @@ subscriptions:
   - {object: Cust*, verbs: Create, process: "processes:store_customer", name: store, timeout: 60s, retries: 2,
      rest_after: 30, reply: true,
      retry_later: {attempts: 3, first: 1s, factor: 1.5, most: 1m, "on": [temporary, package.Error]}}
-  - {object: Order, destination: "queue://erp-orders", mime_type: text/xml, format: 0710}
+  - {object: Order, destination: "queue://erp-orders", mime_type: text/xml, format: 0710, when: "Id != ''"}
   - object: Customer
     table: shop.public.customers
     columns: {id: CustomerId, limit: "Limit", city: "Address[0].City"}

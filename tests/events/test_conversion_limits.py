@@ -51,7 +51,7 @@ def reply(bo, event):
 """
 
 SUBSCRIPTIONS = (
-    {"object": "*", "destination": "queue://out", "mime_type": "text/template", "name": "out"},
+    {"object": "*", "destination": "queue://out", "mime_type": "text/template", "name": "out", "when": "Id"},
     {"object": "*", "process": "processes:reply", "name": "reply", "reply": True},
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from connector.businessobjects.instance import BusinessObject
 from connector.events.outcome import Outcome, pack_prepared, shorten
@@ -19,6 +19,9 @@ from connector.sinks.retry_later import join_retries
 from connector.sinks.subscriptions import Subscription
 from connector.status import OutcomeKind
 
+if TYPE_CHECKING:
+    from connector.sinks.conditions import Conditions
+
 
 class MatchedObject(NamedTuple):
     """An object of a message, with the subscriptions that want the object.
@@ -27,6 +30,7 @@ class MatchedObject(NamedTuple):
         subscribers: in the order of their calls.
         record: the number of the object in a body that was split, from 1. 0 = the body was not split.
         input: of the message, if the input has keys of its own.
+        refused_by: the subscriptions whose ``when`` says no.
     """
 
     bo: BusinessObject
@@ -34,6 +38,7 @@ class MatchedObject(NamedTuple):
     subscribers: Sequence[Subscription]
     record: int = 0
     input: Input | None = None
+    refused_by: Sequence[str] = ()
 
     def label(self, subscription: str) -> str:
         """Returns the name by which ``connector_delivered`` names a subscription that has confirmed."""
@@ -46,7 +51,26 @@ class MatchedObject(NamedTuple):
 
     @property
     def unwanted(self) -> str:
-        return f"{self.place}no subscription wants {self.bo.type}.{self.bo.verb}"
+        return f"{self.place}{unwanted_text(self.bo.type, self.bo.verb, self.refused_by)}"
+
+
+def unwanted_text(object_name: str, verb: str | None, refused_by: Sequence[str]) -> str:
+    """Returns the reason of an object that no subscription wants.
+
+    Args:
+        refused_by: the subscriptions whose ``when`` says no.
+    """
+    refusal = f" (the when of {', '.join(refused_by)} says no)" if refused_by else ""
+    return f"no subscription wants {object_name}.{verb}{refusal}"
+
+
+def conditions_of(subscriptions: Sequence[Subscription]) -> Conditions | None:
+    """Returns the conditions of subscriptions. None = none has ``when``."""
+    if all(one.when is None for one in subscriptions):
+        return None
+    from connector.sinks.conditions import Conditions  # few subscriptions have a condition
+
+    return Conditions(subscriptions)
 
 
 @dataclass(slots=True, eq=False)
