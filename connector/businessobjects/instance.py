@@ -41,6 +41,9 @@ class _Parts:
     verb: str | None
 
 
+_set_event_id: Final[Any] = _Parts.__dict__["_event_id"].__set__  # without __setattr__
+
+
 class BusinessObject(_Parts):
     """The typed object that a message means, with a verb.
 
@@ -112,7 +115,7 @@ class BusinessObject(_Parts):
 
     @object_event_id.setter
     def object_event_id(self, value: str | None) -> None:
-        self._event_id = value
+        _set_event_id(self, value)
         if value is not None and OBJECT_EVENT_ID in self._schema.fields:
             self[OBJECT_EVENT_ID] = value
 

@@ -32,7 +32,9 @@ from connector.formats.datahandler import (
     HandlerFailed,
     Hint,
     SplittingHandler,
+    check_body,
     message_body,
+    read_records,
 )
 from connector.formats.handlers import choose_handler
 from connector.limits.call import ConversionEnded, call_limited
@@ -56,6 +58,7 @@ class _Refused(typer.TyperException):
     exit_code = 1
 
 
+# long: more than half declares the options
 def convert(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="The body. Left out: stdin.", show_default=False)
@@ -229,7 +232,7 @@ def _objects(
     try:
         with Stage("data_handler", type(handler).__name__):
             if is_split:
-                found = cast(SplittingHandler, handler).to_business_objects(body, hint)
+                found = iter(read_records(cast(SplittingHandler, handler), body, hint))
             else:
                 found = iter([handler.to_business_object(body, hint)])
             for number, bo in enumerate(found, 1):
@@ -264,8 +267,9 @@ def _to_body(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: 
     try:
         with Stage("data_handler", type(writer).__name__):
             if splits:
-                return message_body(cast(SplittingHandler, writer).to_joint_body(objects))[1]
-            return message_body(writer.to_body(objects[0]))[1]
+                joint = cast(SplittingHandler, writer).to_joint_body(objects)
+                return message_body(check_body(joint, writer, "to_joint_body"))[1]
+            return message_body(check_body(writer.to_body(objects[0]), writer))[1]
     except MalformedData:
         raise
     except BaseException as error:  # code of a user may raise any exception

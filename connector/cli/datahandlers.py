@@ -29,7 +29,7 @@ def datahandlers(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False
         catalogue = discover(Path())
     else:
         catalogue = discover(configuration.directory, configuration.datahandlers)
-    for warning in catalogue.warnings:
+    for warning in (*catalogue.mistakes, *catalogue.warnings):
         note(f"warning: {warning}")
     handlers = [*catalogue.handlers, *_named_classes(configuration)]
     for info in handlers:

@@ -28,6 +28,7 @@ from connector.cli.send import add_property
 from connector.config.loading import CONVERSION, Configuration
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
+from connector.messaging.history import file_name
 from connector.messaging.message import PROPERTY_TYPES, Message
 from connector.messaging.selector import may_match
 from connector.printable import printable
@@ -126,7 +127,7 @@ def _find(
         for queue in dict.fromkeys(queues):
             try:
                 for message in connection.browse(queue, ids=wanted):
-                    if (message.message_id or "").removeprefix("ID:") in wanted:
+                    if wanted & {(message.message_id or "").removeprefix("ID:"), file_name(message)}:
                         return message, _origin(message, queue, configuration)
             except UnknownDestination:
                 continue

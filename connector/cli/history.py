@@ -18,7 +18,7 @@ from connector.cli.common import (
 )
 from connector.cli.deployment import load_for
 from connector.cli.tables import table
-from connector.operate.lives import Life, LifeEvent, find_ids, read_all, read_life
+from connector.operate.lives import Life, LifeEvent, find_ids, find_named, read_all, read_life
 from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.places import find_places
@@ -26,7 +26,9 @@ from connector.text.iso_time import iso_time, read_since
 
 
 def history(
-    message_id: Annotated[str | None, typer.Argument(metavar="ID", help="A JMSMessageID.")] = None,
+    message_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="A JMSMessageID, or the name of a file.")
+    ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     correlation_id: Annotated[
         str | None, typer.Option("--correlation-id", metavar="C", help="Messages with this JMSCorrelationID.")
@@ -62,11 +64,10 @@ def history(
         events = read_all(known, begin)
         _show_events(events, json=json)
         raise typer.Exit(0 if events else 1)
-    ids = (
-        [message_id]
-        if message_id is not None
-        else find_ids(known, correlation_id=correlation_id, key=key, since=begin)
-    )
+    if message_id is not None:
+        ids = find_named(known, message_id, begin)
+    else:
+        ids = find_ids(known, correlation_id=correlation_id, key=key, since=begin)
     lives = [life for life in (read_life(known, one, begin) for one in ids) if life.events]
     for life in lives:
         _show_life(life, find_places(configuration, provider, life), json=json)
@@ -122,6 +123,8 @@ def _details(event: LifeEvent, own: str) -> Iterable[str]:
     row = event.row
     if event.id != own:
         yield event.id
+    if event.file_name:
+        yield f"file {event.file_name}"
     if row.reason:
         yield row.reason
     if row.delivered:

@@ -49,7 +49,10 @@ from connector.service.orders import run_order as carry_out_order
 from connector.user import operator_name
 
 IdOption = Annotated[
-    list[str] | None, typer.Option("--id", metavar="ID", help="A message id. Several: repeat the option.")
+    list[str] | None,
+    typer.Option(
+        "--id", metavar="ID", help="A message id, or the name of a file. Several: repeat the option."
+    ),
 ]
 GroupOption = Annotated[str, typer.Option(metavar="ID", help="A group of connector errors.")]
 KindOption = Annotated[str, typer.Option(metavar="K", help="The kind of the reason, such as malformed.")]

@@ -306,6 +306,8 @@ def _check_managed(
     managed = ("connector", "ContainerManagedEvents")
     if connector.duplicate_event_elimination:
         reporter.add(managed, "ContainerManagedEvents with DuplicateEventElimination", "one of the two")
+    if connector.duplicate_key or any(entry.duplicate_key for _, entry in inputs):
+        reporter.add(managed, "ContainerManagedEvents with duplicate_key", "one of the two")
     if connector.in_progress_destination is not None:
         reporter.add(managed, "ContainerManagedEvents with InProgressDestination", "one of the two")
     for index, entry in inputs:

@@ -498,6 +498,8 @@ def _catalogue(tree: Table, read: AdapterFile, directory: Path, problems: Proble
         for problem in error.problems:
             problems.add(position, path, problem.found, problem.expected, problem.nearest)
         return None
+    for text in catalogue.mistakes:
+        problems.add(position, path, text, "a data handler that can be read")
     for text in catalogue.warnings:
         problems.add(position, path, text, "", warning=True)
     return catalogue

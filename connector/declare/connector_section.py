@@ -27,6 +27,7 @@ from connector.declare.destinations import (
 )
 from connector.declare.input_entry import (
     CopiesName,
+    DuplicateKey,
     InputEntry,
     OrderName,
     Parallel,
@@ -188,6 +189,13 @@ class Connector(Section):
     duplicate_window: Annotated[int, integer(1, "message ids")] = Field(
         default=100_000, description="Remembered published ids (WBI Adapter for JMS: one)."
     )
+    duplicate_key: DuplicateKey | None = Field(
+        default=None,
+        description="What makes two messages of one input one event, so that only one is published, with or "
+        "without `DuplicateEventElimination`. `name`: the name of their file, the property "
+        "`connector_file_name`. A message that came in no file counts by its id. Left out: the id, with "
+        "`DuplicateEventElimination`.",
+    )
     container_managed_events: Annotated[bool, CONTAINER_MANAGED] = Field(
         default=False,
         alias="ContainerManagedEvents",
@@ -325,6 +333,8 @@ class Connector(Section):
     def _of(self, own: dict[str, Any]) -> Connector:
         if "data_handler_mime_type" in own:  # it is nearer than a class that the connector names
             own["data_handler_class_name"] = None
+        if own.get("order") == "destination":  # its events never run side by side
+            own.setdefault("parallel", 1)
         return self.model_copy(update={**own, "inputs": ()})
 
     def of(self, named: Input | None) -> Connector:

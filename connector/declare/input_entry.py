@@ -32,6 +32,7 @@ from connector.text.names import shown
 
 CopiesName = Annotated[Destination, COPIES]
 Parallel = Annotated[int, integer(1, "events", maximum=1000)]
+DuplicateKey = Annotated[str, choice("name")]
 OrderName = Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")]
 
 
@@ -96,6 +97,11 @@ class InputEntry(Section):
         alias="PollQuantity",
         description="Largest number of messages that a poll takes of this input. Left out: that of the "
         "connector.",
+    )
+    duplicate_key: DuplicateKey | None = Field(
+        default=None,
+        description="What makes two messages of this input one event, as the key of the connector says. Left "
+        "out: that of the connector.",
     )
     parallel: Parallel | None = Field(
         default=None,
@@ -185,12 +191,13 @@ class InputEntry(Section):
         Args:
             resolved: the section ``connector`` as it holds for this input.
         """
-        parallel = 1 if self.parallel is None and resolved.order == "destination" else self.parallel
+        parallel = resolved.parallel if resolved.order == "destination" else self.parallel
         return {
             "quantity": resolved.poll_quantity,
             "order": resolved.order,
             "rate": self.rate,
             "parallel": parallel,
+            "duplicate_key": resolved.duplicate_key or "",
         }
 
     def short_form(self) -> str | dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from connector.events.claim.broker_intake import BrokerIntake
+from connector.events.claim.duplicate_keys import DuplicateKeys
 from connector.events.claim.duplicates import Duplicates
 from connector.events.claim.event_waits import EventWaits
 from connector.events.claim.intake import Intake
@@ -62,11 +63,12 @@ def make_inbound(
         found = _transactions(connection, state, journals, task_settings, settings, working)
     control = state.control()
     working.control.look(control, at_once=True)
-    rules = _rules(connection, task_settings, settings)
+    keys = _duplicate_keys(settings, working)
+    rules = _rules(connection, task_settings, settings, keys)
     hooks = event_hooks(
         connection.client_id, state, task_settings, settings, working, rules, transactions=transactions
     )
-    whole = _connection_state(connection, state, pipeline, settings, working, rules.own, hooks)
+    whole = _connection_state(connection, state, pipeline, settings, working, keys, rules.own, hooks)
     jobs = EventJobs(pipeline, task_settings, journals, settings.connector.stop_timeout + 5.0, working)
     if found is None:
         intake, closing = Intake(whole), Closing(whole, rules, journals)
@@ -85,6 +87,7 @@ def _connection_state(
     pipeline: Pipeline,
     settings: EventSettings,
     working: WorkingState,
+    keys: DuplicateKeys | None,
     own: OwnHistory,
     hooks: EventHooks,
 ) -> ConnectionState:
@@ -98,8 +101,8 @@ def _connection_state(
         settings,
         working,
         schedule,
-        None if window is None else Duplicates(window, schedule),
-        EventWaits(orders, own, has_ids=window is not None),
+        None if window is None or keys is None else Duplicates(window, keys, schedule),
+        EventWaits(orders, own, keys=keys),
         None if in_progress is None else WaitingMessages(connection, in_progress, working.inputs),
         hooks,
     )
@@ -126,10 +129,18 @@ def _transactions(
     return Transactions(connection, state, instance, working.inputs, orders, task_settings.own)
 
 
-def _rules(connection: Connection, task_settings: TaskSettings, settings: EventSettings) -> SettlementRules:
+def _rules(
+    connection: Connection, task_settings: TaskSettings, settings: EventSettings, keys: DuplicateKeys | None
+) -> SettlementRules:
     refusals = None
     if task_settings.answers_requests:
         refusals = RefusalReplies(task_settings, connection.access().open())
-    remembers = settings.duplicate_window > 0
     application = settings.connector.application_name
-    return SettlementRules(settings.copies, remember=remembers, refusals=refusals, application=application)
+    return SettlementRules(settings.copies, keys=keys, refusals=refusals, application=application)
+
+
+def _duplicate_keys(settings: EventSettings, working: WorkingState) -> DuplicateKeys | None:
+    """Returns the duplicate keys of the events. None = duplicates are not eliminated."""
+    if not settings.duplicate_window:
+        return None
+    return DuplicateKeys(working.inputs, by_id=settings.connector.duplicate_event_elimination)

@@ -210,7 +210,8 @@ class Inbound:
             return
         cores = self.jobs.parallelism
         most = self._settings.max_jobs or cores
-        while len(self._schedule.running) < _MOST_THREADS:
+        most_running = _MOST_THREADS if self._schedule.is_parallel else min(most, _MOST_THREADS)
+        while len(self._schedule.running) < most_running:
             batch = self._schedule.next_batch(cores, most)
             if batch is None:
                 return

@@ -46,8 +46,9 @@ class EventSettings:
 
     @property
     def duplicate_window(self) -> int:
-        """Number of ids to remember. 0 = duplicates are not eliminated."""
-        return self.connector.duplicate_window if self.connector.duplicate_event_elimination else 0
+        """Number of keys to remember. 0 = duplicates are not eliminated."""
+        by_key = any(one.duplicate_key for one in self.inputs)
+        return self.connector.duplicate_window if self.connector.duplicate_event_elimination or by_key else 0
 
     @property
     def trace(self) -> Trace:

@@ -90,12 +90,16 @@ class Catalogue:
 
     Args:
         handlers: those that are not shipped.
-        warnings: the plug-in files that could not be read, with the reason.
+        mistakes: the plug-ins of the deployment that cannot be read, with the reason.
+        warnings: the same of installed distributions.
     """
 
-    def __init__(self, handlers: Iterable[HandlerInfo], warnings: Sequence[str] = ()) -> None:
+    def __init__(
+        self, handlers: Iterable[HandlerInfo], warnings: Sequence[str] = (), mistakes: Sequence[str] = ()
+    ) -> None:
         self._others = tuple(handlers)
         self.warnings = tuple(warnings)
+        self.mistakes = tuple(mistakes)
         self._by_type = {mime_type: info for info in self._others for mime_type in info.mime_types}
 
     @property
@@ -156,7 +160,7 @@ def discover(base: Path, plugins: Path | None = None) -> Catalogue:
         ConfigurationError: ``plugins`` does not exist, or two plug-ins serve one MIME type.
     """
     announced, texts = _announced(tuple(sys.path))
-    found, warnings = list(announced), list(texts)
+    found, mistakes = list(announced), list[str]()
     if plugins is not None:
         location = base / plugins
         if not location.exists():
@@ -164,14 +168,14 @@ def discover(base: Path, plugins: Path | None = None) -> Catalogue:
                 [Problem("data handlers", 0, 0, "", f"{plugins} does not exist", "a file or directory")]
             )
         mine: dict[str, HandlerInfo] = {}
-        for info in _plugins(location, base, warnings):
+        for info in _plugins(location, base, mistakes):
             for mime_type in info.mime_types:
                 other = mine.setdefault(mime_type, info)
                 if other is not info:
                     text = f"{other.reference} and {info.reference} both serve {mime_type}"
                     raise ConfigurationError([Problem("data handlers", 0, 0, "", text, "one of them")])
             found.append(info)
-    return Catalogue(found, warnings)
+    return Catalogue(found, texts, mistakes)
 
 
 def spec_for_class(reference: str, base: Path) -> HandlerSpec:
@@ -218,7 +222,7 @@ def _shipped(reference: str) -> HandlerInfo | None:
     """Returns a shipped handler. None = a distribution without it."""
     module, _, class_name = reference.partition(":")
     installed = find_installed(module)
-    found = () if installed is None else _handlers_in(installed.source, SHIPPED)
+    found = () if installed is None else _handlers_in(installed.source, SHIPPED, [])
     return next((replace(one, module=module) for one in found if one.class_name == class_name), None)
 
 
@@ -241,7 +245,7 @@ def _find_announced(warnings: list[str]) -> Iterator[HandlerInfo]:
         installed = find_installed(module)
         declared = None
         try:
-            handlers = _handlers_in(installed.source if installed else None, INSTALLED)
+            handlers = _handlers_in(installed.source if installed else None, INSTALLED, [])
             declared = next((one for one in handlers if one.class_name == class_name), None)
         except (OSError, SyntaxError, ValueError) as error:
             warnings.append(f"entry point {entry_point.name}: {error}")
@@ -257,7 +261,7 @@ def _find_announced(warnings: list[str]) -> Iterator[HandlerInfo]:
             )
 
 
-def _plugins(location: Path, base: Path, warnings: list[str]) -> Iterator[HandlerInfo]:
+def _plugins(location: Path, base: Path, mistakes: list[str]) -> Iterator[HandlerInfo]:
     if location.is_dir() and not (location / "__init__.py").exists():
         files = sorted(
             entry
@@ -270,11 +274,13 @@ def _plugins(location: Path, base: Path, warnings: list[str]) -> Iterator[Handle
     else:
         files = [location]
     for file in files:
+        unread: list[str] = []
         try:
-            for info in _handlers_in(file / "__init__.py" if file.is_dir() else file, PLUGIN):
+            for info in _handlers_in(file / "__init__.py" if file.is_dir() else file, PLUGIN, unread):
                 yield replace(info, path=_relative(file, base))
         except (OSError, SyntaxError, ValueError) as error:
-            warnings.append(f"{_relative(file, base)} cannot be read: {error}")
+            unread.append(str(error))
+        mistakes += [f"{_relative(file, base)} cannot be read: {one}" for one in unread]
 
 
 def _relative(path: Path, base: Path) -> str:
@@ -285,8 +291,15 @@ def _relative(path: Path, base: Path) -> str:
 # --- handlers, without importing them ---------------------------------------------------------
 
 
-def _handlers_in(file: Path | None, origin: str) -> Iterator[HandlerInfo]:
-    """Returns the classes of a source file that name their MIME types."""
+_NO_LITERAL: Final = 'mime_types is no literal such as ("text/csv",), and no code is run to read it'
+
+
+def _handlers_in(file: Path | None, origin: str, unread: list[str]) -> Iterator[HandlerInfo]:
+    """Returns the classes of a source file that name their MIME types.
+
+    Args:
+        unread: gets why a class that seems to be a handler cannot be read.
+    """
     if file is None or file.suffix != ".py":
         return
     for node in parse_source(file).body:
@@ -297,6 +310,8 @@ def _handlers_in(file: Path | None, origin: str) -> Iterator[HandlerInfo]:
         if isinstance(mime_types, str):
             mime_types = (mime_types,)
         if not isinstance(mime_types, tuple | list) or not all(isinstance(m, str) for m in mime_types):
+            if "mime_types" in values:
+                unread.append(f"line {values['mime_types'].lineno}: {node.name}.{_NO_LITERAL}")
             continue
         doc = (ast.get_docstring(node) or "").strip().partition("\n")[0]
         options = _options(values["options"]) if "options" in values else ()

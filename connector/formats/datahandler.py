@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -168,10 +168,18 @@ class OptionProblem:
 
 
 class HandlerFailed(MalformedData):
-    """A data handler raised an exception other than MalformedData. ``__cause__`` is that exception."""
+    """A data handler has broken its contract.
 
-    def __init__(self, handler: object, error: BaseException) -> None:
-        super().__init__(f"the data handler {type(handler).__name__} raised {error_text(error)}")
+    It raised an exception other than MalformedData, which is ``__cause__``, or returned what it may not.
+
+    Args:
+        text: what it has done, after its name. Empty = it raised ``error``.
+    """
+
+    def __init__(self, handler: object, error: BaseException | None, text: str = "") -> None:
+        if error is not None:
+            text = text or f"raised {error_text(error)}"
+        super().__init__(f"the data handler {type(handler).__name__} {text}")
         self.handler = handler
         self.__cause__ = error
 
@@ -363,6 +371,30 @@ def resolve_options(
         value = option.read(given[option.name]) if option.name in given else option.default
         options[option.name] = str(base / str(value)) if option.type is Path and value else value
     return options
+
+
+def check_body(body: object, handler: object, method: str = "to_body") -> bytes | str:
+    """Returns what a method of a handler has returned as a body.
+
+    Raises:
+        HandlerFailed: it is no body.
+    """
+    if isinstance(body, bytes | str):
+        return body
+    raise HandlerFailed(handler, None, f"returned {type(body).__name__} from {method}, expected bytes or str")
+
+
+def read_records(handler: SplittingHandler, body: bytes | str, hint: Hint | None) -> Iterable[BusinessObject]:
+    """Returns what ``to_business_objects`` of a handler returns.
+
+    Raises:
+        HandlerFailed: it is nothing with business objects in it.
+    """
+    records: object = handler.to_business_objects(body, hint)
+    if isinstance(records, Iterable) and not isinstance(records, bytes | str | Mapping):
+        return records
+    text = f"returned {type(records).__name__} from to_business_objects"
+    raise HandlerFailed(handler, None, f"{text}, expected an iterator of BusinessObject")
 
 
 def message_body(body: bytes | str) -> tuple[str, bytes]:

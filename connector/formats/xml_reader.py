@@ -131,11 +131,7 @@ class XmlReader:
                     continue
                 item = by_tag.get(local_name(tag))
                 if item is None:
-                    other = plan.in_namespaces.get(local_name(tag))
-                    if other is not None:
-                        foreign.append((other, inner))
-                    if other is None or self._ignore_undefined:
-                        self._skip_or_refuse(plan, inner, path, depth)
+                    self._other(plan, inner, foreign, path, depth)
                     continue
             field = item.field
             name = field.name
@@ -157,12 +153,37 @@ class XmlReader:
                 self._simple(item, inner, values, path)
             else:
                 self._child(item, field.child, inner, values, path, depth)
-        if nils:
-            _refuse_second(nils, values, path)
-            if self._keeps_null:
-                values.update(dict.fromkeys(name for name, _ in nils))
+        if nils or foreign:
+            self._settle(nils, foreign, values, path)
+
+    def _settle(
+        self,
+        nils: list[tuple[str, etree._Element]],
+        foreign: list[tuple[XmlItem, etree._Element]],
+        values: dict[str, Any],
+        path: str,
+    ) -> None:
+        """Decides about the elements without a value, and about those of other namespaces."""
+        _refuse_second(nils, values, path)
         if foreign:
             self._refuse_foreign(foreign, {*values, *(name for name, _ in nils)}, path)
+        if self._keeps_null:
+            values.update(dict.fromkeys(name for name, _ in nils))
+
+    def _other(
+        self,
+        plan: XmlPlan,
+        element: etree._Element,
+        foreign: list[tuple[XmlItem, etree._Element]],
+        path: str,
+        depth: int,
+    ) -> None:
+        """Refuses, passes over or notes an element that is no attribute, at least not in its namespace."""
+        item = plan.in_namespaces.get(local_name(str(element.tag)))
+        if item is not None:
+            foreign.append((item, element))
+        if item is None or self._ignore_undefined:
+            self._skip_or_refuse(plan, element, path, depth)
 
     def _refuse_foreign(
         self, foreign: list[tuple[XmlItem, etree._Element]], read: set[str], path: str

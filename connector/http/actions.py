@@ -17,7 +17,7 @@ from connector.messaging.selector import Selector, callers_selector
 from connector.messaging.state_store import StateStore
 from connector.operate.control import Pausable, await_reload, pause, reload_document, resume, targets_of
 from connector.operate.errors import error_groups
-from connector.operate.lives import read_life
+from connector.operate.lives import find_named, read_life
 from connector.operate.replay import Discard, Move, Mover, Order, Replay, check_target, make_choice, total
 from connector.service.assembly import make_provider, make_targets, own_history
 from connector.service.orders import archive_of, correct_message, find_source, run_order
@@ -120,7 +120,7 @@ def _history(call: ControlCall) -> Any:
     configuration = call.configuration
     provider = make_provider(configuration)
     known = provider.existing_state(configuration.connector.application_name).history()
-    life = read_life(known, call.path["id"])
+    life = read_life(known, find_named(known, call.path["id"])[-1])
     return life.as_dict(find_places(configuration, provider, life))
 
 

@@ -105,7 +105,7 @@ class LotLoad:
         self._spark = spark
         self._is_ended = is_ended
         self._table = SparkTable(load.definitions, load.object)
-        self._rules = SettlementRules(load.copies, remember=False, application=load.application)
+        self._rules = SettlementRules(load.copies, application=load.application)
         self._tags = (f"connector-{load.application}".replace(",", " "), f"connector-load-{id(self)}")
         self._checked = ""
         """The application id whose last number in the table is known to be no higher than ours."""

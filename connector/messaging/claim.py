@@ -7,7 +7,17 @@ from typing import Any, Protocol
 
 from connector.messaging.destination import Destination
 from connector.messaging.input import Input
-from connector.messaging.message import Message, PropertyValue
+from connector.messaging.message import FILE_NAME, Message, PropertyValue
+
+
+def file_key(destination: Destination, subscription: str, name: str) -> str:
+    """Returns the duplicate key of a message that is known by the name of its file.
+
+    Args:
+        destination, subscription: of the claim.
+        name: :attr:`Claim.file_name`.
+    """
+    return f"{destination} {subscription}".rstrip() + f"|{FILE_NAME}={name}".replace("\n", "%0A")
 
 
 class Claim(Protocol):
@@ -76,6 +86,11 @@ class Claim(Protocol):
 
         Only :attr:`.Settlement.subscription` understands the text. Empty for a message of a queue.
         """
+        return ""
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file that the message came in. Empty = it came in none."""
         return ""
 
     def headers(self) -> Message:

@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from connector.messaging.message import Message
+from connector.messaging.message import FILE_NAME, Message
 
 Note = str | list[Any]
-"""What a task has read in a message: keys, JMSCorrelationID and ``connector_event_id``, in this order.
+"""What was read in a message: keys, JMSCorrelationID, ``connector_event_id``, file name, in this order.
 
 Trailing values that are missing are left out, others are None. Several keys, or ids of one event, are a list.
 If the message has one key and nothing else, the note is that key.
@@ -140,6 +140,12 @@ def plain_text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def file_name(message: Message) -> str:
+    """Returns the name of the file that a message came in, as rows hold it. Empty = it came in none."""
+    name = message.properties.get(FILE_NAME) if message.properties else None
+    return plain_text(name) if isinstance(name, str) else ""
+
+
 def origins_of(event_id: object) -> tuple[str, ...]:
     """Returns the ids of the event that a sent message names: of the record, and of the whole message."""
     if not isinstance(event_id, str) or not event_id:
@@ -149,15 +155,19 @@ def origins_of(event_id: object) -> tuple[str, ...]:
 
 
 def about(messages: Iterable[Message], ids: Collection[str]) -> Iterator[Message]:
-    """Yields the messages that have one of some ids, or were sent for such a message.
+    """Yields the messages that have one of some ids, were sent for such a message, or came in such a file.
 
     Args:
         messages: of a queue.
-        ids: JMSMessageIDs as the history has them, with or without ``ID:``.
+        ids: JMSMessageIDs as the history has them, with or without ``ID:``, and names of files.
     """
     wanted = {one.removeprefix("ID:") for one in ids} - {""}
     for message in messages:
-        named = (plain_text(message.message_id or ""), *origins_of(message.properties.get(EVENT_ID)))
+        named = (
+            plain_text(message.message_id or ""),
+            file_name(message),
+            *origins_of(message.properties.get(EVENT_ID)),
+        )
         if any(one.removeprefix("ID:") in wanted for one in named):
             yield message
 

@@ -43,6 +43,8 @@ OF_SENDERS: Final = ("JMSXGroupID", "JMSXGroupSeq")
 """The JMSX properties that senders set. All others are set by a provider (JMS 2.0, 3.5.9)."""
 
 DEFAULT_PRIORITY: Final = 4
+FILE_NAME: Final = "connector_file_name"
+"""The property with the name of the file that a message came in."""
 HIGHEST_PRIORITY: Final = 9
 PERSISTENT: Final = 2
 NON_PERSISTENT: Final = 1
@@ -191,7 +193,8 @@ class Message:
     Args:
         body: the bytes of the body. Text is UTF-8.
         message_class: a letter of :data:`MESSAGE_CLASSES`.
-        message_id: JMSMessageID, ``ID:...``. For a file with a bare name that name. None until sent.
+        message_id: JMSMessageID, ``ID:...``. For a file with a bare name that no client has claimed yet,
+            that name. None until sent.
         timestamp: JMSTimestamp, milliseconds since 1970. 0 = unknown.
         correlation_id, reply_to, type: JMSCorrelationID, JMSReplyTo (``queue://x``), JMSType.
         delivery_mode: :data:`PERSISTENT` or :data:`NON_PERSISTENT`.

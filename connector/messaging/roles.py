@@ -304,7 +304,8 @@ class Browsing(ProviderClient, Protocol):
                 capability ``delays``.
             ids: yield only the messages that have one of these JMSMessageIDs, or were sent for such a
                 message, in any order. With or without ``ID:``. A message that was sent for others names them
-                in ``connector_event_id``. Where many messages wait, this is quicker. None = all messages.
+                in ``connector_event_id``. Where many messages wait, this is quicker. A provider of files
+                also finds the names of files. None = all messages.
 
         Raises:
             UnknownDestination: there is no such destination. Raised by the call, not by the first message.

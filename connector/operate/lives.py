@@ -37,6 +37,7 @@ class LifeEvent(NamedTuple):
     Args:
         sequence: of the claim. None = the row is about no claims.
         origins: ids of the event that the message came from.
+        file_name: of the file that the message came in. Empty = it came in none.
     """
 
     id: str
@@ -45,6 +46,7 @@ class LifeEvent(NamedTuple):
     keys: tuple[str, ...]
     correlation_id: str
     origins: tuple[str, ...]
+    file_name: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the event as ``connector history --json`` writes it, without what is unknown."""
@@ -62,6 +64,8 @@ class LifeEvent(NamedTuple):
             found["due"] = iso_time(row.due / 1000)
         if self.correlation_id:
             found["correlation_id"] = self.correlation_id
+        if self.file_name:
+            found["file_name"] = self.file_name
         if self.keys:
             found["keys"] = list(self.keys)
         return found
@@ -130,20 +134,36 @@ def read_life(history: History, identity: str, since: float = 0.0) -> Life:
     return Life(plain_text(identity), _in_order(rows))
 
 
-def find_ids(
-    history: History, *, correlation_id: str | None = None, key: str | None = None, since: float = 0.0
-) -> list[str]:
-    """Returns the ids of messages with a JMSCorrelationID or a key, the first one first.
+def find_named(history: History, named: str, since: float = 0.0) -> list[str]:
+    """Returns an id, and the ids of the messages that came in files of this name, the first one first.
 
     Raises:
         ProviderError: the history cannot be read.
     """
-    texts = [plain_text(one) for one in (correlation_id, key) if one is not None]
+    return [named] if named.startswith("ID:") else [named, *find_ids(history, file_name=named, since=since)]
+
+
+def find_ids(
+    history: History,
+    *,
+    correlation_id: str | None = None,
+    key: str | None = None,
+    file_name: str | None = None,
+    since: float = 0.0,
+) -> list[str]:
+    """Returns the ids of messages with a JMSCorrelationID, a key or a file, the first one first.
+
+    Raises:
+        ProviderError: the history cannot be read.
+    """
+    texts = [plain_text(one) for one in (correlation_id, key, file_name) if one is not None]
     found: dict[str, None] = {}
     for event in _events(history.find(texts, since)):
         if correlation_id is not None and event.correlation_id != texts[0]:
             continue
-        if key is None or texts[-1] in event.keys:
+        if file_name is not None and event.file_name != texts[-1]:
+            continue
+        if key is None or texts[correlation_id is not None] in event.keys:
             found[event.id] = None
     return list(found)
 
@@ -238,15 +258,15 @@ def _events(rows: Iterable[HistoryRow]) -> Iterator[LifeEvent]:
             yield LifeEvent(identity, row, sequence, *_read_note(note))
 
 
-def _read_note(note: Note | None) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+def _read_note(note: Note | None) -> tuple[tuple[str, ...], str, tuple[str, ...], str]:
     if note is None:
-        return (), "", ()
+        return (), "", (), ""
     if isinstance(note, str):
-        return (note,), "", ()
-    keys, correlation_id, origin = [*note, None, None, None][:3]
+        return (note,), "", (), ""
+    keys, correlation_id, origin, file_name = [*note, None, None, None, None][:4]
     of_keys = (keys,) if isinstance(keys, str) else tuple(keys or ())
     origins = (origin,) if isinstance(origin, str) else tuple(origin or ())
-    return of_keys, correlation_id or "", origins
+    return of_keys, correlation_id or "", origins, file_name or ""
 
 
 def _in_order(events: Iterable[LifeEvent]) -> list[LifeEvent]:

@@ -19,7 +19,7 @@ from connector.core.takeover import try_take_over
 from connector.errors import ConnectorError, DestinationError, SettlementError, UnknownDestination
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, known_destination, parse_destination
-from connector.messaging.message import Message, PropertyValue
+from connector.messaging.message import FILE_NAME, Message, PropertyValue
 from connector.messaging.notes import OwnerNote, count_owners
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
@@ -58,7 +58,7 @@ class MessageChoice:
     """Says which messages of a queue are meant. A message fits if it fits everything that is given.
 
     Args:
-        ids: message ids. Empty = any.
+        ids: message ids, or names of files. Empty = any.
         group: of :class:`connector.operate.errors.ErrorGroup`. Empty = any, and so below.
         reason: text that the reason contains, in upper or lower case.
         selector: None = any.
@@ -74,7 +74,7 @@ class MessageChoice:
 
     def fits(self, message: Message) -> bool:
         """Whether a message is meant."""
-        if self.ids and message.message_id not in self.ids:
+        if self.ids and self.ids.isdisjoint((message.message_id, message.properties.get(FILE_NAME))):
             return False
         if self.kind and text_of(message, "connector_kind") != self.kind:
             return False
@@ -409,6 +409,8 @@ class Mover:
         """Returns the target of a claim and its settlement. A message that is not meant goes back."""
         message = claim.headers()
         key, target = _key(message), self.order.target(message)
+        if not self._meant[key]:
+            key = _key_of_file(message)
         if not self._meant[key] or isinstance(target, Stays):
             return None, Settlement(claim, self.source.base, _history(message))
         self._rest -= 1
@@ -503,6 +505,11 @@ def total(movers: Sequence[Mover]) -> ReplayResult:
 def _key(message: Message) -> int:
     """Returns a number for a message. A message that fails again later has another one."""
     return hash((message.message_id, text_of(message, "connector_time")))
+
+
+def _key_of_file(message: Message) -> int:
+    """Returns the :func:`_key` that a message had before its claim, if it came in a file without an id."""
+    return hash((message.properties.get(FILE_NAME), text_of(message, "connector_time")))
 
 
 def _is_settled(message: Message) -> bool:

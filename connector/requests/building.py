@@ -8,7 +8,7 @@ from typing import Final
 from connector.businessobjects.instance import BusinessObject, check
 from connector.businessobjects.rules import set_format
 from connector.errors import ConfigurationError, MalformedData, RequestRefused
-from connector.formats.datahandler import DataHandler, HandlerFailed, message_body
+from connector.formats.datahandler import DataHandler, HandlerFailed, check_body, message_body
 from connector.formats.handlers import Handlers
 from connector.limits.stages import is_interrupt
 from connector.messaging.message import DEFAULT_PRIORITY, NON_PERSISTENT, PERSISTENT, Message
@@ -97,11 +97,7 @@ def _body(
     handler = find_handler(properties, handlers)
     try:
         check(bo)
-        body: object = handler.to_body(_without_metaobjects(bo, settings))
-        if not isinstance(body, str | bytes):
-            what = type(body).__name__
-            raise MalformedData(f"the data handler {type(handler).__name__} returned {what}, no body")
-        return message_body(body)
+        return message_body(check_body(handler.to_body(_without_metaobjects(bo, settings)), handler))
     except BaseException as error:  # any exception of a user's handler fails this request only
         if is_interrupt(error):
             raise

@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, check
 from connector.errors import MalformedData
-from connector.formats.datahandler import HandlerFailed, message_body
+from connector.formats.datahandler import HandlerFailed, check_body, message_body
 from connector.limits import stages
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -286,13 +286,13 @@ def write_body(to_body: Callable[[BusinessObject], bytes | str], bo: BusinessObj
 
     Raises:
         MalformedData: the object cannot be written.
-        HandlerFailed: the data handler raised another exception.
+        HandlerFailed: the data handler raised another exception, or returned no body.
     """
     handler = getattr(to_body, "__self__", to_body)
     check(bo)
     try:
         with stages.Stage("data_handler", type(handler).__name__):
-            return message_body(to_body(bo))
+            return message_body(check_body(to_body(bo), handler))
     except MalformedData:
         raise
     except BaseException as error:

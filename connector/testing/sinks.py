@@ -11,16 +11,18 @@ external sink also the delivered texts::
             lines = (deployment.directory / "notes.jsonl").read_text().splitlines()
             return [json.loads(line)["object"]["Text"] for line in lines]
 
-The package of the sink must be installed, so that its entry point is found. Every test checks one sentence of
-:mod:`connector.sinks.contract` or :mod:`connector.sinks.subscription_model`. The suites need the extra
-``dev`` (pytest).
+The package of the sink must be installed, so that its entry point is found. A sink that needs a directory
+or a server makes it in ``prepare``, which may return another entry, and ends it in ``end``.
+
+Every test checks one sentence of :mod:`connector.sinks.contract` or
+:mod:`connector.sinks.subscription_model`. The suites need pytest: ``pip install 'event-connector[dev]'``.
 """
 
 from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -66,9 +68,13 @@ def sample_object(text: str = "one") -> BusinessObject:
     return BusinessObject(sample_definitions(), "Note", "Create", {"Text": text})
 
 
-def sample_event(message: Message | None = None, *, delivery_count: int = 1) -> Event:
-    """Returns the event that a sink gets for a message."""
-    return Event("ID:1", "queue://in", delivery_count, message or Message(message_id="ID:1"), "suite")
+def sample_event(message: Message | None = None, *, delivery_count: int = 1, identity: str = "ID:1") -> Event:
+    """Returns the event that a sink gets for a message.
+
+    Args:
+        identity: the id of the event. Each event has its own.
+    """
+    return Event(identity, "queue://in", delivery_count, message or Message(message_id=identity), "suite")
 
 
 def _writes_json(mime_type: str | None) -> ToBody:
@@ -98,11 +104,35 @@ class _SinkSuite:
     base: ClassVar[type[SinkEntry]]
     kind: ClassVar[str]
 
+    def prepare(self, directory: Path) -> str | None:
+        """Called before each test that has a deployment: makes what the sink needs, such as a server.
+
+        Args:
+            directory: of the deployment, which is empty.
+
+        Returns:
+            the entry, if it depends on what was made. None = :attr:`entry`.
+        """
+        return None
+
+    def end(self) -> None:
+        """Called after each test for which :meth:`prepare` was called, also if the test has failed."""
+
+    _is_prepared = False
+
+    @pytest.fixture(autouse=True)
+    def _end_what_is_prepared(self) -> Iterator[None]:
+        yield
+        if self._is_prepared:
+            self.end()
+
     @pytest.fixture
     def deployment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
         """A deployment with one subscription, which uses this sink. Also the working directory."""
         monkeypatch.chdir(tmp_path)
-        entry = f"{{object: Note, {self.entry.strip().removeprefix('{')}"
+        self._is_prepared = True
+        entry = self.prepare(tmp_path) or self.entry
+        entry = f"{{object: Note, {entry.strip().removeprefix('{')}"
         deployment = Deployment(tmp_path, adapter=_ADAPTER.format(entry=entry), metaobjects=_OBJECTS)
         for name, text in self.files.items():
             deployment.write(name, text)
@@ -211,10 +241,10 @@ class ExternalSinkSuite(_SinkSuite):
         self, deployment: Deployment, open_sink: Callable[[], ExternalSink]
     ) -> None:
         first, second = open_sink(), open_sink()
-        first.deliver(sample_object("one"), sample_event())
-        second.deliver(sample_object("two"), sample_event())
+        first.deliver(sample_object("one"), sample_event(identity="ID:1"))
+        second.deliver(sample_object("two"), sample_event(identity="ID:2"))
         first.close()
-        second.deliver(sample_object("three"), sample_event())
+        second.deliver(sample_object("three"), sample_event(identity="ID:3"))
         second.close()
         assert list(self.arrived(deployment)) == ["one", "two", "three"]
 

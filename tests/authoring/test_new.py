@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from connector.businessobjects.name_handlers import make_name_handler
 from connector.config.loading import check, load
 from tests.authoring.conftest import BARE
 from tests.cli.in_process import Answer, Commands, call
@@ -238,3 +239,14 @@ def test_what_no_data_handler_can_be_is_refused(plugged: Commands, arguments: li
     before = sorted(plugged.directory.rglob("*"))
     assert error in plugged("new", *arguments).refusal()
     assert sorted(plugged.directory.rglob("*")) == before
+
+
+def test_a_name_handler_passes_its_test_and_is_used(shop: Commands) -> None:
+    done = shop("new", "namehandler", "stock_list")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "NameHandlerClass: stock_list_names:name_of" in done.stdout
+    name_of = make_name_handler("stock_list_names:name_of", "", shop.directory)
+    assert name_of(b"Order: 1") == "Order"
+    spent = pytest.main(["-q", "-p", "no:cacheprovider", str(shop.directory / "test_stock_list_names.py")])
+    assert spent == pytest.ExitCode.OK
+    assert "exists already" in shop("new", "namehandler", "stock_list").refusal()

@@ -160,7 +160,11 @@ def test_a_body_of_any_bytes_leaves_as_the_data_handler_has_written_it(plugged_r
         (["--from", "text/lines"], "", "stdin: the body holds no record"),
         (["--to", "text/lines"], '{"OrderId": "13"}', "stdin: 13 brings bad luck"),
         (["--from", "text/broken"], "7", f"{BROKEN} KeyError: 'nothing' (handlers/lines.py:"),
-        (["--to", "text/broken"], '{"OrderId": "7"}', BROKEN),
+        (
+            ["--to", "text/broken"],
+            '{"OrderId": "7"}',
+            BROKEN.replace("raised", "returned NoneType from to_body, expected bytes or str"),
+        ),
     ],
 )
 def test_what_a_data_handler_refuses_is_told_with_source_and_place(

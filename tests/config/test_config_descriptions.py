@@ -55,6 +55,7 @@ connector:
   keep_unsubscribed: 30d
   DuplicateEventElimination: true
   duplicate_window: ${WINDOW:5000}
+  duplicate_key: name
   ContainerManagedEvents: none
   ConfigurationMetaObject: MO_Config
   DataHandlerMimeType: application/json

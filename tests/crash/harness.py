@@ -24,6 +24,7 @@ import yaml
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
+from connector.stores.dropbox.codec import file_of
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
@@ -444,6 +445,9 @@ def on(cluster: StandaloneCluster) -> dict[str, Any]:
 
 
 def message_id(name: str) -> str:
+    """Returns the id in the name of a file. That of a bare file is made at its claim: the bare name."""
+    if bare := file_of(name):
+        return bare
     fields = name.split(".")
     structured = len(fields) > 2 and fields[0].isdigit() and fields[2] in "MBSPOT"
     if not structured:

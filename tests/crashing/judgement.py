@@ -7,6 +7,7 @@
 * A message that an event sends, a row that it writes and its reply are there exactly once.
 * The order of the destination or of the group is kept.
 * A copy of a published message is not published again.
+* An event has the same id at each of its calls, and no other event has that id.
 * Nothing is left behind.
 """
 
@@ -38,6 +39,9 @@ class Deliveries:
     faults: list[str] = field(default_factory=list)
     begun: Counter[tuple[str, str]] = field(default_factory=Counter)
     ended: Counter[tuple[str, str]] = field(default_factory=Counter)
+    ids: dict[int, str] = field(default_factory=dict)
+    """The ids of the events, by number."""
+    numbers: dict[str, int] = field(default_factory=dict)
     repeated: int = 0
     interrupted: Counter[int] = field(default_factory=Counter)
     """How often a death came while a message was at work."""
@@ -109,12 +113,20 @@ class Deliveries:
                     else:
                         self.unseen += 1
                 self.begun[subscription, key] += 1
+                if word == "begin":
+                    self._check_id(number, rest[4].partition("#")[0])
                 least = 0 if self._has_counts(number) else self.interrupted[number]
                 if count <= least - (process in died_at) and word == "begin":
                     self.faults.append(
                         f"{key} has delivery_count {count} after {self.interrupted[number]} interruptions"
                     )
                 self._check_order(number, newest)
+
+    def _check_id(self, number: int, identity: str) -> None:
+        if self.ids.setdefault(number, identity) != identity:
+            self.faults.append(f"{number} has the ids {self.ids[number]} and {identity}")
+        if self.numbers.setdefault(identity, number) != number:
+            self.faults.append(f"{number} and {self.numbers[identity]} have the id {identity}")
 
     def _has_counts(self, number: int) -> bool:
         """Whether copies of a message, each with a count of its own, may be at work in two instances."""

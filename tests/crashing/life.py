@@ -161,16 +161,24 @@ class Life:
                     client.send(parse_destination(one.destination), [self._message(one)])
 
     def _drop(self, one: Sent, copy: int) -> None:
-        reply = "replies" if self._answers(one) else ""
-        group = f"JMSXGroupIDS={one.group}" if one.group else ""
-        name = f"{4 - copy}.{one.identity}.T...{reply}..{group}".rstrip(".")
         root = Path(self._place)
         kind, _, place = one.destination.partition("://")
         incoming = root / place / "incoming" if kind == "queue" else root / "topic-root" / place / ".incoming"
         for folder in ("working", "target"):
             (incoming / folder).mkdir(parents=True, exist_ok=True)
+        name = self._name(one, copy, incoming / "target")
         (incoming / "working" / name).write_text(one.body(self._scenario))
+        if one.is_bare(self._scenario):  # its time is that in the ids of the others, for their order
+            os.utime(incoming / "working" / name, ns=(one.micros * 1000, one.micros * 1000))
         (incoming / "working" / name).rename(incoming / "target" / name)
+
+    def _name(self, one: Sent, copy: int, target: Path) -> str:
+        """Returns the name of a file. A bare name is that of the file before, unless that file waits."""
+        if one.is_bare(self._scenario):
+            return f"orders-{one.number}.json" if (target / "orders.json").exists() else "orders.json"
+        reply = "replies" if self._answers(one) else ""
+        group = f"JMSXGroupIDS={one.group}" if one.group else ""
+        return f"{4 - copy}.{one.identity}.T...{reply}..{group}".rstrip(".")
 
     def _answers(self, one: Sent) -> bool:
         return "answer" in self._scenario.sinks and one.destination.startswith("queue:")

@@ -22,7 +22,7 @@ def note(*words: object, directory: str = ".", file: str = "log") -> None:
 
 
 def _call(word: str, customer: Any, event: Event) -> None:
-    note(word, event.subscription, customer["CustomerId"], event.delivery_count, event.retries)
+    note(word, event.subscription, customer["CustomerId"], event.delivery_count, event.retries, event.id)
 
 
 def store(customer: Any, event: Event) -> None:

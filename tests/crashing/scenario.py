@@ -225,7 +225,17 @@ class Sent:
     @property
     def identity(self) -> str:
         """The id, without ``ID:``."""
-        return f"{1_700_000_000_000_000 + self.number}-t-{self.number}"
+        return f"{self.micros}-t-{self.number}"
+
+    @property
+    def micros(self) -> int:
+        """The time of the message, in microseconds since 1970."""
+        return 1_700_000_000_000_000 + self.number
+
+    def is_bare(self, scenario: Scenario) -> bool:
+        """Whether the message is a file whose name has no headers."""
+        is_plain = self.copies == 1 and not self.group and "answer" not in scenario.sinks
+        return scenario.store == "dropbox" and is_plain and self.number % 3 == 0
 
     def keys(self, scenario: Scenario) -> list[str]:
         """The keys of the objects in the body."""

@@ -156,13 +156,17 @@ def test_two_plug_ins_for_one_mime_type_and_a_missing_directory_are_a_mistake(de
         discover(deployment, Path("nowhere"))
 
 
-def test_a_file_that_is_no_python_is_a_warning_and_what_is_computed_is_not_known(deployment: Path) -> None:
+def test_a_plug_in_that_cannot_be_read_is_a_mistake_and_a_computed_option_is_unknown(
+    deployment: Path,
+) -> None:
     (deployment / "handlers" / "broken.py").write_text("class :")
     (deployment / "handlers" / "binary.py").write_bytes(b"\0\xff")
     (deployment / "handlers" / "notes.txt").write_text("class :")
     (deployment / "handlers" / "computed.py").write_text(COMPUTED)
     catalogue = discover(deployment, Path("handlers"))
-    assert [text.split(" ")[0] for text in catalogue.warnings] == ["handlers/binary.py", "handlers/broken.py"]
+    files = [f"handlers/{name}.py" for name in ("binary", "broken", "computed")]
+    assert [text.split(" ")[0] for text in catalogue.mistakes] == files
+    assert "mime_types is no literal" in catalogue.mistakes[-1]
     assert catalogue.find("text/x-upper") is not None
     assert catalogue.find("text/x-a") is None
     computed = catalogue.find("text/x-b")

@@ -57,8 +57,10 @@ def test_event_and_object_tell_of_their_message(bench: Bench) -> None:
         "InputDestination": "queue://customers",
         "JMSProperties": {"Region": "south"},
     }
-    assert [order[name] for name in ("id", "from", "count")] == ["a bare name", "queue://orders", 1]
-    assert order["values"]["ObjectEventId"] == "a bare name"
+    (message,) = deployment.messages("archive")[1:]
+    assert [order[name] for name in ("id", "from", "count")] == [message.message_id, "queue://orders", 1]
+    assert order["values"]["ObjectEventId"] == message.message_id
+    assert message.properties["connector_file_name"] == "a bare name"
 
 
 def test_another_property_may_hold_the_format(bench: Bench) -> None:
@@ -157,7 +159,8 @@ def test_bad_messages_have_their_outcomes_and_their_neighbours_theirs(bench: Ben
     good = sorted(f"ID:x{number:02}-good" for number in range(len(BAD)))
     assert {identity: found.pop(identity) for identity in good} == dict.fromkeys(good, ("published", ""))
     bare = ("orders", "", "{", "failed", "no JSON")
-    ids = [f"ID:x{number:02}" for number in range(len(BAD))] + ["a bare name"]
+    ids = [f"ID:x{number:02}" for number in range(len(BAD))]
+    ids += [one for one in found if one.endswith("-file1")]
     with Table() as table:
         for identity, (what, row) in zip(ids, {**BAD, "a bare name": bare}.items(), strict=True):
             queue, _, sent, kind, words = row

@@ -233,6 +233,7 @@ def test_the_resolved_configuration_shows_what_holds_for_each_input(bench: Bench
     shown = as_document(deployment.configuration)
     of_connector = {
         "PollQuantity": 100,
+        "parallel": 1,
         "order": "destination",
         "max_body": "16MiB",
         "max_attempts": 5,
@@ -249,6 +250,15 @@ def test_the_resolved_configuration_shows_what_holds_for_each_input(bench: Bench
     ]
     again = deployment.write("again.yaml", as_yaml(shown))
     assert as_document(load(again)) == shown
+
+
+def test_an_input_with_an_order_of_its_own_is_shown_with_the_parallel_that_goes_with_it(bench: Bench) -> None:
+    ordered = {"destination": "queue://prices", "order": "destination"}
+    deployment = bench.deploy(InputDestination=["queue://orders", ordered], order="none", parallel=8)
+    shown = as_document(deployment.configuration)
+    inputs = shown["connector"]["InputDestination"]
+    assert [(one["order"], one["parallel"]) for one in inputs] == [("none", 8), ("destination", 1)]
+    assert as_document(load(deployment.write("again.yaml", as_yaml(shown)))) == shown
 
 
 def test_inputs_without_keys_of_their_own_are_shown_as_they_are_written(bench: Bench) -> None:

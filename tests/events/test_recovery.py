@@ -183,7 +183,7 @@ def test_claims_without_any_mark_of_their_owner_go_back_as_begun(bench: Bench) -
 
 
 def recovery(deployment: EventDeployment, connection: Any, summary: Summary) -> Recovery:
-    rules = SettlementRules(CopyDestinations(parse_destination("archive")), remember=False)
+    rules = SettlementRules(CopyDestinations(parse_destination("archive")))
     whole = connection_state(connection, hooks=[OutcomeCounts(summary)])
     return Recovery(whole, deployment.provider.state("test"), rules)
 

@@ -48,7 +48,8 @@ def test_a_copy_carries_where_from_what_when_why_and_how_often(bench: Bench) -> 
                 assert properties == {"mine": "yes", **{f"connector_{name}": says[name] for name in says}}
                 found = (copy.body, copy.priority, copy.correlation_id, copy.reply_to, copy.type)
                 assert found == (body.encode(), 6, "corr", "queue://back", "TYPE")
-    assert deployment.ids("error").count("of one name") == 2
+    names = [one.properties.get("connector_file_name") for one in deployment.messages("error")]
+    assert names.count("of one name") == 2
     for queue in ("orders", "customers"):
         for folder in ("target", "processing", "processed"):
             assert deployment.names(queue, folder) == []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -282,3 +285,107 @@ def test_a_conversion_that_takes_too_long_puts_nobody_else_in_doubt(bench: Bench
     assert Counter(kind for kind, _ in found.values()) == {"published": 12}
     assert set(bench.deliveries()) == {(f"ID:c{number}", 1) for number in range(12)}
     assert len(bench.calls()) == 12
+
+
+STOCK = """\
+import asyncio
+import logging
+import urllib.request
+
+log = logging.getLogger("shop")
+
+
+def ask(sku):
+    with urllib.request.urlopen(f"SERVICE/{sku}", timeout=60) as answer:
+        return answer.read().decode()
+
+
+async def look_up(order, event):
+    if event.input_destination == "queue://strict":
+        return  # the partner has looked
+    stock = await asyncio.to_thread(ask, order.Sku)
+    log.info("asked", extra={"sku": order.Sku, "stock": stock})
+
+
+def book(order, event):
+    with open("ledger", "a") as ledger:
+        ledger.write(f"{order.OrderId} {order.Quantity}\\n")
+"""
+ORDERS = """\
+business_object: Order
+verbs: {Create: }
+attributes:
+  OrderId: {type: String, key: true, required: true, pattern: "O-[0-9]+"}
+  Sku: String
+  Quantity: {type: Integer, minimum: 1}
+---
+static_metaobject: MO_Config
+rules:
+  Order_Create:
+    - {InputDestination: queue://strict, DataHandlerMimeType: application/json}
+    - {InputDestination: queue://csv, DataHandlerMimeType: text/csv}
+    - {InputDestination: queue://xml, DataHandlerMimeType: text/xml}
+"""
+
+
+@contextmanager
+def stock_service(together: int) -> Iterator[str]:
+    """An HTTP server whose answers wait until so many callers are there. Yields its URL."""
+    barrier = threading.Barrier(together)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            barrier.wait(240)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self.path.encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_one_strict_and_two_parallel_inputs_of_three_formats(
+    bench: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What a new user writes: it logs, waits for a service, and keeps the order where that matters."""
+    both: Mapping[str, Any] = {"order": "none", "parallel": 4}
+    with stock_service(together=4) as url:
+        deployment = bench.deploy(
+            InputDestination=[
+                "queue://strict",
+                {"destination": "queue://csv", **both},
+                {"destination": "queue://xml", **both},
+            ],
+            subscriptions=[
+                {"object": "Order", "process": "processes:look_up", "name": "ask"},
+                {"object": "Order", "process": "processes:book", "name": "book"},
+            ],
+            processes=STOCK.replace("SERVICE", url),
+            objects=ORDERS,
+            more={"logging": {"format": "json"}},
+        )
+        for number in range(8):
+            deployment.drop("csv", f"OrderId,Sku,Quantity\nO-{number},c{number},1\n", f"4.c{number}.T")
+            xml = f"<Order><OrderId>O-{number}</OrderId><Sku>x{number}</Sku><Quantity>1</Quantity></Order>"
+            deployment.drop("xml", xml, f"4.x{number}.T")
+            deployment.drop(
+                "strict", f'{{"OrderId": "O-1{number}", "Sku": "s", "Quantity": 2}}', f"4.s{number}.T"
+            )
+        deployment.drop("csv", "OrderId,Sku,Quantity\nX-9,c,1\n", "4.bad.T")
+        found = deployment.outcomes(isolated=True)
+    kind, reason = found.pop("ID:bad")
+    assert (kind, "OrderId" in reason) == ("failed", True)
+    assert Counter(kind for kind, _ in found.values()) == {"published": 24}
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if '"asked"' in line]
+    assert sorted(line["sku"] for line in lines) == sorted(f"{of}{n}" for of in "cx" for n in range(8))
+    booked = (deployment.directory / "ledger").read_text().splitlines()
+    assert len(booked) == 24
+    assert [line for line in booked if line.endswith(" 2")] == [f"O-1{number} 2" for number in range(8)]

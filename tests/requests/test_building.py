@@ -144,7 +144,7 @@ def test_text_is_sent_as_text_and_other_bytes_as_bytes() -> None:
         ("broken", "the data handler Odd raised ZeroDivisionError: division by zero"),
         ("ended", "the data handler Odd raised SystemExit: 3"),
         ("unspeakable", "the data handler Odd raised Silent"),
-        ("nothing", "the data handler Odd returned NoneType, no body"),
+        ("nothing", "the data handler Odd returned NoneType from to_body, expected bytes or str"),
         ("surrogate", "the data handler Odd raised UnicodeEncodeError: "),
     ],
 )

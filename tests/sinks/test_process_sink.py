@@ -44,6 +44,32 @@ class TestProcess(ExternalSinkSuite):
         return [json.loads(line) for line in (deployment.directory / "notes").read_text().splitlines()]
 
 
+class TestFileOfEachEvent(ExternalSinkSuite):
+    """A subscriber whose files have the ids of their events, in a directory that the suite prepares."""
+
+    key = "process"
+    files: ClassVar = {
+        "processes.py": (
+            "import os\n"
+            "def note(bo, event):\n"
+            "    path = os.path.join(os.path.dirname(__file__), 'made', event.id)\n"
+            "    with open(path, 'w') as file:\n"
+            "        file.write(bo['Text'])\n"
+        )
+    }
+
+    def prepare(self, directory: Path) -> str:
+        self.made = directory / "made"
+        self.made.mkdir()
+        return "{process: 'processes:note'}"
+
+    def end(self) -> None:
+        assert self.made.is_dir()
+
+    def arrived(self, deployment: Deployment) -> Sequence[str]:
+        return [one.read_text() for one in sorted(self.made.iterdir())]
+
+
 @pytest.mark.parametrize("replies", [False, True])
 def test_what_nobody_gets_of_the_function_is_warned_of_once(
     caplog: pytest.LogCaptureFixture, replies: bool

@@ -85,7 +85,7 @@ def test_a_task_that_has_ended_keeps_no_connection_open(make: Make, tmp_path: Pa
     for number in range(1, 4):
         kill(tasks, plan)
         wait_for(lambda: len(list(tmp_path.glob("mark.*"))) > number, what="replaced")  # noqa: B023
-        wait_for(lambda: connections(tasks) == 1, what="one connection")
+        wait_for(lambda: connections(tasks) == 2, what="the two connections of a task")
     assert pid_of(tasks)
 
 

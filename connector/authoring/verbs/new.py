@@ -1,4 +1,4 @@
-"""``connector new``: drafts a business object or a data handler, or writes types."""
+"""``connector new``: drafts a business object, a data handler or a name handler, or writes types."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ class DraftKind(str, Enum):
 
     BUSINESSOBJECT = "businessobject"
     DATAHANDLER = "datahandler"
+    NAMEHANDLER = "namehandler"
     TYPES = "types"
 
 
 # long: more than half declares the options
 def new(
     kind: Annotated[
-        DraftKind, typer.Argument(metavar="businessobject|datahandler|types", help="What is drafted.")
+        DraftKind,
+        typer.Argument(metavar="businessobject|datahandler|namehandler|types", help="What is drafted."),
     ],
     name: Annotated[
         str | None,
@@ -81,7 +83,7 @@ def new(
     config: ConfigOption = DEFAULT_CONFIG,
     json: JsonOption = False,
 ) -> None:
-    """Drafts a business object, from a sample if there is one, or a data handler.
+    """Drafts a business object, from a sample if there is one, a data handler or a name handler.
 
     With `types`, writes a module of classes for the definitions, for editors and type checkers.
     Prints the path of the file, and what a person has to look at. Overwrites nothing without --force.
@@ -110,6 +112,11 @@ def new(
         raise BadArgument(
             "--from-sample, --format, --charset, --header and --schema-directory are for a business object"
         )
+    if kind is DraftKind.NAMEHANDLER:
+        from connector.authoring.verbs.new_namehandler import new_namehandler
+
+        new_namehandler(name, config, into, force=force, as_json=json)
+        return
     from connector.authoring.verbs.new_datahandler import new_datahandler
 
     new_datahandler(name, config, into, force=force, as_json=json)

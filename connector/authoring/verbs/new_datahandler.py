@@ -134,6 +134,44 @@ class Test{class_name}(DataHandlerSuite):
 '''
 
 
+class Words:
+    """A name of a plug-in, in the forms that Python needs.
+
+    Raises:
+        BadArgument: the name cannot be used.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise BadArgument(f"{name!r}: expected a name of letters, digits and _, such as stock_list")
+        words = [word.lower() for word in _WORD.findall(name)]
+        self.module = "_".join(words)
+        self.class_name = "".join(word.capitalize() for word in words)
+
+
+def write_pair(directory: Path, module: str, text: str, test: str, *, force: bool) -> tuple[Path, Path]:
+    """Writes a module and its test. Returns their paths.
+
+    Raises:
+        BadArgument: a file exists, and ``force`` is false, or cannot be written.
+    """
+    if directory.is_file():
+        raise BadArgument(f"{directory} is a file, so give a directory with --into")
+    files = {directory / f"{module}.py": text, directory / f"test_{module}.py": test}
+    for path in files:
+        if os.path.lexists(path) and not force:
+            raise BadArgument(f"{path} exists already, so nothing was written; --force replaces it")
+    try:
+        own_files.make_directories(directory)
+        for path, content in files.items():
+            with open(path, "w", encoding="utf-8", opener=own_files.opener) as file:
+                file.write(content)
+    except OSError as error:
+        raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None
+    first, second = files
+    return first, second
+
+
 def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, as_json: bool) -> None:
     """Writes the data handler and its test. Prints the next steps.
 
@@ -144,35 +182,19 @@ def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, a
     Raises:
         BadArgument: the name cannot be used, or a file exists, or cannot be written.
     """
-    if not _NAME.fullmatch(name):
-        raise BadArgument(f"{name!r}: expected a name of letters, digits and _, such as stock_list")
-    words = [word.lower() for word in _WORD.findall(name)]
+    words = Words(name)
     configured = surroundings(config).datahandlers  # need not exist yet
     home = Path(config).parent
     directory = into or (Path(os.path.relpath(configured)) if configured else home / "datahandlers")
-    if directory.is_file():
-        raise BadArgument(f"{directory} is a file, so give a directory with --into")
-    module = f"{'_'.join(words)}_handler"
-    class_name = "".join(word.capitalize() for word in words) + "Handler"
-    mime_type = f"text/x-{'-'.join(words)}"
+    module = f"{words.module}_handler"
+    class_name = f"{words.class_name}Handler"
+    mime_type = f"text/x-{words.module.replace('_', '-')}"
     facts = {"name": name, "module": module, "class_name": class_name, "mime_type": mime_type}
-    files = {
-        directory / f"{module}.py": _HANDLER.format(**facts),
-        directory / f"test_{module}.py": _TEST.format(**facts),
-    }
-    for path in files:
-        if os.path.lexists(path) and not force:
-            raise BadArgument(f"{path} exists already, so nothing was written; --force replaces it")
-    try:
-        own_files.make_directories(directory)
-        for path, text in files.items():
-            with open(path, "w", encoding="utf-8", opener=own_files.opener) as file:
-                file.write(text)
-    except OSError as error:
-        raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None
-    handler, test = files
+    handler, test = write_pair(
+        directory, module, _HANDLER.format(**facts), _TEST.format(**facts), force=force
+    )
     if as_json:
-        answer_json({"files": [str(path) for path in files], "mime_type": facts["mime_type"]})
+        answer_json({"files": [str(handler), str(test)], "mime_type": facts["mime_type"]})
         return
     answer(f"wrote {handler} and {test}")
     answer("Next:")

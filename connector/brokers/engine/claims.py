@@ -11,6 +11,7 @@ from connector.brokers.engine.broker import Received
 from connector.brokers.engine.vendor_properties import NOT_COPIED
 from connector.messaging.claim import BrokerClaim
 from connector.messaging.destination import Destination
+from connector.messaging.history import file_name
 from connector.messaging.message import Message, PropertyValue, is_of_provider
 from connector.messaging.settlement import HISTORY
 from connector.messaging.subscription import TopicSubscription
@@ -152,6 +153,10 @@ class LentClaim(BrokerClaim):
     @property
     def expiration(self) -> int:
         return self.reference.message.expiration
+
+    @property
+    def file_name(self) -> str:
+        return file_name(self.reference.message)
 
     @property
     def duplicate_key(self) -> str:

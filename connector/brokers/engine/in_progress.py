@@ -36,6 +36,7 @@ from connector.brokers.engine.progress_settler import ProgressSettler
 from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.state import ClientFile, RemoteState
 from connector.errors import CapabilityError, ConnectorError
+from connector.messaging.claim import file_key
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
 from connector.messaging.roles import Leftover
@@ -297,7 +298,9 @@ class InProgress:
                 )
             ]
             ours.sort(key=lambda claim: (claim.cycle, claim.sequence))
-            self._end_pending(client_id, {claim.duplicate_key for claim in ours})
+            keys = {claim.duplicate_key for claim in ours}
+            keys |= {file_key(claim.destination, claim.subscription, claim.file_name) for claim in ours}
+            self._end_pending(client_id, keys)
             client = client_id, self._state.application
             yield ProgressLeftover(file, found, client, ours, self._remove_markers)
 

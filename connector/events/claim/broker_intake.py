@@ -82,7 +82,8 @@ class BrokerIntake(Intake):
         return open_settlement or self._transactions.obstacle(one, looks=not self._is_patient)
 
     def _may_poll(self, one: PolledInput, *, ahead: bool) -> bool:
-        if self._waits.has(one.destination):
+        waits = self._waits
+        if (waits.until or waits.left_aside) and waits.has(one.destination):
             return False
         if ahead and not self._transactions.polls_alone:
             return not self._open_settlements.are_many(one.input) and self._schedule.may_poll(one)

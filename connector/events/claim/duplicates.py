@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from connector.events.claim.duplicate_keys import DuplicateKeys
 from connector.events.run.schedule import Schedule
 from connector.messaging.claim import Claim
 from connector.messaging.state_store import PublishedIds
@@ -14,10 +15,12 @@ class Duplicates:
 
     Args:
         window: the keys of published events, and those that instances have reserved.
+        keys: says which events have a key.
     """
 
-    def __init__(self, window: PublishedIds, schedule: Schedule) -> None:
+    def __init__(self, window: PublishedIds, keys: DuplicateKeys, schedule: Schedule) -> None:
         self.window = window
+        self._keys = keys
         self._schedule = schedule
         self._has_reserved = False
 
@@ -27,14 +30,15 @@ class Duplicates:
         Returns:
             the keys by sequence, and those that another instance has in flight.
         """
-        ids = {claim.sequence: claim.duplicate_key for claim in claims}
+        found = ((claim.sequence, self._keys.of(claim)) for claim in claims)
+        ids = {sequence: key for sequence, key in found if key is not None}
         self._has_reserved = True
         return ids, self.window.reserve(list(ids.values()), self._schedule.ids)
 
     def add(self, cycle: int, published: Iterable[int]) -> None:
         """Adds the keys of published events of a cycle, by their sequences."""
         ids = self._schedule.ids_of(cycle)
-        self.window.add(ids[number] for number in published)
+        self.window.add(filter(None, map(ids.get, published)))
 
     def add_claims(self, published: Sequence[Claim]) -> None:
         """Adds the keys of published events."""

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final
 
+from connector.events.claim.duplicate_keys import DuplicateKeys
 from connector.events.claim.order_groups import DESTINATION, GROUP, NONE, Orders
 from connector.events.outcome import Outcome
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.input import Input
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.operate.own_history import OwnHistory
@@ -30,16 +32,21 @@ class EventWaits:
     Args:
         orders: of the destinations.
         own: says whose history of a message counts.
-        has_ids: whether duplicates are eliminated, so that copies wait.
+        keys: of duplicates, so that copies wait. None = they are not eliminated.
         clock: returns seconds since 1970.
     """
 
     def __init__(
-        self, orders: Orders, own: OwnHistory, *, has_ids: bool, clock: Callable[[], float] = time.time
+        self,
+        orders: Orders,
+        own: OwnHistory,
+        *,
+        keys: DuplicateKeys | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._own = own
         self._orders = orders
-        self._has_ids = has_ids
+        self._keys = keys
         self._clock = clock
         self._has_waits = False
         self.until: dict[Hashable, int] = {}
@@ -52,7 +59,7 @@ class EventWaits:
 
         0 = the event is here, and has no final outcome yet.
         """
-        self._left_aside: dict[Destination, dict[Hashable, int]] = {}
+        self.left_aside: dict[Destination, dict[Hashable, int]] = {}
         """By key of ``order``: when all events are here that an earlier connection has put aside.
 
         Until then no event of the key runs. Afterwards a poll finds them and older ones, in their order.
@@ -61,33 +68,38 @@ class EventWaits:
     @property
     def has_any(self) -> bool:
         """Whether an event may have to wait."""
-        return bool(self.until or self._behind or self._left_aside)
+        return bool(self.until or self._behind or self.left_aside)
 
-    def read(self, poller: Poller) -> None:
+    def read(self, named: Input, poller: Poller) -> None:
         """Finds the keys and ids of the events that wait in an input, whichever client has left them there.
+
+        Args:
+            named: the input that the poller takes from.
 
         Raises:
             ProviderError: the input cannot be read.
         """
-        if self._orders.of(poller.destination) == NONE and not self._has_ids:
+        keys = self._keys
+        if self._orders.of(poller.destination) == NONE and keys is None:
             return
         destination = poller.destination
         for message, identity in poller.delayed():
             key, due = self._key_of(destination, message), message.delivery_time
             if self._has_waited(message, destination):
                 self._note(key, due)
-                self._note(identity if self._has_ids else None, due)
+                if keys is not None:
+                    self._note(keys.of_delayed(named, poller, message, identity), due)
             elif key is not None and self._was_put_aside(message, destination):
-                left = self._left_aside.setdefault(destination, {})
+                left = self.left_aside.setdefault(destination, {})
                 left[key] = max(due, left.get(key, 0))
 
     def begin_poll(self, destination: Destination) -> None:
         """Lets nothing wait any more for what an earlier connection has put aside, if this poll finds it."""
-        if self._left_aside:
+        if self.left_aside:
             now = self.now()
-            left = {key: due for key, due in self._left_aside.pop(destination, {}).items() if due > now}
+            left = {key: due for key, due in self.left_aside.pop(destination, {}).items() if due > now}
             if left:
-                self._left_aside[destination] = left
+                self.left_aside[destination] = left
 
     def add(self, claim: Claim, outcome: Outcome) -> None:
         """Lets the key and the id of an event that comes again later wait for it.
@@ -96,11 +108,11 @@ class EventWaits:
         """
         key = self._orders.key(claim)
         if outcome.not_read:
-            if key not in self._left_aside.get(claim.destination, ()):
+            if key not in self.left_aside.get(claim.destination, ()):
                 self._put_aside(key, _name_of(claim), outcome.due)
             return
         self._note(key, outcome.due)
-        self._note(claim.duplicate_key if self._has_ids else None, outcome.due)
+        self._note(None if self._keys is None else self._keys.of(claim), outcome.due)
 
     def end(self, claim: Claim) -> None:
         """Lets nothing wait for an event any more, because it has its final outcome."""
@@ -136,7 +148,7 @@ class EventWaits:
         elif is_first and not due:
             self._end(key)
         due = max(self._due(key, now), due)
-        left = self._left_aside.get(claim.destination, {})
+        left = self.left_aside.get(claim.destination, {})
         if key in left:
             left[key] = due = max(left[key], due)
             return due
@@ -153,7 +165,7 @@ class EventWaits:
         """Whether all events of an input have to wait."""
         if self._orders.of(destination) != DESTINATION:
             return False
-        left = self._left_aside.get(destination, {}).get(destination, 0)
+        left = self.left_aside.get(destination, {}).get(destination, 0)
         return max(left, self.until.get(destination, 0)) > self.now()
 
     def _note(self, key: Hashable, due: int) -> None:

@@ -79,7 +79,7 @@ class Intake:
         """
         new = self._open_and_close()
         for one in new:
-            self._waits.read(one.poller)
+            self._waits.read(one.input, one.poller)
         if self._waiting is not None:
             self._waiting.look()
         self.give_back_held(only_paused=True)
@@ -162,7 +162,8 @@ class Intake:
 
     def _may_poll(self, one: PolledInput, *, ahead: bool) -> bool:
         """Whether the schedule takes messages of an input, and no event waits that all others wait for."""
-        if self._waits.has(one.destination):
+        waits = self._waits
+        if (waits.until or waits.left_aside) and waits.has(one.destination):
             return False
         return self._schedule.may_poll(one) if ahead else self._schedule.is_settled(one.input)
 
@@ -199,7 +200,7 @@ class Intake:
             ProviderError: an input cannot be read.
         """
         for one in self._open:
-            self._waits.read(one.poller)
+            self._waits.read(one.input, one.poller)
 
     def give_back_held(self, *, only_paused: bool = False) -> None:
         """Gives back the transactions that wait for another client.

@@ -26,6 +26,7 @@ class InputSettings:
         subscription: of a topic, with all details. None for a queue.
         quantity: PollQuantity, the most messages that one poll takes.
         rate: most messages a second that this instance claims. None = no limit.
+        duplicate_key: what makes two events one. Empty = their ids.
         order: ``destination``, ``group`` or ``none``.
         parallel: events of the input at the same time. None = that of the connector, for all such inputs.
     """
@@ -36,6 +37,7 @@ class InputSettings:
     rate: float | None = None
     order: str = DESTINATION
     parallel: int | None = None
+    duplicate_key: str = ""
 
     @property
     def source(self) -> Destination | TopicSubscription:

@@ -18,8 +18,17 @@ from connector.events.run.publication import MatchedObject, TaskEvent
 from connector.events.settle.settling import Commit
 from connector.messaging.claim import Claim
 from connector.messaging.copy_destinations import CopyDestinations
-from connector.messaging.history import EVENT_ID, NO_NOTES, RECOVERY, History, HistoryRow, Note, origins_of
-from connector.messaging.message import Message
+from connector.messaging.history import (
+    EVENT_ID,
+    NO_NOTES,
+    RECOVERY,
+    History,
+    HistoryRow,
+    Note,
+    file_name,
+    origins_of,
+)
+from connector.messaging.message import FILE_NAME, Message
 from connector.status import OutcomeKind
 
 _log: Final = logging.getLogger("connector.events")
@@ -117,7 +126,10 @@ class HistoryWriter(EventHook):
         outcome, claims, ids = told
         copy_to = self._copies.of(outcome.kind, claims[0].input)
         sequences = [claim.sequence for claim in claims]
-        of_events = list(map(notes.get, sequences)) if notes else []
+        of_events = list(map(notes.get, sequences)) if notes else [None] * len(claims)
+        if None in of_events:  # no task has read these
+            pairs = zip(of_events, claims, strict=True)
+            of_events = [_note_of(claim) if note is None else note for note, claim in pairs]
         return HistoryRow(
             time=now,
             ids=ids,
@@ -170,6 +182,12 @@ def _alike(singles: Iterable[Single]) -> list[Told]:
     return list(found.values())
 
 
+def _note_of(claim: Claim) -> Note | None:
+    """Returns a note with the name of the file of a claim. None = the message came in none."""
+    name = claim.file_name
+    return [None, None, None, name] if name else None
+
+
 _MOST_KEYS: Final = 1000
 
 
@@ -216,6 +234,9 @@ class TaskNotes(TaskHook):
         """
         keys = self._keys_of(objects) if objects and self._has_keys else None
         properties = message.properties
+        if properties and FILE_NAME in properties:
+            origins = origins_of(properties.get(EVENT_ID))
+            return [keys, message.correlation_id, origins, file_name(message)]
         if properties and EVENT_ID in properties and (origins := origins_of(properties[EVENT_ID])):
             return [keys, message.correlation_id, origins]
         if message.correlation_id:

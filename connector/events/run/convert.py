@@ -17,7 +17,7 @@ from connector.businessobjects.name_handlers import NameHandler
 from connector.businessobjects.rules import Rule, message_format
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.events.run.task_settings import TaskSettings
-from connector.formats.datahandler import DataHandler, HandlerFailed, Hint, SplittingHandler
+from connector.formats.datahandler import DataHandler, HandlerFailed, Hint, SplittingHandler, read_records
 from connector.formats.handlers import Handlers, choose_handler
 from connector.limits import stages
 from connector.messaging.destination import Destination, known_destination
@@ -113,7 +113,7 @@ class Converter:
         try:
             with stages.Stage("data_handler", type(handler).__name__):
                 if getattr(handler, "splits", False):
-                    records = cast(SplittingHandler, handler).to_business_objects(body, hint)
+                    records = read_records(cast(SplittingHandler, handler), body, hint)
                     objects = list(self._number(records, handler, message, origin))
                     if not objects:
                         raise MalformedData("the body holds no record")

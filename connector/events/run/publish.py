@@ -451,6 +451,8 @@ class Publisher:
             try:
                 with stages.Stage("subscription", name):
                     message = sink.prepare(bo, event)
+                    if not isinstance(message, Message):
+                        raise TypeError(f"prepare returned {type(message).__name__}, expected a Message")
             except BaseException as error:  # a sink or a data handler may raise any exception
                 if stages.is_interrupt(error):
                     raise

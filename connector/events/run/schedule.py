@@ -143,6 +143,8 @@ class Schedule:
 
     def __init__(self, orders: Orders, pipeline: TasksKind, parallel: Parallel = NOT_PARALLEL) -> None:
         self._parallel = parallel
+        self.is_parallel = parallel.is_used
+        """Whether any events run side by side."""
         self._key = orders.group_key_of()
         self._pipeline = pipeline
         self._seconds: dict[Input | None, float] = {}
@@ -202,7 +204,7 @@ class Schedule:
         if most_events > MOST_EVENTS:
             most_seconds = MOST_SECONDS_OF_JOB
         seconds = self._seconds.get(named, _UNKNOWN_SECONDS)
-        if (side_by_side := self._parallel.of(named)) is not None:
+        if self.is_parallel and (side_by_side := self._parallel.of(named)) is not None:
             most_seconds *= side_by_side.limit
         return int(min(most_events, most_seconds / max(seconds, 1e-6)))
 
@@ -257,7 +259,7 @@ class Schedule:
         if not self._order_groups:
             return None
         running = self.running
-        if self._parallel:
+        if self.is_parallel:
             if (batch := self._next_side_by_side()) is not None:
                 return batch
             running = [one for one in running if one.side_by_side is None]
@@ -316,7 +318,7 @@ class Schedule:
         unknown = self._unknown() if cores == 1 else 0
         for key, order_group in self._order_groups.items():
             first = order_group[0]
-            if key in self._busy or (self._parallel and self._side_by_side(first) is not None):
+            if key in self._busy or (self.is_parallel and self._side_by_side(first) is not None):
                 continue
             if not found:
                 cycle = first.cycle

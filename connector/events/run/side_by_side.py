@@ -54,14 +54,12 @@ class Parallel:
     def __init__(self, of_connector: int = 1, own: Mapping[Input, int] | None = None) -> None:
         self._own = {one: _side_by_side(limit) for one, limit in (own or {}).items()}
         self._shared = _side_by_side(of_connector)
-        self._is_used = self._shared is not None or any(self._own.values())
-
-    def __bool__(self) -> bool:
-        return self._is_used
+        self.is_used = self._shared is not None or any(self._own.values())
+        """Whether any events run side by side."""
 
     def of(self, named: Input | None) -> SideBySide | None:
         """Returns what the events of an input run beside. None = nothing."""
-        return self._own.get(named, self._shared) if self._is_used and named is not None else None
+        return self._own.get(named, self._shared) if self.is_used and named is not None else None
 
 
 def _side_by_side(limit: int) -> SideBySide | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
+from connector.events.claim.duplicate_keys import DuplicateKeys
 from connector.events.cycle_report import CycleReport
 from connector.events.outcome import (
     Outcome,
@@ -37,7 +38,7 @@ class SettlementRules:
     """Turns outcomes into settlements.
 
     Args:
-        remember: whether published events get into the duplicate window.
+        keys: of published events in the duplicate window. None = there is no window.
         refusals: replies to failed messages that were not read. None = no replies.
         application: ApplicationName. Empty = copies name none.
     """
@@ -46,14 +47,14 @@ class SettlementRules:
         self,
         copies: CopyDestinations,
         *,
-        remember: bool,
+        keys: DuplicateKeys | None = None,
         refusals: RefusalReplies | None = None,
         application: str = "",
     ) -> None:
         self.own = OwnHistory(application, copies.names)
         self._refusals = refusals
         self.copies: Final = copies
-        self._remember = remember
+        self._keys = keys
         self._properties: dict[tuple[object, ...], dict[str, PropertyValue]] = {}
 
     def settlement(self, claim: Claim, outcome: Outcome, key: str | None, now: str) -> Settlement | None:
@@ -73,8 +74,8 @@ class SettlementRules:
         if outcome.comes_again:
             return give_back_settlement(claim, outcome, self.own)
         published = None
-        if self._remember and kind == OutcomeKind.PUBLISHED:
-            published = key if key is not None else claim.duplicate_key
+        if self._keys is not None and kind == OutcomeKind.PUBLISHED:
+            published = key if key is not None else self._keys.of(claim)
         return Settlement(
             claim,
             self.copies.of(kind, claim.input),
@@ -95,7 +96,8 @@ class SettlementRules:
             id_of: returns the duplicate key of a claim, if already known.
             now: :func:`timestamp` of the cycle.
         """
-        keys = [id_of(claim) or claim.duplicate_key for claim in claims] if self._remember else ()
+        of = None if self._keys is None else self._keys.of
+        keys = [key for claim in claims if (key := id_of(claim) or of(claim))] if of is not None else ()
         properties = self._copy_properties(claims[0], outcome, now)
         copy_to = self.copies.of(outcome.kind, claims[0].input)
         return GroupSettlement(claims, copy_to, properties, published=keys)

@@ -23,7 +23,7 @@ from connector.messaging.message import MESSAGE_CLASSES, Message
 from connector.messaging.selector import callers_selector
 from connector.operate.activity import STEP
 from connector.operate.errors import error_groups, group_of
-from connector.operate.lives import find_ids, read_last, read_life
+from connector.operate.lives import find_ids, find_named, read_last, read_life
 from connector.service.assembly import make_provider
 from connector.service.observer import Observer
 from connector.service.orders import archive_of
@@ -274,7 +274,7 @@ def history(observer: Observer, query: Query) -> View:
         since = read_since(asked["since"]) if asked["since"] else 0.0
     except ValueError as error:
         raise BadQuestion(f"since: {error}") from None
-    ids = [asked["id"]] if asked["id"] else []
+    ids = find_named(known, asked["id"], since) if asked["id"] else []
     if asked["correlation_id"] or asked["key"]:
         names = {name: asked[name] or None for name in ("correlation_id", "key")}
         ids += find_ids(known, **names, since=since)

@@ -220,9 +220,7 @@ class _Lots:
         application = settings.connector.application_name
         state = provider.state(application)
         self._journals = state.journals(_CLIENT, instance)
-        self._rules = SettlementRules(
-            settings.copies, remember=False, application=settings.connector.application_name
-        )
+        self._rules = SettlementRules(settings.copies, application=settings.connector.application_name)
         self._comes_first = provider.capabilities.takeover
         self._history: EventHistory | None = None
         if settings.history.keep:

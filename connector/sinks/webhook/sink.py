@@ -149,8 +149,8 @@ _STATUSES: Final = frozenset(HTTPStatus)
 def idempotency_key(event: Event, subscription: str) -> str:
     """Returns the key that a server knows a repeated request by.
 
-    The id of an event holds the number of the record in a body that was split. A message with a bare name at
-    a shared directory has that name as its id, and the next file may have it, too. So the time counts there.
+    The id of an event holds the number of the record in a body that was split. In a copy of an earlier
+    version the id of a file with a bare name is that name, and the next file may have it. So its time counts.
     """
     time_of_file = "" if event.id.startswith("ID:") else event.message.timestamp
     parts = f"{event.id}\n{time_of_file}\n{subscription}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from connector.errors import ClaimLost, ProviderError, SettlementError
 from connector.messaging.destination import Destination
+from connector.messaging.message import FILE_NAME
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG, DropboxClaim, split_tag
 from connector.stores.dropbox.client_context import ClientContext
@@ -183,7 +184,8 @@ class Changes:
         base = f"{client_id}-f{number}{TAG}{client_id}-0-{number}"
         moves += self._fan_out.add(fan_out, channels, source, base, claim.name, moved=False)
         if self._context.keep:
-            moves.append(FileMove("received", claim.path, f"{claim.folders.relative_processed}/{claim.name}"))
+            target = f"{claim.folders.relative_processed}/{self._names.processed(claim)}"
+            moves.append(FileMove("received", claim.path, target))
         else:
             moves += self._fan_out.removal(source, claim.name)
 
@@ -205,7 +207,9 @@ class Changes:
         if not self._context.keep:
             self._end(claim, None, "", moves, change.published)
             return
-        name = codec.without_properties(claim.name, (codec.OWNER,)) if claim.in_progress else claim.name
+        name = claim.name
+        if claim.in_progress or FILE_NAME in name or codec.HEADER_KEY in name:
+            name = self._names.processed(claim)
         self._end(claim, f"{claim.folders.relative_processed}/{name}", name, moves, change.published)
 
     def _end(

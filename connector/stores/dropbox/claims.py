@@ -14,7 +14,8 @@ import shutil
 from typing import Final, NamedTuple
 
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message
+from connector.messaging.history import file_name
+from connector.messaging.message import FILE_NAME, Message
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.headers import HeaderStore
@@ -23,7 +24,7 @@ from connector.stores.engine.channel import Channel, Owner
 from connector.stores.engine.claims import LocalClaim, duplicate_key
 from connector.stores.engine.headers import ORIGIN, origin_queue
 
-TAG: Final = "~@"
+TAG: Final = codec.TAG
 WAITS: Final = "waits"
 """Stands in place of the owner of a message that waits in an in-progress destination."""
 
@@ -139,6 +140,10 @@ class DropboxClaim(LocalClaim):
         return self._decode().group_id
 
     @property
+    def file_name(self) -> str:
+        return file_name(self._decode()) if FILE_NAME in self.full_name else ""
+
+    @property
     def duplicate_key(self) -> str:
         own = codec.own_id(self.full_name)
         if own is not None:
@@ -146,7 +151,7 @@ class DropboxClaim(LocalClaim):
         key = duplicate_key(self.folders.text, self.message_id)
         if own is not None:
             return key
-        try:  # a bare name may be used again for another message: the file itself tells them apart
+        try:  # claimed or copied by an earlier version, with the name as the id: the file tells them apart
             status = os.lstat(self.file)
         except OSError:
             return key

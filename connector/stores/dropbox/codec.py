@@ -2,7 +2,8 @@
 
 ``priority.id.class.expiration.correlation.replyto.type.properties``. Only the first three are required.
 DropboxMQ leaves these rules open. A name is *structured* when its first field is a 32 bit number, its second
-is not empty and its third is a class letter. Any other name is *bare*, and is itself the message id. A dot
+is not empty and its third is a class letter. Any other name is *bare*. Until its file is claimed, the name is
+itself the message id. The claim gives the file a structured name with an id (:func:`structure_file`). A dot
 inside a field is written ``%2E``. Trailing dots are read, but not written. The properties are URL-encoded
 pairs, ``nameT=value``, T the type letter.
 
@@ -14,15 +15,17 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
-from urllib.parse import quote, quote_plus, unquote_to_bytes
+from urllib.parse import quote, quote_plus, unquote_plus, unquote_to_bytes
 
 from connector.errors import DestinationError, MalformedData
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import (
     DEFAULT_PRIORITY,
+    FILE_NAME,
     MESSAGE_CLASSES,
     NON_PERSISTENT,
     PERSISTENT,
@@ -37,7 +40,11 @@ OWN: Final = "JMS_dropboxmq_"
 """Prefix of the properties that the protocol reserves. Never shown to an application."""
 
 BARE: Final = f"{OWN}bareB=true"
-"""Marks a structured name made from a bare name. Its id field is that bare name."""
+"""Marks a structured name that an earlier version made from a bare name. Its id field is that bare name."""
+
+_FILE_ID: Final = re.compile(r"4\.[0-9]+-[0-9a-z]+-file[0-9]+\.B\.").match
+"""The beginning of a name of :func:`structure_file`. No other id of ours ends so."""
+_FILE_NAME: Final = re.compile(rf"[.&]{FILE_NAME}S=([^&]*)").search
 
 HEADER_KEY: Final = f"{OWN}hdr"
 DELIVERY_MODE: Final = f"{OWN}mode"
@@ -60,6 +67,9 @@ LETTER_TYPES: Final = {letter: name for name, letter in TYPE_LETTERS.items()}
 _DELIVERY_MODES: Final = (str(NON_PERSISTENT), str(PERSISTENT))
 
 _NO_FIELDS: Final = ("",) * 5
+
+TAG: Final = "~@"
+"""Stands between the name of a claimed file and its owner."""
 
 NAME_MAX: Final = 255
 """Longest file name in bytes."""
@@ -218,6 +228,29 @@ def structure_bare(name: str) -> str:
     return f"{DEFAULT_PRIORITY}.{encode_field(name)}.B.....{BARE}"
 
 
+def structure_file(name: str, age: int, client_id: str, number: int) -> str:
+    """Returns the structured name of a file with a bare name: a new id, and the bare name as a property.
+
+    Args:
+        age: time of the file's last change, in microseconds since 1970.
+        client_id: of the client that claims the file.
+        number: unique among the files that the client claims.
+    """
+    encoded = quote_plus(name.encode("utf-8", "surrogateescape"), safe="-_")
+    encoded = encoded.replace(".", "%2E").replace("~", "%7E")
+    identity = f"{max(age, 0):016d}-{client_id}-file{number}"
+    return f"{DEFAULT_PRIORITY}.{identity}.B.....{FILE_NAME}S={encoded}"
+
+
+def file_of(name: str) -> str | None:
+    """Undoes :func:`structure_file`. None for any other name."""
+    if FILE_NAME not in name or _FILE_ID(name) is None or (found := _FILE_NAME(name)) is None:
+        return None
+    bare = unquote_plus(found[1], errors="surrogateescape")
+    is_valid = bare and not bare.startswith(".") and not set(bare) & set("/\0")
+    return bare if is_valid and len(os.fsencode(bare)) <= NAME_MAX else None
+
+
 def without_properties(name: str, prefixes: Iterable[str]) -> str:
     """Returns a structured name without the properties whose encoded names begin with any of ``prefixes``."""
     fields = split(name)
@@ -320,7 +353,13 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
     """
     parts = _split(name)
     if parts is None:
-        return Message(message_class="B", message_id=message_id(name)), {}
+        shown = message_id(name)
+        return Message(
+            message_class="B",
+            message_id=shown,
+            properties={FILE_NAME: shown},
+            property_types={FILE_NAME: "string"},
+        ), {}
     text = decode_field(parts[1])
     micros = timestamp_micros(text)
     message = Message(b"", parts[2], f"ID:{text}", micros // 1000 if micros else 0, priority=int(parts[0]))

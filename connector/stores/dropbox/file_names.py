@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping
 from typing import Final
@@ -25,9 +26,31 @@ _COPIES_LACK: Final = (
 class FileNames:
     """Makes the file names of one client."""
 
-    def __init__(self, headers: HeaderStore) -> None:
+    def __init__(self, headers: HeaderStore, client_id: str) -> None:
         self._headers = headers
+        self._client_id = client_id
+        self._claimed_files = itertools.count(1)
         self._pairs: dict[int, tuple[Mapping[str, PropertyValue], str]] = {}
+
+    def claimed(self, name: str, age: int) -> str:
+        """Returns the name under which a file with a bare name is claimed. It has an id of its own.
+
+        The claim is one rename, so a crash leaves the file without an id, or with an id that stays.
+
+        Args:
+            age: as :func:`.codec.structure_file`.
+        """
+        return codec.structure_file(name, age, self._client_id, next(self._claimed_files))
+
+    def processed(self, claim: DropboxClaim) -> str:
+        """Returns the name of a message that is settled without a copy.
+
+        A file with a bare name has that name again, so that the program that has put it there finds it.
+        """
+        bare = codec.file_of(claim.full_name)
+        if bare is not None:
+            return bare
+        return codec.without_properties(claim.name, (codec.OWNER,)) if claim.in_progress else claim.name
 
     def copy(self, claim: DropboxClaim, edit: Edit) -> str:
         """Returns the name of a copy that a settlement makes.

@@ -306,6 +306,10 @@ def rename_to_free_name(source: str, target: str, fit: Callable[[str, str], str]
                 due, rest = split_due(name)
                 candidate = f"{folder}/{due + number - 1}.{rest}"
                 continue
+            own = source.rpartition("/")[2].rpartition(codec.TAG)[0]
+            if number == 2 and codec.file_of(own) == name:  # the other file has had that bare name, too
+                candidate = f"{folder}/{own}"
+                continue
             candidate = f"{folder}/{fit(codec.add_properties(name, f'{codec.OWN}copyI={number}'), source)}"
 
 

@@ -71,7 +71,8 @@ class Listing:
         self._stale_at = float("-inf")
         self._changed_ns = -1
         self._was_empty = False
-        self._ages: dict[str, int] = {}
+        self.ages: dict[str, int] = {}
+        """The time of the last change of each file whose name has no time, in microseconds since 1970."""
         self._rejected: dict[str, int] = {}
         self._left: LeftFiles | None = None
         """None before something was left in the folder."""
@@ -191,7 +192,7 @@ class Listing:
     def _sort(self, names: list[str]) -> list[str]:
         """Returns the names in reverse order of taking."""
         if all(map(sorts_as_text, names)):
-            self._ages.clear()
+            self.ages.clear()
             return _by_digit(names)
         keys = []
         irregular = []
@@ -204,9 +205,9 @@ class Listing:
         for name in irregular:
             priority, age = rank(name)
             if age is None:
-                age = ages[name] = self._ages.get(name) or self._time_of_writing(name)
+                age = ages[name] = self.ages.get(name) or self._time_of_writing(name)
             keys.append(order_key(priority, age, name))
-        self._ages = ages
+        self.ages = ages
         keys.sort(reverse=True)
         return [name for _, _, name in keys]
 

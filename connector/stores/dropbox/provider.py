@@ -136,7 +136,7 @@ class DropboxProvider(AdapterProvider):
         committer = Committer(layout, headers, own, durable=self.durable, window=window, client=client)
         keep = self.keep_processed != 0
         context = ClientContext(
-            layout, headers, FileNames(headers), committer, own, self.durable, keep, client
+            layout, headers, FileNames(headers, own), committer, own, self.durable, keep, client
         )
         shared = layout.application(application) if application else ""
         store = DropboxStore(context, RootPruner(layout, headers, self.keep_processed, shared))

@@ -125,7 +125,11 @@ class DropboxReader(Reader):
                     continue
             if judge.selects and not self._is_wanted(name):
                 continue
-            claimed = self._claim(name, cycle, number)
+            new = name
+            age = self._listing.ages.pop(name, None)
+            if age is not None and codec.split(name) is None:
+                new = self._names.claimed(name, age)
+            claimed = self._claim(name, new, cycle, number)
             if claimed is not None:
                 return claimed
         return None
@@ -176,24 +180,27 @@ class DropboxReader(Reader):
         """Makes the next :meth:`claim` see messages that came back to the queue."""
         self._listing.remove()
 
-    def _claim(self, name: str, cycle: int, sequence: int, *, again: bool = False) -> DropboxClaim | None:
+    def _claim(
+        self, name: str, new: str, cycle: int, sequence: int, *, again: bool = False
+    ) -> DropboxClaim | None:
+        """Claims a message under a new name, which gives a file with a bare name its id."""
         if self._in_progress is not None:
-            return self._move_to_in_progress(name, cycle, sequence)
-        claimed = f"{name}{self._tag}{base36(cycle)}-{base36(sequence)}{self._end_of_tag}"
+            return self._move_to_in_progress(name, new, cycle, sequence)
+        claimed = f"{new}{self._tag}{base36(cycle)}-{base36(sequence)}{self._end_of_tag}"
         opened = self._opened
         if opened is None or not opened.rename(self._target, name, self._processing, claimed):
             try:
                 os.rename(self._target + name, self._processing + claimed)
             except OSError as error:
-                return self._claim_anyway(error, name, cycle, sequence, again=again)
+                return self._claim_anyway(error, name, new, cycle, sequence, again=again)
         if self._is_topic:
             faults.point("fanout.claim")
         else:
             faults.point("claim")
-        return self._claimed(name, self._relative + claimed, (self._owner, cycle, sequence))
+        return self._claimed(new, self._relative + claimed, (self._owner, cycle, sequence))
 
     def _claim_anyway(
-        self, error: OSError, name: str, cycle: int, sequence: int, *, again: bool
+        self, error: OSError, name: str, new: str, cycle: int, sequence: int, *, again: bool
     ) -> DropboxClaim | None:
         """Handles a failed claim: another client was faster, the name is too long, or a real error."""
         if error.errno == errno.ENOENT:
@@ -207,10 +214,10 @@ class DropboxReader(Reader):
             except OSError as failure:
                 self._leave(name, failure)
                 return None
-            return self._claim(name, cycle, sequence, again=True) if is_made else None
+            return self._claim(name, new, cycle, sequence, again=True) if is_made else None
         if error.errno == errno.ENAMETOOLONG:
             tag = f"{self._tag}{base36(cycle)}-{base36(sequence)}{self._end_of_tag}"
-            short = self._fit(name, name, codec.NAME_MAX - len(tag))
+            short = self._fit(new, name, codec.NAME_MAX - len(tag))
             if not self._rename_fitted(name, short, self._processing + short + tag):
                 return None
             faults.point("claim")
@@ -218,10 +225,10 @@ class DropboxReader(Reader):
         self._leave(name, error)
         return None
 
-    def _move_to_in_progress(self, name: str, cycle: int, sequence: int) -> DropboxClaim | None:
+    def _move_to_in_progress(self, name: str, new: str, cycle: int, sequence: int) -> DropboxClaim | None:
         assert self._in_progress is not None
         owner = self._owner, cycle, sequence
-        moved = name_with_owner(name, owner_text(*owner), self._folders.destination)
+        moved = name_with_owner(new, owner_text(*owner), self._folders.destination)
         if len(os.fsencode(moved)) > codec.NAME_MAX:
             moved = self._fit(moved, name, codec.NAME_MAX)
         target = f"{self._in_progress.target}/{moved}"

@@ -6,6 +6,7 @@ from typing import Any
 
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.history import file_name
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel, Owner
 
@@ -76,6 +77,10 @@ class LocalClaim(Claim):
     @property
     def group_id(self) -> str | None:
         return self._message.group_id
+
+    @property
+    def file_name(self) -> str:
+        return file_name(self._message)
 
     @property
     def duplicate_key(self) -> str:

@@ -77,16 +77,20 @@ def drop(provider: DropboxProvider, name: str) -> None:
 
 
 @rows("name", ["report.csv", "9.1140429201295000-1.T", "é" * 127, "x" * 250])
-def test_foreign_files_keep_their_names(
+def test_a_foreign_file_is_one_message_with_its_name_for_all(
     subscribed: DropboxProvider, connection: LocalConnection, name: str
 ) -> None:
     drop(subscribed, name)
+    ids = set()
     for number, subscribed_as in enumerate(NAMES):
         claim = take(connection, number, source=subscription(subscribed_as))
-        expected = name if not name.startswith("9.") else "ID:1140429201295000-1"
-        assert claim.message_id == expected
+        ids.add(claim.message_id)
+        assert claim.file_name == ("" if name.startswith("9.") else name)
         assert connection.access().open().load(claim.reference, 100).body == b"foreign"
         connection.settle([Settlement(claim)])
+    assert len(ids) == 1
+    assert ids == {"ID:1140429201295000-1"} or not name.startswith("9.")
+    assert name in os.listdir(subscribed.layout.queue(PRICES).processed)
 
 
 @rows("names", [("early", "now"), ("report.csv", "report.csv")])
@@ -96,7 +100,7 @@ def test_a_foreign_file_is_for_those_that_subscribed_before(root: Path, names: t
     drop(provider, names[0])
     late = connection.poller(subscription("late"))
     drop(provider, names[1])
-    assert take(late).message_id == names[1]
+    assert take(late).file_name == names[1]
     assert late.take(1, 1) is None
     assert received_by_all(connection) == [["foreign", "foreign"]] * 3
     connection.abandon()

@@ -262,11 +262,13 @@ def test_the_same_bare_name_again_is_another_message(root: Path, connection: Loc
     for _ in range(2):
         mv("orders", "report.csv")
         claim = take(connection)
-        assert claim.message_id == "report.csv"
+        assert claim.file_name == "report.csv"
         keys.append(claim.duplicate_key)
         connection.settle([Settlement(claim, copy_to=ARCHIVE, published=keys[-1])])
     assert len(set(keys)) == 2
-    assert [message.message_id for message in connection.browse(ARCHIVE)] == ["report.csv"] * 2
+    copies = list(connection.browse(ARCHIVE))
+    assert keys == [f"queue://orders|{message.message_id}" for message in copies]
+    assert [message.properties["connector_file_name"] for message in copies] == ["report.csv"] * 2
 
 
 def test_a_message_that_may_not_be_read_is_its_senders_mistake(connection: LocalConnection, mv: Mv) -> None:

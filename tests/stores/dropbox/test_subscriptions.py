@@ -213,7 +213,7 @@ def test_a_rejected_backlog_is_not_looked_at_again(other: LocalConnection, asked
 def test_a_selector_sees_the_time_of_a_foreign_file(other: LocalConnection, mv: Mv) -> None:
     mv("orders", "report.csv")
     recent = other.poller(ORDERS, selector=f"JMSTimestamp > {int(time.time() * 1000) - 60000}")
-    assert take(recent).message_id == "report.csv"
+    assert take(recent).file_name == "report.csv"
 
 
 def test_what_cannot_be_written_is_no_subscription_or_consumer(root: Path, other: LocalConnection) -> None:

@@ -157,7 +157,7 @@ def test_what_runs_again_holds_its_group_all_the_time(url: str) -> None:
         task.begin(0)
         task.close()
         victim.abandon()
-        rules = SettlementRules(CopyDestinations(), remember=False)
+        rules = SettlementRules(CopyDestinations())
         recovery = Recovery(connection_state(heir, BUSY), state, rules)
         recovered = recovery.run(at_start=False, timeout=0.0)
         assert (bodies(heir, recovered.reprocess), recovered.returned) == (["a1"], 1)
