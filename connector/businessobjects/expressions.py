@@ -59,8 +59,12 @@ class Expression:
         Raises:
             jmespath.exceptions.JMESPathError: a function got an argument of the wrong type, for example.
         """
+        return self.find(exact(document))
+
+    def find(self, document: Any) -> Any:
+        """Works like :meth:`search`, for a document that :func:`exact` has made."""
         try:
-            return inexact(self._parsed.search(_exact(document), self._options))
+            return inexact(self._parsed.search(document, self._options))
         except (jmespath.exceptions.JMESPathError, MemoryError):
             raise
         except Exception as error:  # such as the OverflowError of floor() for infinity
@@ -92,7 +96,7 @@ def parse(text: str) -> Node:
             )
         if found is not None and _has_float(token["value"]):
             name = f"number {next(_counter)}"  # of its own, because the library keeps what it has read
-            literals[name] = _exact(json.loads(found[1].replace("\\`", "`"), parse_float=ExactFloat))
+            literals[name] = exact(json.loads(found[1].replace("\\`", "`"), parse_float=ExactFloat))
             pieces += [text[end : found.start()], f'`"{name}"`']
             end = found.end()
     tree: Node = jmespath.compile("".join([*pieces, text[end:]])).parsed
@@ -175,12 +179,12 @@ def _has_float(value: Any) -> bool:
     return any(map(_has_float, value)) if isinstance(value, list) else isinstance(value, float)
 
 
-def _exact(value: Any) -> Any:
+def exact(value: Any) -> Any:
     """Returns a document whose numbers are exact."""
     if isinstance(value, dict):
-        return {name: _exact(inner) for name, inner in value.items()}
+        return {name: exact(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_exact(inner) for inner in value]
+        return [exact(inner) for inner in value]
     if isinstance(value, ExactFloat | ExactInteger):
         return number_of(value.text)
     if isinstance(value, Decimal):

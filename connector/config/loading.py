@@ -360,9 +360,9 @@ def _read_parts(
     # A misspelt key may hold the definitions that other sections refer to.
     collected.incomplete |= is_misspelt("metaobjects", filled, _SECTIONS)
     catalogue = _catalogue(complete, read, directory, problems)
-    quoting = read.connector.response_selector_quoting
-    metaobjects = check_metaobjects(collected, catalogue, directory, quoting)
-    entries = list(SubscriptionReader(reader).read(complete.entries.get("subscriptions")))
+    quoting, use_defaults = read.connector.response_selector_quoting, read.connector.use_defaults
+    metaobjects = check_metaobjects(collected, catalogue, directory, quoting, use_defaults=use_defaults)
+    entries = list(SubscriptionReader(reader).read(complete.entries.get("subscriptions"), metaobjects.maps))
     check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()

@@ -20,6 +20,7 @@ STAGES: Final = {
     "schema": "schema",
     "dynamic_metaobject": "dynamic meta-object",
     "when": "when of",
+    "map": "map",
     "subscription": "subscription",
     "template": "template",
     "reply": "reply of",

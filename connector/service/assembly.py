@@ -28,6 +28,7 @@ from connector.operate.control import Targets
 from connector.operate.own_history import OwnHistory
 from connector.operate.tracer import Tracer, open_exporter
 from connector.requests.settings import RequestSettings
+from connector.sinks.mapped_entry import MappedEntry
 from connector.sinks.subscription_model import PreparedEntry, SinkEntry
 from connector.sinks.subscriptions import Subscription
 from connector.spark.section import Spark
@@ -98,7 +99,7 @@ def make_task_settings(
         default_handler=shared.default_handler,
         persistent=shared.persistent,
         own_names=shared.own_names,
-        subscriptions=tuple(_with_condition(entry, configuration) for entry in configuration.subscriptions),
+        subscriptions=tuple(_complete(entry, configuration) for entry in configuration.subscriptions),
         access=access,
         requests=requests,
         logging=configuration.logging.settings(debug=debug),
@@ -111,12 +112,14 @@ def make_task_settings(
     )
 
 
-def _with_condition(entry: SinkEntry, configuration: Configuration) -> Subscription:
-    """Returns a subscription with its condition."""
+def _complete(entry: SinkEntry, configuration: Configuration) -> Subscription:
+    """Returns a subscription with its condition and its map."""
     subscription = entry.subscription()
-    if entry.when is None:
-        return subscription
-    return dataclasses.replace(subscription, when=configuration.conditions[entry.name])
+    if entry.when is not None:
+        subscription = dataclasses.replace(subscription, when=configuration.conditions[entry.name])
+    if isinstance(entry, MappedEntry) and entry.map is not None:
+        subscription = dataclasses.replace(subscription, map=configuration.metaobjects.maps[entry.map])
+    return subscription
 
 
 def make_tracer(configuration: Configuration) -> Tracer | None:

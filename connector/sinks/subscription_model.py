@@ -155,6 +155,16 @@ class SinkEntry(CommonEntry, ABC):
         return None
 
     @property
+    def delivered_object(self) -> str:
+        """The type of the objects that the sink gets."""
+        return self.object
+
+    @property
+    def delivered_verbs(self) -> tuple[str, ...] | None:
+        """The verbs of these objects. None = every verb."""
+        return self.verbs
+
+    @property
     def sends_to(self) -> Destination | None:
         """The destination of this provider that messages are sent to. None = the sink sends to none."""
         return None

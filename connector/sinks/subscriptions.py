@@ -13,6 +13,7 @@ from connector.sinks.retry_later import RetryLater
 
 if TYPE_CHECKING:
     from connector.businessobjects.condition import Condition
+    from connector.businessobjects.object_map import ObjectMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Subscription:
         format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
             the rule.
         when: the condition on the values of the object. None = any object.
+        map: makes the object that the sink gets. None = it gets the object of the event.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Subscription:
     mime_type: str | None = None
     format: str | None = None
     when: Condition | None = None
+    map: ObjectMap | None = None
 
     def wants(self, object_name: str, verb: str) -> bool:
         """Tells whether the subscription is for an object and verb. Its ``when`` may still say no."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +15,7 @@ from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, mess
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.events.outcome import history
 from connector.events.run.convert import Choice, Converter
-from connector.events.run.publication import conditions_of, unwanted_text
+from connector.events.run.publication import NOT_MAPPED, conditions_of, mapper_of, unwanted_text
 from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionValue, resolve_options
 from connector.formats.handlers import normal_mime_type
@@ -62,6 +62,8 @@ class SubscriptionFinding:
         sends_to: the destination that the subscription sends a message to. None = it calls or writes.
         sent: that message. None = there is none.
         refused: whether its ``when`` says no.
+        map: the name of the map that makes the object of the subscription. None = it gets that of the event.
+        mapped: that object.
     """
 
     name: str
@@ -71,6 +73,8 @@ class SubscriptionFinding:
     sends_to: str | None = None
     sent: Message | None = field(default=None, repr=False)
     refused: bool = False
+    map: str | None = None
+    mapped: BusinessObject | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,8 @@ class Explainer:
         self._input_of = input_of
         self._converter = Converter(task_settings, deployment)
         self._conditions = conditions_of(task_settings.subscriptions)
+        use_defaults = task_settings.connector.use_defaults
+        self._mapper = mapper_of(task_settings.subscriptions, use_defaults=use_defaults)
         self._sinks = {
             one.name: self._open(one) for one in task_settings.subscriptions if one.name in prepared
         }
@@ -274,7 +280,8 @@ class Explainer:
         is_split = getattr(choice.handler, "splits", False)
         try:
             for record, bo in enumerate(objects, 1):
-                self._choose(bo, self._task_settings.subscriptions, record if is_split else 0)
+                number = record if is_split else 0
+                self._map(bo, self._choose(bo, self._task_settings.subscriptions, number)[0], number)
         except MalformedData as problem:
             return choice, objects, OutcomeKind.FAILED, str(problem)
         return choice, objects, OutcomeKind.FAILED, ""
@@ -290,6 +297,12 @@ class Explainer:
             else self._conditions.choose(bo, subscribers, record)
         )
 
+    def _map(
+        self, bo: BusinessObject, subscribers: Sequence[Subscription], record: int = 0
+    ) -> Mapping[str, BusinessObject]:
+        """Returns the objects that maps make for subscribers, by their names."""
+        return NOT_MAPPED if self._mapper is None else self._mapper.make(bo, subscribers, record)
+
     def _findings(
         self, objects: Sequence[BusinessObject], message: Message, *, is_split: bool
     ) -> Iterator[ObjectFinding]:
@@ -304,7 +317,8 @@ class Explainer:
                 label = f"{subscription.name}#{number}" if is_split else subscription.name
                 subscriptions.append(self._finding(subscription, bo, event, label in confirmed))
             values = masked_values(bo)
-            has_secret = values != bo.as_dict()
+            mapped = [one.mapped for one in subscriptions if one.mapped is not None]
+            has_secret = any(masked_values(one) != one.as_dict() for one in (bo, *mapped))
             yield ObjectFinding(bo.type, bo.verb, values, tuple(subscriptions), has_secret)
 
     def _finding(
@@ -325,8 +339,25 @@ class Explainer:
             return SubscriptionFinding(name, False, reason, sends_to=sends_to, refused=True)
         if confirmed:
             return SubscriptionFinding(name, True, "has confirmed already", True, sends_to)
+        mapped = None
+        if subscription.map is not None:
+            try:
+                mapped = self._map(bo, [subscription])[name]
+            except MalformedData as error:
+                reason = str(error).removeprefix(f"{name}: ")
+                return SubscriptionFinding(name, True, reason, sends_to=sends_to)
+        found = self._send(name, mapped or bo, event, sink)
+        if mapped is None or subscription.map is None:
+            return found
+        return replace(found, map=subscription.map.name, mapped=mapped)
+
+    def _send(
+        self, name: str, bo: BusinessObject, event: Event, sink: PreparedSink | None
+    ) -> SubscriptionFinding:
+        """Returns a subscription that gets an object, with the message that it sends."""
         if sink is None:
             return SubscriptionFinding(name, True)
+        sends_to = str(sink.destination)
         try:
             sent = sink.prepare(bo, event)
             sent.check()

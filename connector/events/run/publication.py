@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from connector.businessobjects.instance import BusinessObject
 from connector.events.outcome import Outcome, pack_prepared, shorten
@@ -21,6 +21,10 @@ from connector.status import OutcomeKind
 
 if TYPE_CHECKING:
     from connector.sinks.conditions import Conditions
+    from connector.sinks.mapper import Mapper
+
+
+NOT_MAPPED: Final[Mapping[str, BusinessObject]] = {}
 
 
 class MatchedObject(NamedTuple):
@@ -31,6 +35,7 @@ class MatchedObject(NamedTuple):
         record: the number of the object in a body that was split, from 1. 0 = the body was not split.
         input: of the message, if the input has keys of its own.
         refused_by: the subscriptions whose ``when`` says no.
+        mapped: the objects that maps have made, by subscription. Empty = there are no maps.
     """
 
     bo: BusinessObject
@@ -39,6 +44,11 @@ class MatchedObject(NamedTuple):
     record: int = 0
     input: Input | None = None
     refused_by: Sequence[str] = ()
+    mapped: Mapping[str, BusinessObject] = NOT_MAPPED
+
+    def as_delivered_to(self, name: str) -> MatchedObject:
+        """Returns this object as a subscription gets it."""
+        return self._replace(bo=self.mapped.get(name, self.bo))
 
     def label(self, subscription: str) -> str:
         """Returns the name by which ``connector_delivered`` names a subscription that has confirmed."""
@@ -71,6 +81,15 @@ def conditions_of(subscriptions: Sequence[Subscription]) -> Conditions | None:
     from connector.sinks.conditions import Conditions  # few subscriptions have a condition
 
     return Conditions(subscriptions)
+
+
+def mapper_of(subscriptions: Sequence[Subscription], *, use_defaults: bool) -> Mapper | None:
+    """Returns what makes the objects of subscriptions with ``map``. None = none has one."""
+    if all(one.map is None for one in subscriptions):
+        return None
+    from connector.sinks.mapper import Mapper  # few subscriptions have a map
+
+    return Mapper(use_defaults=use_defaults)
 
 
 @dataclass(slots=True, eq=False)

@@ -188,7 +188,7 @@ class Publisher:
         """Returns the deliveries in order. Notes earlier confirmations, and objects without a subscriber."""
         found = [
             _Delivery(
-                one,
+                one.as_delivered_to(subscription.name) if one.mapped else one,
                 subscription,
                 label := one.label(subscription.name),
                 self._sinks.called.get(subscription.name),

@@ -28,10 +28,12 @@ from connector.events.run.circuits import CallCounts, CircuitState
 from connector.events.run.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.run.convert import Converter
 from connector.events.run.publication import (
+    NOT_MAPPED,
     MatchedObject,
     Publication,
     TaskEvent,
     conditions_of,
+    mapper_of,
     not_read,
     unsubscribed,
 )
@@ -118,6 +120,8 @@ class Task:
             task_settings, deployment, self._converter, self._access, control, self._limit, self._hooks
         )
         self._conditions = conditions_of(task_settings.subscriptions)
+        use_defaults = task_settings.connector.use_defaults
+        self._mapper = mapper_of(task_settings.subscriptions, use_defaults=use_defaults)
         self._trace = task_settings.trace
         self._control = control
         spec = task_settings.requests
@@ -405,7 +409,8 @@ class Task:
             wanted, refused_by = self._publisher.subscribers(bo), _NOBODY
             if self._conditions is not None:
                 wanted, refused_by = self._conditions.choose(bo, wanted, number)
-            matched.append(MatchedObject(bo, of_object, wanted, number, event.input, refused_by))
+            mapped = NOT_MAPPED if self._mapper is None else self._mapper.make(bo, wanted, number)
+            matched.append(MatchedObject(bo, of_object, wanted, number, event.input, refused_by, mapped))
         return matched
 
     def _place(self, error: MalformedData, message: Message | None, destination: str, attempts: int) -> str:

@@ -9,10 +9,11 @@ from pydantic import Field
 from connector.declare.destinations import SINK
 from connector.messaging.destination import Destination
 from connector.sinks.destination.sink import DestinationSpec
+from connector.sinks.mapped_entry import MappedEntry
 from connector.sinks.subscription_model import PreparedEntry
 
 
-class DestinationEntry(PreparedEntry):
+class DestinationEntry(MappedEntry, PreparedEntry):
     """Sends the object as a message to a destination of the provider."""
 
     destination: Annotated[Destination, SINK] = Field(

@@ -12,6 +12,7 @@ from connector.declare.masking import MASK, mask_path
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, duration, leaf, refuse
 from connector.errors import WrongValue
+from connector.sinks.mapped_entry import MappedEntry
 from connector.sinks.subscription_model import CalledEntry, EntryCheck, ExternalEntry
 from connector.sinks.webhook.network import check_network
 from connector.sinks.webhook.sink import INSTALL, WITHOUT_BODY, WebhookSpec
@@ -68,7 +69,7 @@ class Webhook(Section):
     )
 
 
-class WebhookEntry(ExternalEntry):
+class WebhookEntry(MappedEntry, ExternalEntry):
     """A server that gets the object by HTTP. A status from 200 to 299 confirms the object."""
 
     refused = frozenset({"reply", "mime_type", "format"})
@@ -119,7 +120,7 @@ class WebhookEntry(ExternalEntry):
             check.add("webhook", error.found, error.expected)
 
     def _check_attributes(self, check: EntryCheck) -> None:
-        definition = check.definitions.get(self.object) if check.definitions is not None else None
+        definition = check.definitions.get(self.delivered_object) if check.definitions is not None else None
         if definition is None:
             return
         fit = [one.name for one in definition.attributes.values() if not (one.is_child or one.is_many)]
@@ -127,7 +128,7 @@ class WebhookEntry(ExternalEntry):
             if name not in fit:
                 check.add(
                     "webhook.url",
-                    f"{self.object} has no attribute {name} with a single value",
+                    f"{self.delivered_object} has no attribute {name} with a single value",
                     f"one of {', '.join(fit)}",
                     nearest(name, fit),
                 )
