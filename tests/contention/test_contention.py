@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from connector.messaging.destination import parse_destination
+from connector.messaging.message import FILE_NAME
 from connector.messaging.settlement import Settlement
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.contention.conftest import Crew, Report
@@ -92,10 +93,10 @@ def test_messages_that_a_foreign_program_takes_away_and_puts_back_are_taken_once
             stop.set()
             operator.join()
             continue
-        taken.append(claim.message_id)
+        taken.append(str(claim.headers().properties[FILE_NAME]))
         connection.settle([Settlement(claim)])
     while (claim := poller.take(2, len(taken))) is not None:
-        taken.append(claim.message_id)
+        taken.append(str(claim.headers().properties[FILE_NAME]))
         connection.settle([Settlement(claim)])
     connection.close()
     kept_away = os.listdir(away)

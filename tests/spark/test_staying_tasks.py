@@ -111,7 +111,7 @@ def test_a_task_comes_past_hundreds_of_strangers_that_say_nothing(make: Make) ->
     finally:
         for one in silent:
             one.close()
-    wait_for(lambda: connections(tasks) == 1, what="the strangers have left")
+    wait_for(lambda: connections(tasks) == 2, what="the strangers have left")
 
 
 def _answer(tasks: StayingTasks) -> int:

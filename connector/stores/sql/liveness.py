@@ -7,6 +7,7 @@ PostgreSQL the row of the client names the process (:mod:`.processes`).
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -73,6 +74,13 @@ class Liveness:
     def forget(self, client_id: str) -> None:
         """Removes the traces of a client outside of its row."""
 
+    def sweep(self, known: Collection[str]) -> None:
+        """Removes the traces of dead clients that have no row. They died between the one and the other.
+
+        Args:
+            known: the clients that have a row.
+        """
+
 
 class FileLiveness(Liveness):
     """A locked file for each client, in a directory beside the database file."""
@@ -85,7 +93,8 @@ class FileLiveness(Liveness):
         path = os.path.join(self._directory, client_id)
         try:
             own_files.make_directories(self._directory)
-            self._file = LockedFile.hold(path)
+            while self._file is None:  # another process may sweep it away before it is locked
+                self._file = LockedFile.hold(path)
         except OSError as error:
             raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error
 
@@ -99,6 +108,13 @@ class FileLiveness(Liveness):
     def forget(self, client_id: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(self._directory, client_id))
+
+    def sweep(self, known: Collection[str]) -> None:
+        with suppress(FileNotFoundError):
+            for name in set(os.listdir(self._directory)) - set(known):
+                file = LockedFile.take_over(os.path.join(self._directory, name))
+                if file is not None:
+                    file.remove()
 
 
 class PostgresLiveness(Liveness):

@@ -118,6 +118,7 @@ class SqlRegistry(Registry):
                 take = update(clients).where(clients.c.id.in_(free)).values(taken_by=self.info.client_id)
                 if connection.execute(take).rowcount:
                     found.append(SqlDeadClient(self, info_of(row)))
+        self._liveness.sweep({row.id for row in rows})
         return iter(found)
 
     def release_client(self, client_id: str) -> None:

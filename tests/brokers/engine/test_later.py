@@ -104,7 +104,7 @@ def test_another_instance_takes_what_a_stopped_one_has_left(tmp_path: Path, prov
 def test_what_was_put_aside_comes_before_what_came_after_it_after_a_restart(
     tmp_path: Path, provider: LentProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connector.events.claim.event_waits._AGAIN_MS", 1000)
+    monkeypatch.setattr("connector.events.claim.event_waits._AGAIN_MS", 4000)
     deployment, adapter = away(tmp_path, provider, order="group", PollQuantity=1)
     with adapter:
         sent = send(provider, "away", "", "", group="x")
