@@ -308,7 +308,11 @@ class Lint:
         if name not in known and not self.collected.incomplete:
             expected = f"one of {', '.join(known)}" if known else "a map in metaobjects"
             self.reporter.add(where, f"there is no map {shown(name)}", expected, nearest(name, known))
-        names = [one for one in self.metaobjects.definitions if fnmatch.fnmatchcase(one, entry.object)]
+        names = [
+            one
+            for one, definition in self.metaobjects.definitions.items()
+            if definition.verbs and fnmatch.fnmatchcase(one, entry.object)  # others are no events
+        ]
         other = next((one for one in names if found is not None and one != found.source), None)
         if found is not None and other is not None:
             self.reporter.add(where, f"{name} takes {found.source}, not {other}", f"a map from {other}")
