@@ -177,3 +177,5 @@ def test_keys_of_a_sink_are_checked_against_what_the_map_makes(deployment: Sampl
         A, "webhook: {url: 'https://h.example/{Number}'}", "table: shop.bills\n    columns: {n: Name}"
     )
     assert "Bill has no attribute 'Name'" in str(deployment.problem())
+    deployment.replace(A, "columns: {n: Name}", "columns: {n: \"lookup('a.csv', Number)\"}")
+    assert "looks up in a file, which only a map does for a table" in str(deployment.problem())
