@@ -69,6 +69,18 @@ def test_each_object_is_a_request_and_its_message_is_archived(
     assert "s3cr3t" not in caplog.text
 
 
+def test_a_map_makes_the_object_of_the_request(bench: Bench, server: WebServer) -> None:
+    deployment = deploy(bench, server, map="ToBook")
+    book = "business_object: Book\nverbs: [Create]\nattributes: {InvoiceId: {type: String, key: true}}\n"
+    rule = "map: ToBook\nfrom: Invoice\nto: Book\nattributes: {InvoiceId: \"join('', ['B', InvoiceId])\"}\n"
+    deployment.write("metaobjects/map.yaml", f"{book}---\n{rule}")
+    identity = deployment.send("queue://in", invoice("7"))
+    assert deployment.outcomes() == {identity: ("published", "")}
+    (asked,) = server.asked
+    assert asked.target == "/invoices/B7"
+    assert json.loads(asked.body) == {"BusinessObject": "Book", "Verb": "Create", "InvoiceId": "B7"}
+
+
 def test_tries_in_place_repeat_the_request_with_its_key(bench: Bench, server: WebServer) -> None:
     deployment = deploy(bench, server, retries=2)
     server.answers = [hang_up, answer(503, Retry_After="1")]
