@@ -168,14 +168,26 @@ def test_a_process_has_no_map(deployment: Sample) -> None:
 def test_keys_of_a_sink_are_checked_against_what_the_map_makes(deployment: Sample) -> None:
     put(deployment)
     process = "    verbs: [Create, Update]\n    process: processes:store_customer"
-    webhook = "    map: ToBill\n    webhook: {url: 'https://h.example/{CustomerId}'}"
+    webhook = "    map: ToBill\n    webhook: {url: 'https://h.example/{CustomerNo}'}"
     deployment.replace(A, process, webhook)
-    assert "Bill has no attribute CustomerId with a single value" in str(deployment.problem())
-    deployment.replace(A, "{CustomerId}", "{Number}")
-    assert deployment.check() == []
+    assert "Customer has no attribute CustomerNo with a single value" in str(deployment.problem())
+    for name in ("{CustomerId}", "{Number}"):
+        deployment.replace(A, "{CustomerNo}" if name == "{CustomerId}" else "{CustomerId}", name)
+        assert deployment.check() == []
     deployment.replace(
         A, "webhook: {url: 'https://h.example/{Number}'}", "table: shop.bills\n    columns: {n: Name}"
     )
     assert "Bill has no attribute 'Name'" in str(deployment.problem())
     deployment.replace(A, "columns: {n: Name}", "columns: {n: \"lookup('a.csv', Number)\"}")
     assert "looks up in a file, which only a map does for a table" in str(deployment.problem())
+
+
+def test_the_object_of_a_map_is_another_step_and_no_loop(deployment: Sample) -> None:
+    back = "    destination: queue://customers\n"
+    bill = "business_object: OrderBill\nverbs: {Create: }\nattributes: {Number: {type: String, key: true}}\n"
+    rule = "---\nmap: ToOrderBill\nfrom: Order\nto: OrderBill\nattributes: {Number: \"'1'\"}\n"
+    deployment.write("metaobjects/bill.yaml", f"{bill}{rule}")
+    deployment.replace(A, "    destination: queue://erp-orders\n", back)
+    assert [one.found for one in deployment.check() if "endless loop" in one.found] != []
+    deployment.replace(A, back, f"{back}    map: ToOrderBill\n")
+    assert [one.found for one in deployment.check() if "endless loop" in one.found] == []

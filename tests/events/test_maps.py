@@ -112,6 +112,19 @@ def test_a_destination_gets_the_object_that_the_map_makes(bench: Bench, isolated
     assert b'"Amount":119.12' in deployment.messages("invoices")[0].body.replace(b" ", b"")
 
 
+def test_placeholders_name_the_object_of_the_event_and_then_that_of_the_map(bench: Bench) -> None:
+    computed = {
+        "destination": "queue://invoices-{Region}",
+        "destinations": ["queue://invoices-*"],
+        "properties": {"region": "{Region}", "amount": "{Amount}", "total": "{Total}"},
+    }
+    deployment = deploy(bench, {**BILL, **computed})
+    identity = deployment.send("queue://orders", json.dumps(ORDER))
+    assert deployment.outcomes() == {identity: ("published", "")}
+    (sent,) = deployment.messages("queue://invoices-NL")
+    assert [sent.properties[name] for name in computed["properties"]] == ["NL", "119.12", "100.1"]
+
+
 def test_a_table_gets_the_columns_of_the_object_that_the_map_makes(bench: Bench) -> None:
     table = {
         "object": "Order",
