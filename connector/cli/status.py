@@ -120,6 +120,8 @@ def _health(document: Mapping[str, Any], now: float) -> Iterable[str]:
     yield f"{document['application']} is {'well' if document['well'] else 'not well'}"
     for reason in document["reasons"]:
         yield f"  {printable(reason.text)}"
+        since = "" if reason.since is None else f"since {ago(reason.since, now)}, "
+        yield f"    {since}next: {printable(reason.next[0])} ({reason.next[1]})"
     counts = f"{document['published_5m']:,} published, {document['failed_5m']:,} failed"
     died = document["workers_died_5m"]
     yield f"in 5 minutes: {counts}{f', dead workers: {died:,}' if died else ''}"

@@ -6,10 +6,10 @@ They have threads of their own, so that no other page keeps them waiting.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -59,7 +59,7 @@ class HealthPages:
     async def _well(self, request: Request) -> Response:
         reasons = (await self._ask(self._observer.status))["reasons"]
         may_read = self._may_read(request)
-        return _answer([one.text if may_read else one.short for one in reasons])
+        return _answer([one.to_json(with_text=may_read) for one in reasons])
 
     async def _metrics_page(self, request: Request) -> Response:
         self._tokens.check(request, READ)
@@ -88,7 +88,7 @@ def _metrics(observer: Observer, accept: str) -> tuple[bytes, str]:
     return InstanceMetrics(observer.activity, observer.gauges).text(accept)
 
 
-def _answer(reasons: Sequence[str]) -> Response:
+def _answer(reasons: Sequence[str | Mapping[str, Any]]) -> Response:
     status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
     document = {"status": "failed" if reasons else "ok", "reasons": reasons}
     return Response(to_json(document), status.value, media_type="application/json")

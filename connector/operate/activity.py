@@ -255,6 +255,12 @@ def recent(minutes: Sequence[Sequence[int]], now: float) -> Minute:
     return Minute(oldest, *(sum(one[column] for one in found) for column in (1, 2, 3)))
 
 
+def failing_since(minutes: Sequence[Sequence[int]], now: float) -> float | None:
+    """Returns the begin of the first recent minute with a failed event. None = there is none."""
+    oldest = int(now // _MINUTE) - WINDOW
+    return next((float(one[0] * _MINUTE) for one in minutes if one[0] >= oldest and one[2]), None)
+
+
 def last_hour(notes: Iterable[Sequence[Sequence[int]]], now: float) -> list[tuple[int, int]]:
     """Returns published and failed events of each step of the last hour, the oldest first.
 

@@ -12,6 +12,7 @@ class Gauges:
 
     Args:
         well, ready, provider_up: as the pages below ``/health`` say.
+        unwell: kind and subject of each reason that the application is not well.
         inputs: the number of waiting messages, and the age of the oldest in seconds, by input.
         delayed: messages of the inputs that wait for their time.
         error_waiting: messages in the ErrorDestination. None = unknown.
@@ -24,6 +25,7 @@ class Gauges:
     version: str
     application: str
     well: bool = True
+    unwell: Sequence[tuple[str, str]] = ()
     ready: bool = True
     provider_up: bool = True
     inputs: Mapping[str, tuple[int, float]] = field(default_factory=dict)

@@ -127,6 +127,14 @@ class InstanceMetrics(Collector):
             for value, is_so in found.items():
                 family.add_metric((value,), is_so)
             yield family
+        unwell = GaugeMetricFamily(
+            "connector_unwell",
+            "1 while a reason holds that the application is not well.",
+            labels=("kind", "subject"),
+        )
+        for key in now.unwell:
+            unwell.add_metric(key, 1)
+        yield unwell
         values: Sequence[tuple[str, str, float | None]] = (
             ("well", "1 if the application is well.", now.well),
             ("ready", "1 if this instance can claim and make requests.", now.ready),

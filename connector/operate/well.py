@@ -1,17 +1,24 @@
-"""Well: whether failures, ages, disk and processes of an application are within their limits."""
+"""Well: whether failures, ages, disk and processes of an application are within their limits.
+
+The reasons are one document. Status, ``/health/well``, the console and the metrics are views of it.
+"""
 
 from __future__ import annotations
 
+import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from enum import StrEnum
+from typing import Any, Final
 
 from connector.declare.value_types import write_duration
 from connector.operate.health_section import Health
-from connector.text.alike import mask
+from connector.text.iso_time import iso_time
 
-_SHOWN: Final = 200
-"""Characters of a reason that are shown."""
+_SHOWN: Final = 1000
+"""Characters of the text of a reason."""
+PAGE: Final = "docs/how-to/runbook.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +28,11 @@ class InstanceFacts:
     Args:
         runs: whether a process holds the name now.
         published, failed: events of the last 5 minutes.
-        last_failure: the reason of the last failed event. Empty = there is none.
+        last_failure: the reason of the last failed event, with its line of code. Empty = there is none.
+        failing_since: the first failed event of these minutes, in seconds since 1970. None = there is none.
         workers_died: worker processes of the last 5 minutes.
         idle: seconds since the last good poll, beyond the usual pause. None = no poll is due.
         obstacle: why the instance cannot work now. Empty = it can.
-        last_kind: of the reason of the last failed event, and the line of code. Empty = unknown.
         closed: why no message of an input can be taken, by destination.
         left_open: why events of dead instances cannot be settled, by input.
     """
@@ -35,10 +42,10 @@ class InstanceFacts:
     published: int = 0
     failed: int = 0
     last_failure: str = ""
+    failing_since: float | None = None
     workers_died: int = 0
     idle: float | None = None
     obstacle: str = ""
-    last_kind: str = ""
     closed: Mapping[str, str] = field(default_factory=dict)
     left_open: Mapping[str, str] = field(default_factory=dict)
 
@@ -49,119 +56,200 @@ class Facts:
 
     Args:
         provider: why the provider cannot be used. Empty = it can.
+        provider_name: what a reason calls it.
         disk: why nothing may be claimed. Empty = the disk has room.
+        path: on that disk.
         databases: why a database cannot be used, by its name. The text names the database.
         polls: whether there are inputs, so that instances have to run.
         instances: those that run, or have worked in the last 5 minutes.
         error_waiting: messages in the ErrorDestination. None = unknown.
         error_growth: messages that the ErrorDestination has gained in 5 minutes. None = unknown.
         ages: seconds that the oldest message of an input has waited, by input. Without paused inputs.
-        resting: the last failure of each subscription that rests, by name.
+        resting: the last failure of each subscription that rests, and the start of the rest, by name.
         stopped: why the load of a subscription has stopped, by name.
+        now: seconds since 1970.
     """
 
     provider: str = ""
+    provider_name: str = ""
     disk: str = ""
+    path: str = ""
     databases: Mapping[str, str] = field(default_factory=dict)
     polls: bool = True
     instances: Sequence[InstanceFacts] = ()
     error_waiting: int | None = None
     error_growth: int | None = None
     ages: Mapping[str, float] = field(default_factory=dict)
-    resting: Mapping[str, str] = field(default_factory=dict)
+    resting: Mapping[str, tuple[str, float | None]] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
+    now: float = field(default_factory=time.time)
 
 
-class Reason(NamedTuple):
+class UnwellKind(StrEnum):
+    """The kind of a reason. ``docs/how-to/runbook.md`` says for each what it means and what to do."""
+
+    PROVIDER = "provider"
+    """The provider cannot be used."""
+    DISK = "disk"
+    """The disk has too little room, or is read-only, so nothing is claimed."""
+    DATABASE = "database"
+    """A database of the configuration cannot be used."""
+    INSTANCES = "instances"
+    """Fewer instances run than ``health.instances``."""
+    INSTANCE = "instance"
+    """A running instance cannot work."""
+    INPUT = "input"
+    """Nothing can be claimed from an input."""
+    TAKEOVER = "takeover"
+    """Events of a dead instance cannot be settled."""
+    FAILURES = "failures"
+    """More events fail than ``health.failed_share``."""
+    WORKERS = "workers"
+    """More workers died than ``health.workers_died``."""
+    POLLS = "polls"
+    """An instance has had no good poll for longer than ``health.last_good_poll``."""
+    WAITING = "waiting"
+    """A message has waited for longer than ``health.oldest_waiting``."""
+    ERROR_WAITING = "error_waiting"
+    """More messages are in the error destinations than ``health.error_waiting``."""
+    ERROR_GROWTH = "error_growth"
+    """The error destinations have gained more messages than ``health.error_growth``."""
+    RESTING = "resting"
+    """A subscription rests, while events may wait for it."""
+    LOAD = "load"
+    """The load of a subscription has stopped."""
+    STATUS = "status"
+    """The status cannot be read."""
+
+
+_COMMANDS: Final = {
+    UnwellKind.PROVIDER: "connector check --connect",
+    UnwellKind.DISK: "df -h {}",
+    UnwellKind.DATABASE: "connector check --connect",
+    UnwellKind.INSTANCES: "connector run",
+    UnwellKind.INSTANCE: "connector check --connect",
+    UnwellKind.INPUT: "connector queues",
+    UnwellKind.TAKEOVER: "connector takeover",
+    UnwellKind.FAILURES: "connector errors",
+    UnwellKind.WORKERS: "connector errors",
+    UnwellKind.POLLS: "connector status",
+    UnwellKind.WAITING: "connector browse {}",
+    UnwellKind.ERROR_WAITING: "connector errors",
+    UnwellKind.ERROR_GROWTH: "connector errors",
+    UnwellKind.RESTING: "connector resume {}",
+    UnwellKind.LOAD: "connector status",
+    UnwellKind.STATUS: "connector check --connect",
+}
+"""The command that helps first. Braces stand for the subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
     """Why an application is not well.
 
     Args:
-        short: without texts of failures, which may hold values of messages. Everybody may see it.
-        text: with these texts, in which numbers, ids and quoted values are masked.
+        subject: what is sick: an input, a subscription, an instance, a disk, a database.
+        text: in one line. It may hold values of messages, so that only who may read sees it.
+        since: seconds since 1970. None = not known.
+        count: of the events, messages or processes that the reason is about.
     """
 
-    short: str
+    kind: UnwellKind
+    subject: str
     text: str
+    since: float | None = None
+    count: int = 1
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The kind and the subject."""
+        return self.kind.value, self.subject
+
+    @property
+    def next(self) -> tuple[str, str]:
+        """The command that helps first, and the place on the page that says more."""
+        command = _COMMANDS[self.kind].format(shlex.quote(self.subject))
+        return command, f"{PAGE}#{self.kind}"
+
+    def to_json(self, *, with_text: bool = True) -> dict[str, Any]:
+        """Returns the values for JSON."""
+        values = {
+            "kind": self.kind.value,
+            "subject": self.subject,
+            "since": None if self.since is None else iso_time(self.since),
+            "count": self.count,
+            "text": self.text,
+            "next": list(self.next),
+        }
+        return values if with_text else {key: one for key, one in values.items() if key != "text"}
 
 
 def well(facts: Facts, limits: Health) -> list[Reason]:
     """Returns why an application is not well. Empty = it is well. A paused input is no reason."""
+    kind = UnwellKind
     if facts.provider:
-        return [_failure("the provider cannot be used", _short(facts.provider))]
-    reasons = [plain(f"nothing is claimed: {facts.disk}")] if facts.disk else []
-    reasons += [
-        Reason(f"the database {name} cannot be used", _short(problem))
-        for name, problem in sorted(facts.databases.items())
-    ]
+        text = f"the provider cannot be used: {facts.provider}"
+        return [_reason(kind.PROVIDER, facts.provider_name, text)]
+    reasons = []
+    if facts.disk:
+        reasons.append(_reason(kind.DISK, facts.path, f"nothing is claimed: {facts.disk}"))
+    for name, problem in sorted(facts.databases.items()):
+        reasons.append(_reason(kind.DATABASE, name, problem))
     running = sum(one.runs for one in facts.instances)
     if facts.polls and running < limits.instances:
         found = "no instance runs" if not running else f"{_count(running, 'instance')} running"
-        reasons.append(plain(f"{found}, expected {limits.instances} (health.instances)"))
+        text = f"{found}, expected {limits.instances} (health.instances)"
+        reasons.append(_reason(kind.INSTANCES, "instances", text, count=limits.instances - running))
     for one in facts.instances:
-        reasons += _of_instance(one, limits)
+        reasons += _of_instance(one, limits, facts.now)
     for name, age in facts.ages.items():
         if limits.oldest_waiting is not None and age > limits.oldest_waiting:
-            found = f"{name}: the oldest message has waited {age:,.0f} s, more than "
-            reasons.append(plain(f"{found}{write_duration(limits.oldest_waiting)} (health.oldest_waiting)"))
-    for what, number, limit, key in (
-        ("the error destination has", facts.error_waiting, limits.error_waiting, "error_waiting"),
-        ("the error destination has gained", facts.error_growth, limits.error_growth, "error_growth"),
+            text = f"{name}: the oldest message has waited {age:,.0f} s, more than "
+            text += f"{write_duration(limits.oldest_waiting)} (health.oldest_waiting)"
+            reasons.append(_reason(kind.WAITING, name, text, facts.now - age))
+    for of, what, number, limit in (
+        (kind.ERROR_WAITING, "the error destination has", facts.error_waiting, limits.error_waiting),
+        (kind.ERROR_GROWTH, "the error destination has gained", facts.error_growth, limits.error_growth),
     ):
         if number is not None and limit is not None and number > limit:
-            found = f"{what} {_count(number, 'message')}, more than {limit:,} (health.{key})"
-            reasons.append(plain(found))
-    for what, failures in (("{} rests", facts.resting), ("the load of {} has stopped", facts.stopped)):
-        reasons += [
-            _failure(what.format(name), _short(mask(text))) for name, text in sorted(failures.items())
-        ]
+            text = f"{what} {_count(number, 'message')}, more than {limit:,} (health.{of})"
+            reasons.append(_reason(of, "errors", text, count=number))
+    for name, (failure, since) in sorted(facts.resting.items()):
+        reasons.append(_reason(kind.RESTING, name, f"{name} rests: {failure}", since))
+    for name, failure in sorted(facts.stopped.items()):
+        reasons.append(_reason(kind.LOAD, name, f"the load of {name} has stopped: {failure}"))
     return reasons
 
 
-def plain(text: str) -> Reason:
-    """Returns a reason in words of our own."""
-    return Reason(text, text)
-
-
-def _failure(short: str, text: str) -> Reason:
-    return Reason(short, f"{short}: {text}")
-
-
-def _of_instance(one: InstanceFacts, limits: Health) -> Iterator[Reason]:
+def _of_instance(one: InstanceFacts, limits: Health, now: float) -> Iterator[Reason]:
+    kind = UnwellKind
     if one.runs and one.obstacle:
-        yield _failure(f"{one.name}: it cannot work now", _short(mask(one.obstacle)))
+        yield _reason(kind.INSTANCE, one.name, f"{one.name}: it cannot work now: {one.obstacle}")
     for name, why in one.closed.items():
-        yield _failure(f"{one.name}: nothing can be claimed from {name}", _short(why))
+        yield _reason(kind.INPUT, name, f"{one.name}: nothing can be claimed from {name}: {why}")
     for name, why in one.left_open.items():
-        yield _failure(f"{one.name}: events of a dead instance from {name} cannot be settled", _short(why))
+        text = f"{one.name}: events of a dead instance from {name} cannot be settled: {why}"
+        yield _reason(kind.TAKEOVER, name, text)
     total = one.published + one.failed
     if one.failed >= limits.failed_least and one.failed > limits.failed_share * total:
-        found = (
-            f"{one.name}: {one.failed:,} of {_count(total, 'event')} failed in 5 minutes, more than "
-            f"{limits.failed_share:.0%} (health.failed_share)"
-        )
-        last = f", the last one: {one.last_kind}" if one.last_kind else ""
-        yield Reason(f"{found}{last}", f"{found}, the last one: {_short(mask(one.last_failure))}")
+        text = f"{one.name}: {one.failed:,} of {_count(total, 'event')} failed in 5 minutes, more than "
+        text += f"{limits.failed_share:.0%} (health.failed_share), the last one: {one.last_failure}"
+        yield _reason(kind.FAILURES, one.name, text, one.failing_since, one.failed)
     if limits.workers_died is not None and one.workers_died > limits.workers_died:
-        yield plain(
-            f"{one.name}: {_count(one.workers_died, 'worker')} died in 5 minutes, more than "
-            f"{limits.workers_died:,} (health.workers_died)"
-        )
-    if (
-        one.runs
-        and one.idle is not None
-        and limits.last_good_poll is not None
-        and one.idle > limits.last_good_poll
-    ):
-        yield plain(
-            f"{one.name}: no good poll for {one.idle:,.0f} s, more than "
-            f"{write_duration(limits.last_good_poll)} (health.last_good_poll)"
-        )
+        text = f"{one.name}: {_count(one.workers_died, 'worker')} died in 5 minutes, more than "
+        text += f"{limits.workers_died:,} (health.workers_died)"
+        yield _reason(kind.WORKERS, one.name, text, count=one.workers_died)
+    limit, idle = limits.last_good_poll, one.idle
+    if one.runs and idle is not None and limit is not None and idle > limit:
+        text = f"{one.name}: no good poll for {idle:,.0f} s, more than "
+        text += f"{write_duration(limit)} (health.last_good_poll)"
+        yield _reason(kind.POLLS, one.name, text, now - idle)
+
+
+def _reason(kind: UnwellKind, subject: str, text: str, since: float | None = None, count: int = 1) -> Reason:
+    line = " ".join(text.split())
+    return Reason(kind, subject, line if len(line) <= _SHOWN else f"{line[: _SHOWN - 3]}...", since, count)
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 3]}..."

@@ -6,6 +6,8 @@ import logging
 import shutil
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from connector.config.loading import Configuration
@@ -14,7 +16,7 @@ from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import CallLimits, CallRecord
 from connector.operate.activity import Activity
 from connector.operate.gauges import Gauges
-from connector.operate.well import Reason, plain
+from connector.operate.well import Reason, UnwellKind
 from connector.service.adapter import Adapter
 from connector.service.assembly import make_provider
 from connector.service.shared_reads import SharedReads
@@ -50,6 +52,8 @@ class Observer:
         self._document: dict[str, Any] = {}
         self._looks_since: float | None = None
         self._looked_at, self._look_seconds = float("-inf"), 0.0
+        self._seen: dict[tuple[str, str], float] = {}
+        """When each reason that holds was seen first, in seconds since 1970."""
         self._is_overtaken = False
         """Whether an operator has changed something since the last look began."""
 
@@ -83,7 +87,8 @@ class Observer:
         if seconds < _PATIENCE and document:
             return document  # another caller has begun to wait earlier
         failure = f"the provider has not answered for {seconds:.0f} s"
-        return {**document, "well": False, "reasons": [plain(failure)], "provider_failure": failure}
+        reason = Reason(UnwellKind.PROVIDER, self._provider_name, failure, time.time() - seconds)
+        return {**document, "well": False, "reasons": [reason], "provider_failure": failure}
 
     def _has_looked(self, share: float) -> bool:
         """Whether the document is new. Otherwise a look goes on, and begins here if it is due.
@@ -113,17 +118,28 @@ class Observer:
             document = self._reader.read(self._adapter.failure)
         except Exception as error:
             _log.exception("the status cannot be read")
-            short = "the status cannot be read"
-            reason = Reason(short, f"{short}: {type(error).__name__}: {error}")
+            text = f"the status cannot be read: {type(error).__name__}: {error}"
+            reason = Reason(UnwellKind.STATUS, "status", text)
             document = {"well": False, "reasons": [reason], "provider_failure": None}
         finally:
             ended = time.monotonic()
+            document["reasons"] = self._dated(document["reasons"])
             with self._lock:
                 self._looks_since = None
                 if not self._is_overtaken:  # otherwise the next look begins at once
                     self._document = document
                     self._looked_at, self._look_seconds = ended, ended - began
                 self._lock.notify_all()
+
+    def _dated(self, reasons: Sequence[Reason]) -> list[Reason]:
+        """Gives each reason the time since it was seen, if nothing else tells."""
+        now = time.time()
+        self._seen = {one.key: self._seen.get(one.key, now) for one in reasons}
+        return [one if one.since is not None else replace(one, since=self._seen[one.key]) for one in reasons]
+
+    @property
+    def _provider_name(self) -> str:
+        return self.configuration.provider.type
 
     def not_live(self) -> str:
         """Returns why the adapter is not live: a step of its loop hangs. Empty = it is live."""
@@ -162,6 +178,7 @@ class Observer:
             version=VERSION,
             application=self.configuration.connector.application_name,
             well=document["well"],
+            unwell=[one.key for one in document["reasons"]],
             ready=not self.not_ready(),
             provider_up=not document["provider_failure"],
             inputs={

@@ -17,7 +17,7 @@ from connector.local_time import LOCAL
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import InstanceNote, StateStore
-from connector.operate.activity import Minute, last_hour, recent
+from connector.operate.activity import Minute, failing_since, last_hour, recent
 from connector.operate.well import Facts, InstanceFacts, Reason, well
 from connector.service.assembly import make_event_settings
 from connector.service.instance_notes import count_errors
@@ -63,15 +63,20 @@ class StatusReader:
         recents = [recent(one.note.get("minutes", ()), now) for one in found.notes]
         facts = Facts(
             provider=failure,
+            provider_name=self.configuration.provider.type,
             disk=shortage,
+            path=self._provider.disk() or "",
             databases={name: problem for name, problem in databases.items() if problem},
             polls=bool(self._inputs),
             instances=[self._instance_facts(*one, now) for one in zip(found.notes, recents, strict=True)],
             error_waiting=found.error_waiting,
             error_growth=found.error_growth,
             ages={destination: self._since_due(age, now) for destination, age in found.ages().items()},
-            resting={row["subscription"]: row["reason"] for row in found.resting if found.may_wait},
+            resting={
+                row["subscription"]: (row["reason"], row["since"]) for row in found.resting if found.may_wait
+            },
             stopped={row["subscription"]: row["reason"] for row in found.loads if row["state"] == "stopped"},
+            now=now,
         )
         reasons = well(facts, self.configuration.health)
         failures = [one.note["last_failure"] for one in found.notes if one.note.get("last_failure")]
@@ -100,11 +105,11 @@ class StatusReader:
             found.runs,
             counts.published,
             counts.failed,
-            last.get("reason", ""),
+            _with_place(last),
+            failing_since(note.get("minutes", ()), now),
             counts.workers_died,
             self._idle(note, now) if found.runs else None,
             note.get("obstacle", ""),
-            last_kind=" at ".join(filter(None, (last.get("kind"), last.get("place")))),
             closed=note.get("closed", {}) if found.runs else {},
             left_open=note.get("left_open", {}) if found.runs else {},
         )
@@ -250,6 +255,12 @@ class StatusFound:
         }
 
 
+def _with_place(failure: Mapping[str, Any]) -> str:
+    """Returns the reason of a failed event, with the line of code if the reason does not end with it."""
+    reason, place = failure.get("reason", ""), failure.get("place")
+    return f"{reason} ({place})" if place and not reason.endswith(f"({place})") else reason
+
+
 def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> list[StatusRow]:
     """Returns a row for each instance.
 
@@ -357,7 +368,7 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_json(one) for one in value]
     if isinstance(value, Reason):
-        return value.text
+        return value.to_json()
     if not isinstance(value, dict):
         return value
     return {key: _iso(one) if key in _TIMES else one for key, one in value.items()}

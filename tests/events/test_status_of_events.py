@@ -59,7 +59,7 @@ def test_failures_make_it_unwell_and_successes_well_again(bench: Bench, status: 
         assert (document["failed_5m"], document["published_5m"], document["error_waiting"]) == (6, 0, 6)
         assert document["last_failure"]["destination"] == "queue://customers"
         assert "no shelf" in document["last_failure"]["reason"]
-        assert document["reasons"][0].startswith("one: 6 of 6 events failed in 5 minutes")
+        assert document["reasons"][0]["text"].startswith("one: 6 of 6 events failed in 5 minutes")
         fill(deployment, 7)
         adapter.drain()
         document = status(0)
@@ -67,7 +67,7 @@ def test_failures_make_it_unwell_and_successes_well_again(bench: Bench, status: 
         fill(deployment, 8, "a: fail no shelf")
         adapter.drain()
     document = status(1)  # with the last counts of the drain
-    assert document["reasons"][0] == "no instance runs, expected 1 (health.instances)"
+    assert document["reasons"][0]["text"] == "no instance runs, expected 1 (health.instances)"
     assert (document["failed_5m"], document["instances"], len(document["reasons"])) == (14, [], 2)
 
 
@@ -85,7 +85,7 @@ def test_times_without_a_poll_or_for_what_waits_and_the_growth_of_errors_have_li
         until_past(now_ms() + 100)
         document = status(1)
     assert (document["error_growth_5m"], document["error_waiting"]) == (3, 3)
-    reasons = [reason.partition(" (health.")[2] for reason in document["reasons"]]
+    reasons = [reason["text"].partition(" (health.")[2] for reason in document["reasons"]]
     assert reasons == ["last_good_poll)", "oldest_waiting)", "error_waiting)", "error_growth)"]
 
 
@@ -110,7 +110,12 @@ def test_a_subscription_that_rests_is_a_reason(bench: Bench, status: Status) -> 
         fill(deployment, 3, "a: fail no shelf")
         adapter.drain()
         document = status(1)
-    assert (document["reasons"], document["delayed"]) == (["shelf rests: ValueError: no shelf"], 3)
+    (reason,) = document["reasons"]
+    assert (reason["text"], reason["since"]) == (
+        "shelf rests: ValueError: no shelf",
+        document["resting"][0]["since"],
+    )
+    assert document["delayed"] == 3
 
 
 def test_a_provider_that_is_away_is_a_reason_and_ends_with_status_1(bench: Bench, status: Status) -> None:
@@ -120,7 +125,7 @@ def test_a_provider_that_is_away_is_a_reason_and_ends_with_status_1(bench: Bench
     aside = bench.root.with_name("aside")
     os.rename(bench.root, aside)
     (reason,) = status(1)["reasons"]
-    assert reason.startswith("the provider cannot be used: ")
+    assert reason["text"].startswith("the provider cannot be used: ")
     assert run(["status"]) == 1
     shutil.move(aside, bench.root)
     assert run(["status"]) == 0
@@ -138,8 +143,8 @@ def test_a_database_that_is_away_is_a_reason_and_no_file_is_made(bench: Bench, s
     shop.mkdir()
     document = status(1)
     (reason,) = document["reasons"]
-    assert reason.startswith("the database shop ")
-    assert document["databases"][0]["problem"] == reason
+    assert reason["text"].startswith("the database shop ")
+    assert document["databases"][0]["problem"] == reason["text"]
 
 
 def test_a_service_notes_what_has_changed_without_a_poll(bench: Bench, status: Status) -> None:

@@ -23,7 +23,6 @@ from prometheus_client.openmetrics import parser as openmetrics
 from connector.cli.app import run
 from connector.config.http_model import OPERATE, READ, REQUEST
 from connector.http.server import Server
-from connector.operate.well import plain
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.http.shop import (
@@ -47,7 +46,7 @@ from tests.tables import Table
 from tests.waiting import beside, wait_for
 
 
-def health(server: Server, page: str) -> tuple[int, str, list[str]]:
+def health(server: Server, page: str) -> tuple[int, str, list[Any]]:
     with client(server) as http:
         answer = http.get(f"/health/{page}")
         document = answer.json()
@@ -55,7 +54,7 @@ def health(server: Server, page: str) -> tuple[int, str, list[str]]:
         return answer.status_code, document["status"], document["reasons"]
 
 
-def becomes(server: Server, page: str, status: int, what: str) -> list[str]:
+def becomes(server: Server, page: str, status: int, what: str) -> list[Any]:
     """Waits until a page of health has a status, and returns its reasons."""
     wait_for(lambda: health(server, page)[0] == status, what=what)
     _, word, reasons = health(server, page)
@@ -86,7 +85,10 @@ def test_a_full_disk_makes_it_unwell_and_not_unready(tmp_path: Path, monkeypatch
         monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(total=1 << 30, free=free))
         free = 0
         (reason,) = becomes(server, "well", 503, "the disk is seen")
-        assert reason.startswith("nothing is claimed: 0.0 MiB are free")
+        assert (reason["kind"], reason["subject"]) == ("disk", str(tmp_path / "data"))
+        assert reason["text"].startswith("nothing is claimed: 0.0 MiB are free")
+        key = f'connector_unwell{{kind="disk",subject="{tmp_path / "data"}"}}'
+        assert metrics(server)[key] == 1
         assert health(server, "ready")[0] == health(server, "live")[0] == 200
         assert metrics(server)["connector_disk_free_bytes"] == 0
         free = 1 << 30
@@ -100,7 +102,8 @@ def test_a_provider_that_is_away_makes_it_unready_and_not_dead(tmp_path: Path) -
         (tmp_path / "data").rename(tmp_path / "aside")
         becomes(server, "ready", 503, "the root is missed")
         reasons = becomes(server, "well", 503, "the status is read again")
-        assert reasons[0].startswith("the provider cannot be used: ")
+        assert reasons[0]["text"].startswith("the provider cannot be used: ")
+        assert reasons[0]["since"]
         assert health(server, "live") == (200, "ok", [])
         assert metrics(server)["connector_provider_up"] == 0
         with client(server) as http:
@@ -163,7 +166,7 @@ def test_a_provider_that_does_not_answer_is_a_reason_and_no_call_waits_for_it(tm
         observer._looked_at = float("-inf")
         document = observer.status()
         assert document["well"] is False
-        assert document["reasons"] == [plain("the provider has not answered for 5 s")]
+        assert [one.text for one in document["reasons"]] == ["the provider has not answered for 5 s"]
         assert "the provider has not answered" in observer.not_ready()
         hangs.set()
         wait_for(lambda: observer.not_ready() == "", what="the provider answers")

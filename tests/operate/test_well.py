@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from pathlib import Path
 from typing import Any
 
 from connector.operate.activity import BOUNDS, Activity, Durations, cumulative, recent
 from connector.operate.health_section import Health
-from connector.operate.well import Facts, InstanceFacts, well
+from connector.operate.well import Facts, InstanceFacts, UnwellKind, well
 from connector.service.status_document import StatusFound
 from connector.status import OutcomeKind
 from tests.tables import rows
@@ -56,12 +58,12 @@ def test_an_application_within_its_limits_is_well() -> None:
             running(ages={"queue://orders": 7200.0}),
             "queue://orders: the oldest message has waited 7,200 s, more than 1h (health.oldest_waiting)",
         ),
-        (one(obstacle="Spark is dead: 5 s"), "host-a: it cannot work now: Spark is dead: # s"),
+        (one(obstacle="Spark is dead: 5 s"), "host-a: it cannot work now: Spark is dead: 5 s"),
         (
             one(left_open={"queue://orders": "nothing comes"}),
             "host-a: events of a dead instance from queue://orders cannot be settled: nothing comes",
         ),
-        (running(resting={"books": "TimeoutError: 30 s"}), "books rests: TimeoutError: # s"),
+        (running(resting={"books": ("TimeoutError: 30 s", 7.0)}), "books rests: TimeoutError: 30 s"),
         (running(databases={"shop": "the database shop: refused"}), "the database shop: refused"),
         (running(disk="1 MiB are free"), "nothing is claimed: 1 MiB are free"),
     ],
@@ -117,32 +119,62 @@ def test_an_ended_instance_still_tells_what_it_has_failed_but_needs_no_poll() ->
 
 def test_a_long_reason_is_cut() -> None:
     (found,) = well(one(failed=10, last_failure="x" * 10_000), LIMITS)
-    assert len(found.text) < 400
+    assert 900 < len(found.text) <= 1000
 
 
 @rows(
     "facts, reason",
     [
-        (Facts(provider="secret"), "the provider cannot be used"),
-        (running(databases={"shop": "secret"}), "the database shop cannot be used"),
-        (running(resting={"books": "secret"}), "books rests"),
-        (running(stopped={"lake": "secret"}), "the load of lake has stopped"),
-        (one(failed=5, last_failure="secret"), "more than 50% (health.failed_share)"),
         (
-            one(failed=5, last_failure="secret", last_kind="refused at processes.py:7"),
-            "(health.failed_share), the last one: refused at processes.py:7",
+            Facts(provider="secret", provider_name="sql"),
+            {"kind": "provider", "subject": "sql", "next": ["connector check --connect", "#provider"]},
+        ),
+        (
+            running(disk="secret", path="/var/lib/my shop"),
+            {"kind": "disk", "subject": "/var/lib/my shop", "next": ["df -h '/var/lib/my shop'", "#disk"]},
+        ),
+        (
+            running(resting={"books": ("secret", 0.0)}),
+            {
+                "kind": "resting",
+                "subject": "books",
+                "since": "1970-01-01T00:00:00.000Z",
+                "next": ["connector resume books", "#resting"],
+            },
+        ),
+        (
+            one(failed=5, last_failure="secret", failing_since=60.0),
+            {
+                "kind": "failures",
+                "subject": "host-a",
+                "since": "1970-01-01T00:01:00.000Z",
+                "count": 5,
+                "next": ["connector errors", "#failures"],
+            },
+        ),
+        (
+            running(ages={"queue://orders": 3601.0}, now=3601.5),
+            {
+                "kind": "waiting",
+                "subject": "queue://orders",
+                "since": "1970-01-01T00:00:00.500Z",
+                "next": ["connector browse queue://orders", "#waiting"],
+            },
         ),
     ],
 )
-def test_a_reason_for_everybody_has_no_text_of_a_failure(facts: Facts, reason: str) -> None:
+def test_a_reason_says_what_is_sick_and_what_to_do(facts: Facts, reason: dict[str, Any]) -> None:
     (found,) = well(facts, LIMITS)
-    assert found.short.endswith(reason)
-    assert "secret" not in found.short
-    assert (
-        found.text.startswith(found.short.partition(" cannot")[0].partition(", the last")[0])
-        or facts.databases
-    )
-    assert "secret" in found.text
+    command, place = reason["next"]
+    values = {"since": None, "count": 1, **reason, "next": [command, f"docs/how-to/runbook.md{place}"]}
+    assert found.to_json(with_text=False) == values
+    assert found.to_json() == {**values, "text": found.text}
+
+
+def test_each_kind_has_its_row_in_the_runbook() -> None:
+    page = Path("docs/how-to/runbook.md").read_text()
+    headings = re.findall(r"^### `(\w+)`", page, re.MULTILINE)
+    assert headings == [kind.value for kind in UnwellKind]
 
 
 # -- counts: since the start of an instance, by minute, and durations in buckets --------------------------

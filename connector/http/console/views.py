@@ -62,7 +62,7 @@ class BadQuestion(ConnectorError):
 def overview(observer: Observer, _: Query) -> View:
     status = as_json(observer.status(at_once=True))
     if "inputs" not in status:
-        raise NotSeen(", ".join(status["reasons"]))
+        raise NotSeen(", ".join(one["text"] for one in status["reasons"]))
     paused = {(row["kind"], row["what"]): row for row in status["paused"]}
     inputs = [
         {
