@@ -87,8 +87,7 @@ def test_a_full_disk_makes_it_unwell_and_not_unready(tmp_path: Path, monkeypatch
         (reason,) = becomes(server, "well", 503, "the disk is seen")
         assert (reason["kind"], reason["subject"]) == ("disk", str(tmp_path / "data"))
         assert reason["text"].startswith("nothing is claimed: 0.0 MiB are free")
-        key = f'connector_unwell{{kind="disk",subject="{tmp_path / "data"}"}}'
-        assert metrics(server)[key] == 1
+        assert metrics(server)[f"connector_unwell{{kind=disk,subject={tmp_path / 'data'}}}"] == 1
         assert health(server, "ready")[0] == health(server, "live")[0] == 200
         assert metrics(server)["connector_disk_free_bytes"] == 0
         free = 1 << 30
