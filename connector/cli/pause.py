@@ -8,8 +8,8 @@ import typer
 
 from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption, answer, answer_json
 from connector.cli.deployment import load_for
-from connector.messaging.state_store import ControlRecord
-from connector.operate.control import Pausable, PauseResult, Targets, UnknownTarget, targets_of
+from connector.messaging.state_store import StateStore
+from connector.operate.control import Pausable, PauseResult, Targets, UnknownTarget, resting_in, targets_of
 from connector.operate.control import pause as pause_targets
 from connector.operate.control import resume as resume_targets
 from connector.printable import printable
@@ -33,9 +33,9 @@ def pause(
     Nothing is claimed from a paused input. What is claimed already is finished. The events of a paused
     subscription come again later, and this counts as no try. Instances obey within two seconds.
     """
-    record, targets = _open(config, what, every=every)
+    state, targets = _open(config, what, every=every)
     wanted = targets.all_inputs() if every else _find(targets, what, [])
-    changes = pause_targets(record, wanted, by=operator_name(), reason=reason)
+    changes = pause_targets(state.control(), wanted, by=operator_name(), reason=reason)
     _answer(changes, "is paused", "was paused before", json=json)
 
 
@@ -45,23 +45,25 @@ def resume(
     every: Annotated[bool, typer.Option("--all", help="Everything that is paused.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Ends the pauses of inputs and subscriptions.
+    """Ends the pauses of inputs and subscriptions, and the rests of subscriptions.
 
     Instances obey within two seconds. Events of a subscription that came meanwhile come again within a
     minute.
     """
-    record, targets = _open(config, what, every=every)
+    state, targets = _open(config, what, every=every)
+    record = state.control()
     paused = targets_of(record.read().paused)
-    changes = resume_targets(record, paused if every else _find(targets, what, paused))
-    _answer(changes, "is resumed", "was not paused", json=json)
+    wanted = paused if every else _find(targets, what, paused)
+    changes = resume_targets(record, wanted, resting_in(state.instances()))
+    _answer(changes, "is resumed", "was neither paused nor resting", json=json)
 
 
-def _open(config: str, what: list[str] | None, *, every: bool) -> tuple[ControlRecord, Targets]:
+def _open(config: str, what: list[str] | None, *, every: bool) -> tuple[StateStore, Targets]:
     if bool(what) == every:
         raise BadArgument("expected WHAT, an input or the name of a subscription, or --all")
     configuration = load_for(config)
     state = make_provider(configuration).state(configuration.connector.application_name)
-    return state.control(), make_targets(configuration)
+    return state, make_targets(configuration)
 
 
 def _find(targets: Targets, what: list[str] | None, paused: list[Pausable]) -> list[Pausable]:

@@ -100,6 +100,12 @@ _PARTS: Final = (
         _same("subscription", "instance", "since") | {"last failure": "reason"},
     ),
     _Part(
+        "failing",
+        "failing subscriptions, whose events come again later",
+        "",
+        _same("subscription", "instance", "since", "failures") | {"last failure": "reason"},
+    ),
+    _Part(
         "loads",
         "loads that are not well",
         "",  # most applications have no loads

@@ -40,6 +40,10 @@ def json_schema() -> dict[str, Any]:
     ]
     tokens = schema["$defs"]["Http"]["properties"]["tokens"]
     tokens["items"] = {"anyOf": [{"type": ["string", "number"]}, tokens["items"]]}
+    for sink in sinks.values():
+        rest_after = schema["$defs"][sink["$ref"].rpartition("/")[2]]["properties"].get("rest_after")
+        if rest_after is not None:
+            rest_after["anyOf"].insert(0, {"type": "integer", "minimum": 1})
     for section, key in (
         ("AdapterFile", "metaobjects"),
         *((sink["$ref"].rpartition("/")[2], "verbs") for sink in sinks.values()),

@@ -163,7 +163,10 @@ class Inbound:
         Raises:
             ProviderError: the record cannot be read, or an input cannot be used.
         """
-        return self._working.control.look(self._control) and self._intake.obey()
+        control = self._working.control
+        has_changed = control.look(self._control)
+        self._working.circuits.end_rests(control.rested)
+        return has_changed and self._intake.obey()
 
     def has_bound_messages(self, one: Input, others: Sequence[str]) -> bool:
         """Whether messages are of no use without an input: in progress, delayed or held.

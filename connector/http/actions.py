@@ -15,7 +15,15 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector, callers_selector
 from connector.messaging.state_store import StateStore
-from connector.operate.control import Pausable, await_reload, pause, reload_document, resume, targets_of
+from connector.operate.control import (
+    Pausable,
+    await_reload,
+    pause,
+    reload_document,
+    resting_in,
+    resume,
+    targets_of,
+)
 from connector.operate.errors import error_groups
 from connector.operate.lives import find_named, read_life
 from connector.operate.replay import Discard, Move, Mover, Order, check_target, make_choice, total
@@ -46,10 +54,11 @@ def _pause(call: ControlCall) -> Any:
 
 def _resume(call: ControlCall) -> Any:
     body = _Body(call.body, ("what", "all", "reason"))
-    record = _state(call).control()
+    state = _state(call)
+    record = state.control()
     paused: list[Pausable] = targets_of(record.read().paused)
     wanted = paused if body.flag("all") else make_targets(call.configuration).find(body.names("what"), paused)
-    return resume(record, wanted).document()
+    return resume(record, wanted, resting_in(state.instances())).document()
 
 
 def _reload(call: ControlCall) -> Any:

@@ -316,10 +316,13 @@ class Control:
 
     Args:
         reload: None = nobody has asked so far.
+        rested: when an operator has ended the rest of a subscription the last time, by its name, in seconds
+            since 1970.
     """
 
     paused: list[PauseNote] = field(default_factory=list)
     reload: ReloadNote | None = None
+    rested: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the values for JSON."""
@@ -330,7 +333,9 @@ class Control:
         """Undoes :meth:`to_json`. Raises TypeError or KeyError for other values."""
         reload = values.get("reload")
         return cls(
-            [PauseNote(**one) for one in values["paused"]], None if reload is None else ReloadNote(**reload)
+            [PauseNote(**one) for one in values["paused"]],
+            None if reload is None else ReloadNote(**reload),
+            values.get("rested", {}),
         )
 
 

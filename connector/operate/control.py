@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -153,19 +153,30 @@ def pause(record: ControlRecord, targets: Sequence[Pausable], *, by: str, reason
     return _changes(targets, new, control.paused)
 
 
-def resume(record: ControlRecord, targets: Sequence[Pausable]) -> PauseResult:
-    """Resumes inputs and subscriptions.
+def resume(
+    record: ControlRecord, targets: Sequence[Pausable], resting: Set[str] = frozenset()
+) -> PauseResult:
+    """Resumes inputs and subscriptions, and ends the rests of subscriptions.
 
     Args:
         targets: to be resumed.
+        resting: the subscriptions that rest in an instance.
 
     Raises:
         ProviderError: the record cannot be changed.
     """
+    subscriptions = {one.what for one in targets if one.kind is TargetKind.SUBSCRIPTION}
     with record.change() as control:
         ended = [one for one in targets_of(control.paused) if one in targets]
         control.paused = [one for one in control.paused if _target(one) not in ended]
+        control.rested |= dict.fromkeys(sorted(subscriptions & resting), time.time())
+    ended += [one for one in targets if one.what in subscriptions & resting and one not in ended]
     return _changes(targets, ended, control.paused)
+
+
+def resting_in(instances: Iterable[InstanceNote]) -> set[str]:
+    """Returns the subscriptions that rest in running instances."""
+    return {row["subscription"] for one in instances if one.runs for row in one.note.get("resting", ())}
 
 
 def targets_of(paused: Iterable[PauseNote]) -> list[Pausable]:
@@ -276,6 +287,8 @@ class ControlWatch:
         self._paused: dict[tuple[str, str], PauseNote] = {}
         self._seen: dict[tuple[str, str], float] = {}
         """When this instance has seen each pause first."""
+        self.rested: Mapping[str, float] = {}
+        """When an operator has ended the rest of a subscription, in seconds since 1970."""
         self._reload: ReloadNote | None = None
         self._answered = 0
         self._since = time.time() - _CLOCKS
@@ -293,6 +306,7 @@ class ControlWatch:
         if not at_once and now - self._looked_at < _LOOK_SECONDS:
             return False
         control = record.read()
+        self.rested = control.rested
         paused = {(one.kind, one.what): one for one in control.paused}
         self._looked_at, self._reload = now, control.reload
         if paused == self._paused:

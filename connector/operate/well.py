@@ -65,7 +65,9 @@ class Facts:
         error_waiting: messages in the ErrorDestination. None = unknown.
         error_growth: messages that the ErrorDestination has gained in 5 minutes. None = unknown.
         ages: seconds that the oldest message of an input has waited, by input. Without paused inputs.
-        resting: the last failure of each subscription that rests, and the start of the rest, by name.
+        resting: the last failure of each subscription that rests, and when it began, by name.
+        failing: the last failure of each subscription whose events come again later, the time of the first
+            one, and their number, by name.
         stopped: why the load of a subscription has stopped, by name.
         now: seconds since 1970.
     """
@@ -81,6 +83,7 @@ class Facts:
     error_growth: int | None = None
     ages: Mapping[str, float] = field(default_factory=dict)
     resting: Mapping[str, tuple[str, float | None]] = field(default_factory=dict)
+    failing: Mapping[str, tuple[str, float, int]] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
     now: float = field(default_factory=time.time)
 
@@ -116,6 +119,8 @@ class UnwellKind(StrEnum):
     """The error destinations have gained more messages than ``health.error_growth``."""
     RESTING = "resting"
     """A subscription rests, while events may wait for it."""
+    FAILING = "failing"
+    """The last call of a subscription has failed, and its events come again later."""
     LOAD = "load"
     """The load of a subscription has stopped."""
     STATUS = "status"
@@ -137,6 +142,7 @@ _COMMANDS: Final = {
     UnwellKind.ERROR_WAITING: "connector errors",
     UnwellKind.ERROR_GROWTH: "connector errors",
     UnwellKind.RESTING: "connector resume {}",
+    UnwellKind.FAILING: "connector status",
     UnwellKind.LOAD: "connector status",
     UnwellKind.STATUS: "connector check --connect",
 }
@@ -216,6 +222,9 @@ def well(facts: Facts, limits: Health) -> list[Reason]:
             reasons.append(_reason(of, "errors", text, count=number))
     for name, (failure, since) in sorted(facts.resting.items()):
         reasons.append(_reason(kind.RESTING, name, f"{name} rests: {failure}", since))
+    for name, (failure, first, number) in sorted(facts.failing.items()):
+        text = f"{name} fails, and its events come again later: {failure}"
+        reasons.append(_reason(kind.FAILING, name, text, first, number))
     for name, failure in sorted(facts.stopped.items()):
         reasons.append(_reason(kind.LOAD, name, f"the load of {name} has stopped: {failure}"))
     return reasons

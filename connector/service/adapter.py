@@ -237,6 +237,11 @@ class Adapter:
         return self._connection.working.circuits.rows()
 
     @property
+    def failing(self) -> list[dict[str, Any]]:
+        """The subscriptions whose last call has failed, and whose events come again later."""
+        return self._connection.working.circuits.failing()
+
+    @property
     def loads(self) -> list[dict[str, Any]]:
         """The loads that have stopped, or that wait for another attempt. For any thread."""
         loads = self._connection.loads
@@ -495,6 +500,7 @@ class Adapter:
             self._connection.note,
             self.activity,
             lambda: self.resting,
+            lambda: self.failing,
             lambda: count_errors(self._provider, self.configuration.connector.copies),
             lambda: self.loads,
             lambda: self._trouble,

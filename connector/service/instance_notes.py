@@ -45,6 +45,7 @@ class InstanceNotes:
         publish: Callable[[Mapping[str, Any]], None],
         activity: Activity,
         resting: Callable[[], list[dict[str, Any]]],
+        failing: Callable[[], list[dict[str, Any]]],
         count_errors: Callable[[], int | None],
         loads: Callable[[], list[dict[str, Any]]],
         obstacle: Callable[[], str],
@@ -52,6 +53,7 @@ class InstanceNotes:
         self._publish = publish
         self._activity = activity
         self._resting = resting
+        self._failing = failing
         self._count_errors = count_errors
         self._loads = loads
         self._obstacle = obstacle
@@ -79,6 +81,7 @@ class InstanceNotes:
         facts = {
             "last_good_poll": self.last_good_poll,
             "resting": self._resting(),
+            "failing": self._failing(),
             "loads": self._loads(),
             "obstacle": self._obstacle(),
             "minutes": [list(one) for one in self._activity.minutes()],

@@ -75,6 +75,11 @@ class StatusReader:
             resting={
                 row["subscription"]: (row["reason"], row["since"]) for row in found.resting if found.may_wait
             },
+            failing={
+                row["subscription"]: (row["reason"], row["since"], row["failures"])
+                for row in found.failing
+                if found.may_wait
+            },
             stopped={row["subscription"]: row["reason"] for row in found.loads if row["state"] == "stopped"},
             now=now,
         )
@@ -146,6 +151,7 @@ class StatusReader:
         found.instances = _instances(clients, found.notes)
         found.batches = [_batch(one, names[one.client_id]) for one in _running(batches, found.workers)]
         found.resting = list(_rows_of(found.notes, "resting"))
+        found.failing = list(_rows_of(found.notes, "failing"))
         found.loads = list(_rows_of(found.notes, "loads"))
         found.paused = [asdict(one) for one in state.control().read().paused]
         found.error_waiting = count_errors(provider, settings.copies)
@@ -213,6 +219,7 @@ class StatusFound:
         self.batches: list[StatusRow] = []
         self.workers: list[StatusRow] = []
         self.resting: list[StatusRow] = []
+        self.failing: list[StatusRow] = []
         self.loads: list[StatusRow] = []
         self.paused: list[StatusRow] = []
         self.inputs: list[StatusRow] = []
@@ -232,6 +239,7 @@ class StatusFound:
             "batches": self.batches,
             "workers": self.workers,
             "resting": self.resting,
+            "failing": self.failing,
             "loads": self.loads,
             "paused": self.paused,
             "inputs": [

@@ -6,7 +6,7 @@ import errno
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector.errors import Failed, ObjectRefused, TemporaryFailure
 
@@ -69,6 +69,18 @@ class RetryLater:
             return min(self.most, self.first * self.factor**retries)
         except OverflowError:
             return self.most
+
+
+class RestAfter(NamedTuple):
+    """When a subscription rests. What comes first counts.
+
+    Args:
+        failures: so many in a row.
+        seconds: since the first of a row of failures. None = only their number counts.
+    """
+
+    failures: int = 1
+    seconds: float | None = None
 
 
 def is_temporary(error: BaseException) -> bool:

@@ -13,16 +13,16 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from connector.businessobjects.definition import Definitions
 from connector.declare.expression_type import JMESPATH
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, node_at
 from connector.declare.section import Section
-from connector.declare.tree import Items, is_absent
+from connector.declare.tree import Items, Leaf, is_absent
 from connector.declare.value_types import (
     Boolean,
     Text,
@@ -39,7 +39,7 @@ from connector.formats.checks import check_mime_type
 from connector.messaging.destination import Destination
 from connector.messaging.numbers import read_number
 from connector.sinks.contract import SinkSpec
-from connector.sinks.retry_later import ANY, TEMPORARY, RetryLater
+from connector.sinks.retry_later import ANY, TEMPORARY, RestAfter, RetryLater
 from connector.sinks.subscriptions import Subscription
 
 _AN_OBJECT = re.compile(r"[A-Za-z0-9_*?]+\Z")
@@ -246,8 +246,26 @@ class RetryLaterEntry(Section):
         return RetryLater(self.attempts, self.first, self.factor, self.most, self.on)
 
 
-_REST_AFTER: Final = 20
-"""Failures in a row."""
+class RestAfterEntry(Section):
+    """When a subscription rests. Written as a number of failures, or as both. What comes first counts."""
+
+    failures: Annotated[int, integer(1, "failures")] = Field(
+        default=20, description="So many failures in a row that `retry_later` names."
+    )
+    seconds: Annotated[int | None, integer(1, "seconds")] = Field(
+        default=None,
+        description="Seconds since the first failure of a row. For a subscription whose events wait for each "
+        "other, so that it fails seldom.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"failures": value} if isinstance(value, Leaf) else value
+
+    def short_form(self) -> int | dict[str, Any]:
+        """Returns this in the shortest form for the file."""
+        return self.failures if self.seconds is None else self.model_dump()
 
 
 class CalledEntry(SinkEntry):
@@ -266,11 +284,11 @@ class CalledEntry(SinkEntry):
         description="An event whose delivery failed for a while comes again, after `retries` in place. With "
         "`order: destination` it holds its input until then.",
     )
-    rest_after: Annotated[int | None, integer(1, "failures")] = Field(
+    rest_after: RestAfterEntry | None = Field(
         default=None,
         description="Default: 20. After so many failures in a row that `retry_later` names, the "
         "subscription rests: its events come again later without a call, and every `first` one of them is "
-        "tried. Any other end of a call ends the rest.",
+        "tried. Any other end of a call ends the rest, and so does `connector resume`.",
     )
 
     def check(self, check: EntryCheck) -> None:
@@ -281,6 +299,7 @@ class CalledEntry(SinkEntry):
             )
 
     def subscription(self) -> Subscription:
+        rest_after = self.rest_after or RestAfterEntry()
         return Subscription(
             self.name,
             self.object,
@@ -289,7 +308,7 @@ class CalledEntry(SinkEntry):
             timeout=self.timeout,
             retries=self.retries,
             retry_later=self.retry_later.rules() if self.retry_later is not None else None,
-            rest_after=self.rest_after or _REST_AFTER,
+            rest_after=RestAfter(rest_after.failures, rest_after.seconds),
         )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from connector.businessobjects.rules import StaticMetaObject
 from connector.sinks.contract import SinkSpec
-from connector.sinks.retry_later import RetryLater
+from connector.sinks.retry_later import RestAfter, RetryLater
 
 if TYPE_CHECKING:
     from connector.businessobjects.condition import Condition
@@ -27,7 +27,7 @@ class Subscription:
         timeout: seconds that one delivery may take. None = no limit.
         retries: how often the sink is called again, in place, after a TemporaryFailure.
         retry_later: when an event that has failed comes again. None = never.
-        rest_after: the subscription rests after so many failures in a row that ``retry_later`` names.
+        rest_after: after which failures that ``retry_later`` names the subscription rests.
         reply: whether the return value of the sink answers the message (:mod:`connector.sinks.replying`).
         mime_type: format of the reply. None = the format of the request.
         format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
@@ -43,7 +43,7 @@ class Subscription:
     timeout: float | None = None
     retries: int = 0
     retry_later: RetryLater | None = None
-    rest_after: int = 1
+    rest_after: RestAfter = field(default_factory=RestAfter)
     reply: bool = False
     mime_type: str | None = None
     format: str | None = None

@@ -19,6 +19,8 @@ from connector.events.settle.settling import untouched_settlement
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.messaging.settlement import Settlement
+from connector.operate.control import resting_in, resume
+from connector.service.assembly import make_targets
 from connector.sinks.retry_later import RetryLater, join_retries, split_retries
 from connector.sinks.subscription_model import ExternalEntry
 from connector.testing.deployment import InProcessAdapter
@@ -197,6 +199,24 @@ def test_a_subscription_that_rests_is_tried_by_one_event_at_once(
     assert (sorted(deployment.ids("archive")), deployment.messages("error")) == (sorted(sent), [])
     found = [message for message in caplog.messages if "rests" in message]
     assert found == ["a subscription rests", "a subscription rests no more"]
+
+
+def test_a_subscription_rests_by_time_and_an_operator_ends_the_rest(bench: Bench) -> None:
+    later = {"first": "1h", "most": "1h"}
+    deployment = deploy(bench, later, entry={"rest_after": {"failures": 1000, "seconds": 1}})
+    deployment.write("away", "")
+    send(deployment, AWAY)
+    with deployment.running() as adapter, serving(adapter):
+        wait_for(lambda: adapter.failing, what="the failure is seen")
+        assert (adapter.failing[0]["subscription"], adapter.failing[0]["failures"]) == ("a", 1)
+        wait_for(lambda: adapter.resting, what="the subscription rests")
+        assert adapter.failing == []
+        state = deployment.provider.state("test")
+        wait_for(lambda: resting_in(state.instances()) == {"a"}, what="the rest is noted")
+        targets = make_targets(deployment.configuration).find(["a"])
+        assert resume(state.control(), targets).unchanged == ["a"]  # is not paused
+        assert resume(state.control(), targets, resting_in(state.instances())).changed == ["a"]
+        wait_for(lambda: not adapter.resting, what="the rest has ended")
 
 
 def test_another_end_of_a_call_ends_the_row(bench: Bench) -> None:

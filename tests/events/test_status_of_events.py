@@ -118,6 +118,19 @@ def test_a_subscription_that_rests_is_a_reason(bench: Bench, status: Status) -> 
     assert document["delayed"] == 3
 
 
+def test_an_application_that_is_away_is_a_reason_at_its_first_failure(bench: Bench, status: Status) -> None:
+    later = {"retry_later": {"first": "1m", "on": "any"}}
+    subscription = {"object": "*", "process": "processes:a", "name": "shelf", **later}
+    deployment = bench.deploy(subscriptions=[subscription])
+    with deployment.running() as adapter:
+        fill(deployment, 2, "a: fail no shelf")
+        adapter.drain()
+        (reason,) = status(1)["reasons"]
+        assert (reason["kind"], reason["subject"], reason["count"]) == ("failing", "shelf", 1)
+        assert reason["text"] == "shelf fails, and its events come again later: ValueError: no shelf"
+        assert reason["since"] == status(1)["failing"][0]["since"]
+
+
 def test_a_provider_that_is_away_is_a_reason_and_ends_with_status_1(bench: Bench, status: Status) -> None:
     deployment = bench.deploy()
     with deployment.running() as adapter:
@@ -165,7 +178,7 @@ def test_notes_are_a_second_apart_but_for_the_last(monkeypatch: pytest.MonkeyPat
     published: list[Mapping[str, Any]] = []
     clock = SimpleNamespace(monotonic=lambda: now, time=lambda: now)
     monkeypatch.setattr(instance_notes, "time", clock)
-    notes = InstanceNotes(published.append, Activity(), list, lambda: 0, list, str)
+    notes = InstanceNotes(published.append, Activity(), list, list, lambda: 0, list, str)
     found = []
     for now, at_once in ((100.0, False), (100.9, False), (101.0, False), (101.5, True)):  # noqa: B007
         notes.look(is_good=True, at_once=at_once)

@@ -1,4 +1,4 @@
-"""The circuit breaker: a subscription that failed ``rest_after`` times in a row rests.
+"""The circuit breaker: a subscription that has failed in a row for long enough (``rest_after``) rests.
 
 Only failures count that ``retry_later`` names. The circuit of a resting subscription is open: its events come
 again later, without a call and without a count. Every ``first`` seconds the circuit is half-open, and one of
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from connector.sinks.retry_later import RetryLater
+from connector.sinks.retry_later import RestAfter, RetryLater
 from connector.sinks.subscriptions import Subscription
 
 _log: Final = logging.getLogger("connector.events")
@@ -28,11 +28,13 @@ class CircuitState(NamedTuple):
         failures: in a row until now.
         delay: seconds until an event comes again that is not tried.
         is_half_open: whether the task may try one event although the subscription rests.
+        rests: whether it rests, by the number of its failures or by their time.
     """
 
     failures: int
     delay: float
     is_half_open: bool = False
+    rests: bool = False
 
 
 class CallCounts(NamedTuple):
@@ -49,7 +51,7 @@ class CallCounts(NamedTuple):
     reason: str = ""
 
 
-def _rules(subscriptions: Iterable[Subscription]) -> dict[str, tuple[int, RetryLater]]:
+def _rules(subscriptions: Iterable[Subscription]) -> dict[str, tuple[RestAfter, RetryLater]]:
     return {
         one.name: (one.rest_after, one.retry_later) for one in subscriptions if one.retry_later is not None
     }
@@ -91,7 +93,8 @@ class DeliveryGate:
             return paused
         rest_after, retry_later = self._rules[name]
         told = self._told.get(name)
-        if self._failures(name) < rest_after:
+        rests = told is not None and told.rests and not self.calls.get(name, CallCounts()).has_other
+        if not rests and self._failures(name) < rest_after.failures:
             return None
         if told is not None and told.is_half_open:
             self._told[name] = told._replace(is_half_open=False)
@@ -126,12 +129,16 @@ class _Circuit:
 
     Args:
         failures: their number.
+        failed_at: the first of them, in monotonic seconds.
+        failing_since: the same in seconds since 1970.
         since: when the circuit was opened, in monotonic seconds. None = it is closed.
         began: the same in seconds since 1970.
         tried: the last try, in monotonic seconds.
         is_half_open: whether a task may try one event now.
     """
 
+    failed_at: float
+    failing_since: float
     failures: int = 0
     reason: str = ""
     since: float | None = None
@@ -166,12 +173,13 @@ class Circuits:
             return told
         with self._lock:
             now = self._clock()
+            self._open_due()
             for name, circuit in self._found.items():
                 _, rules = self._rules[name]
                 rested = 0.0 if circuit.since is None else now - circuit.since
                 delay = max(rules.first, min(rules.most, rested))
                 for one in told:
-                    one[name] = CircuitState(circuit.failures, delay)
+                    one[name] = CircuitState(circuit.failures, delay, rests=circuit.since is not None)
                 is_due = circuit.since is not None and now - circuit.tried >= rules.first
                 if is_due and not circuit.is_half_open:
                     self._turn += 1
@@ -198,27 +206,80 @@ class Circuits:
                 self._count(name, found)
 
     def _count(self, name: str, calls: CallCounts) -> None:
-        rest_after, _ = self._rules[name]
-        circuit = self._found.setdefault(name, _Circuit())
+        circuit = self._found.get(name)
+        if circuit is None:
+            circuit = self._found[name] = _Circuit(self._clock(), time.time())
+        elif calls.has_other:
+            circuit.failed_at, circuit.failing_since = self._clock(), time.time()
         circuit.failures = calls.failures + (0 if calls.has_other else circuit.failures)
         circuit.reason = calls.reason or circuit.reason
-        if circuit.failures >= rest_after and circuit.since is None:
-            circuit.since = circuit.tried = self._clock()
-            circuit.began = time.time()
-            fields = {"subscription": name, "failures": circuit.failures, "reason": circuit.reason}
-            _log.warning("a subscription rests", extra=fields)
-        elif circuit.failures < rest_after and circuit.since is not None:
+        is_due = self._is_due(name, circuit)
+        if circuit.since is not None and not is_due:
             circuit.since = None
             _log.info("a subscription rests no more", extra={"subscription": name})
         if not circuit.failures:
             del self._found[name]
+        elif is_due:
+            self._open(name, circuit)
         self.has_failures = bool(self._found)
+
+    def _is_due(self, name: str, circuit: _Circuit) -> bool:
+        """Whether a subscription has failed often enough, or for long enough, to rest."""
+        failures, seconds = self._rules[name][0]
+        if not circuit.failures:
+            return False
+        is_long = seconds is not None and self._clock() - circuit.failed_at >= seconds
+        return circuit.failures >= failures or is_long
+
+    def _open(self, name: str, circuit: _Circuit) -> None:
+        if circuit.since is None:
+            circuit.since = circuit.tried = self._clock()
+            circuit.began = time.time()
+            fields = {"subscription": name, "failures": circuit.failures, "reason": circuit.reason}
+            _log.warning("a subscription rests", extra=fields)
+
+    def _open_due(self) -> None:
+        """Lets subscriptions rest that have failed for long enough by now."""
+        for name, circuit in self._found.items():
+            if self._is_due(name, circuit):
+                self._open(name, circuit)
+
+    def end_rests(self, asked: Mapping[str, float]) -> None:
+        """Lets subscriptions that rest get their events again. Their failures count anew.
+
+        Args:
+            asked: when an operator has asked for that the last time, in seconds since 1970.
+        """
+        if not asked or not self._found:
+            return
+        with self._lock:
+            for name, time_asked in asked.items():
+                circuit = self._found.get(name)
+                if circuit is not None and circuit.since is not None and circuit.began < time_asked:
+                    del self._found[name]
+                    _log.info("a subscription rests no more", extra={"subscription": name})
+            self.has_failures = bool(self._found)
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the resting subscriptions, each with the start of its rest and the last reason."""
         with self._lock:
+            self._open_due()
             return [
                 {"subscription": name, "since": round(circuit.began, 3), "reason": circuit.reason}
                 for name, circuit in sorted(self._found.items())
                 if circuit.since is not None
+            ]
+
+    def failing(self) -> list[dict[str, Any]]:
+        """Returns the subscriptions whose last call has failed and that do not rest."""
+        with self._lock:
+            return [
+                {
+                    "subscription": name,
+                    "since": round(circuit.failing_since, 3),
+                    "failures": circuit.failures,
+                    "reason": circuit.reason,
+                }
+                for name, circuit in sorted(self._found.items())
+                if circuit.since is None
             ]
