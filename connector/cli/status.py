@@ -111,6 +111,14 @@ _PARTS: Final = (
         "",  # most applications have no loads
         _same("subscription", "instance", "state", "lot", "attempt", "since", "reason"),
     ),
+    _Part(
+        "subscriptions",
+        "subscriptions, in 5 minutes",
+        "",
+        _same("subscription")
+        | {"called": "calls_5m", "failed": "failed_5m", "last success": "last_success"}
+        | {"last failure": "last_failure", "last error": "last_error"},
+    ),
     _Part("paused", "paused by operators", "nothing", _same("what", "kind", "since", "by", "reason")),
     _Part(
         "inputs",
@@ -139,12 +147,12 @@ def _health(document: Mapping[str, Any], now: float) -> Iterable[str]:
 
 
 def _cell(field: str, value: Any, now: float) -> str:
-    if field in ("since", "last_good_poll"):
+    if field in ("since", "last_good_poll", "last_success", "last_failure"):
         return ago(value, now)
     if value is None or value == "":
         return "-"
     if field == "age":
         return span(value)
-    if field in ("events", "waiting", "delayed"):
+    if field in ("events", "waiting", "delayed", "calls_5m", "failed_5m"):
         return f"{value:,}"
     return ", ".join(value) if field == "destinations" else str(value)

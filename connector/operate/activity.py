@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from connector.status import OutcomeKind
 
-_OF_TASKS: Final = ("conversions", "deliveries", "requests", "tracebacks")
+_OF_TASKS: Final = ("conversions", "deliveries", "requests", "tracebacks", "failures")
 WINDOW: Final = 5
 """Minutes that count as recent."""
 BOUNDS: Final = (
@@ -100,6 +100,47 @@ class Tracebacks:
         return self._rows.get(f"{subscription} {place}", "")
 
 
+class Failures:
+    """The failures of each subscription: their number, and the last reason. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[int, str]] = {}
+
+    def add(self, subscription: str, reason: str, number: int = 1) -> None:
+        """Adds failures.
+
+        Args:
+            reason: of the last one.
+        """
+        before = self._rows.get(subscription, (0, ""))[0]
+        self._rows[subscription] = before + number, reason[:_LONGEST_REASON]
+
+    def merge(self, rows: Mapping[str, Sequence[Any]]) -> None:
+        """Adds the failures that another process has taken with :meth:`take`."""
+        for name, (number, reason) in rows.items():
+            self.add(name, reason, number)
+
+    def take(self) -> dict[str, tuple[int, str]]:
+        """Returns number and last reason by subscription, and forgets them."""
+        rows, self._rows = self._rows, {}
+        return rows
+
+
+class Calls(NamedTuple):
+    """What a subscription has done in the last minutes. Times are seconds since 1970.
+
+    Args:
+        minutes: the number of each minute since 1970, its deliveries, and those that have failed.
+        last_success: the end of the last call that has not failed. None = none is known.
+        last_failure: the last failure, with its reason. None = none is known.
+    """
+
+    minutes: list[list[int]]
+    last_success: float | None = None
+    last_failure: float | None = None
+    reason: str = ""
+
+
 def cumulative(row: Sequence[float]) -> list[tuple[str, float]]:
     """Returns the buckets of a row as Prometheus has them: each counts the shorter durations, too."""
     bounds = [*map(str, BOUNDS), "+Inf"]
@@ -146,7 +187,8 @@ class Activity:
         self.event_seconds, self.conversions = Durations(), Durations()
         self.deliveries, self.requests = Durations(), Durations()
         """By object, by subscription, and by object and status."""
-        self.tracebacks = Tracebacks()
+        self.tracebacks, self.failures = Tracebacks(), Failures()
+        self._calls: dict[str, Calls] = {}
 
     def count_outcome(
         self,
@@ -198,10 +240,36 @@ class Activity:
                 self.event_seconds.add("", seconds, events)
 
     def merge(self, rows_by_name: Mapping[str, Mapping[str, Any]]) -> None:
-        """Adds the durations and tracebacks of a task, as :meth:`take` returns them."""
+        """Adds the durations, tracebacks and failures of a task, as :meth:`take` returns them."""
         with self._lock:
             for name, rows in rows_by_name.items():
                 getattr(self, name).merge(rows)
+            self._note_calls(rows_by_name.get("deliveries", {}), self.failures.take())
+
+    def _note_calls(
+        self, deliveries: Mapping[str, Sequence[float]], failures: Mapping[str, tuple[int, str]]
+    ) -> None:
+        now, minute = round(self._clock(), 3), self._minute()
+        for name in deliveries.keys() | failures.keys():
+            failed, reason = failures.get(name, (0, ""))
+            # the preparing of a message is no call, and has no duration
+            number = max(int(sum(deliveries.get(name, (0,))[1:])), failed)
+            known = self._calls.get(name) or Calls([])
+            minutes = [one for one in known.minutes if one[0] > minute - WINDOW]
+            if not minutes or minutes[-1][0] != minute:
+                minutes.append([minute, 0, 0])
+            minutes[-1][1] += number
+            minutes[-1][2] += failed
+            if number > failed:
+                known = known._replace(last_success=now)
+            if failed:
+                known = known._replace(last_failure=now, reason=reason)
+            self._calls[name] = known._replace(minutes=minutes)
+
+    def calls(self) -> dict[str, list[Any]]:
+        """Returns the :class:`Calls` of each subscription as JSON has them."""
+        with self._lock:
+            return {name: list(one) for name, one in self._calls.items()}
 
     def add_request(self, object_name: str, status: str, seconds: float) -> None:
         """Adds a request of this process."""
@@ -210,7 +278,7 @@ class Activity:
 
     def take(self) -> dict[str, dict[str, Any]]:
         """Returns the durations and tracebacks of a task for :meth:`merge`, and forgets them."""
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         with self._lock:
             for name in _OF_TASKS:
                 if (kept := getattr(self, name))._rows:

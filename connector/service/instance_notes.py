@@ -86,6 +86,7 @@ class InstanceNotes:
             "obstacle": self._obstacle(),
             "minutes": [list(one) for one in self._activity.minutes()],
             "steps": self._activity.steps(),
+            "calls": self._activity.calls(),
             "last_failure": self._activity.last_failure,
             "error_waiting": self._samples,
         }

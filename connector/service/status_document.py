@@ -17,7 +17,7 @@ from connector.local_time import LOCAL
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import InstanceNote, StateStore
-from connector.operate.activity import Minute, failing_since, last_hour, recent
+from connector.operate.activity import WINDOW, Calls, Minute, failing_since, last_hour, recent
 from connector.operate.well import Facts, InstanceFacts, Reason, well
 from connector.service.assembly import make_event_settings
 from connector.service.instance_notes import count_errors
@@ -26,7 +26,7 @@ from connector.text.iso_time import iso_time
 
 StatusRow = dict[str, Any]
 
-_TIMES: Final = ("since", "oldest", "last_good_poll", "time")
+_TIMES: Final = ("since", "oldest", "last_good_poll", "last_success", "last_failure", "time")
 _RECENT: Final = 300.0
 """Seconds that count as recent."""
 
@@ -100,6 +100,7 @@ class StatusReader:
             "disk_shortage": shortage or None,
             "databases": [{"database": name, "problem": one or None} for name, one in databases.items()],
             **found.tables(),
+            "subscriptions": found.subscriptions(one.name for one in self.configuration.subscriptions),
         }
 
     def _instance_facts(self, found: InstanceNote, counts: Minute, now: float) -> InstanceFacts:
@@ -226,6 +227,28 @@ class StatusFound:
         self.delayed = 0
         self.error_waiting: int | None = None
         self.error_growth: int | None = None
+
+    def subscriptions(self, names: Iterable[str]) -> list[StatusRow]:
+        """Returns what each subscription has done in the last five minutes, over all instances."""
+        oldest = int(self.now // 60) - WINDOW
+        rows = []
+        for name in names:
+            found = [
+                Calls(*one.note["calls"][name]) for one in self.notes if name in one.note.get("calls", ())
+            ]
+            recents = [minute for calls in found for minute in calls.minutes if minute[0] >= oldest]
+            last = max(found, key=lambda one: one.last_failure or 0.0, default=Calls([]))
+            rows.append(
+                {
+                    "subscription": name,
+                    "calls_5m": sum(one[1] for one in recents),
+                    "failed_5m": sum(one[2] for one in recents),
+                    "last_success": max((one.last_success or 0.0 for one in found), default=0.0) or None,
+                    "last_failure": last.last_failure,
+                    "last_error": last.reason or None,
+                }
+            )
+        return rows
 
     def _steps(self, destination: str) -> Iterable[Sequence[Sequence[int]]]:
         """Yields what each instance has counted of an input."""

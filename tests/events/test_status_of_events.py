@@ -131,6 +131,18 @@ def test_an_application_that_is_away_is_a_reason_at_its_first_failure(bench: Ben
         assert reason["since"] == status(1)["failing"][0]["since"]
 
 
+def test_a_subscription_tells_its_last_success_and_its_last_error(bench: Bench, status: Status) -> None:
+    deployment = bench.deploy()
+    with deployment.running() as adapter:
+        fill(deployment, 1, "a: fail no shelf")
+        fill(deployment, 3)
+        adapter.drain()
+        (row,) = status(0)["subscriptions"]
+    assert (row["subscription"], row["calls_5m"], row["failed_5m"]) == ("a", 4, 1)
+    assert row["last_error"] == "ValueError: no shelf"
+    assert row["last_success"] and row["last_failure"]
+
+
 def test_a_provider_that_is_away_is_a_reason_and_ends_with_status_1(bench: Bench, status: Status) -> None:
     deployment = bench.deploy()
     with deployment.running() as adapter:

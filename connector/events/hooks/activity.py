@@ -32,6 +32,9 @@ class TaskActivity(TaskHook):
     def called(self, subscription: str, seconds: float) -> None:
         self._activity.deliveries.add(subscription, seconds)
 
+    def not_delivered(self, subscription: str, reason: str) -> None:
+        self._activity.failures.add(subscription, reason)
+
     def requested(self, object_name: str, status: str, seconds: float) -> None:
         self._activity.add_request(object_name, status, seconds)
 

@@ -48,6 +48,9 @@ class TaskHook:
     def delivered(self, event: TaskEvent, subscription: str, answers: Publication) -> None:
         """Observes the answer of a subscription. The arguments are those of :meth:`delivering`."""
 
+    def not_delivered(self, subscription: str, reason: str) -> None:
+        """Observes that a subscription has failed for an event, which may come again."""
+
     def failed(self, text: str, extra: Mapping[str, object], error: BaseException | None) -> None:
         """Observes that code of the deployment has raised an exception.
 
@@ -84,6 +87,7 @@ class TaskHooks:
         self.delivering = observers(hooks, TaskHook.delivering)
         self.called = observers(hooks, TaskHook.called)
         self.delivered = observers(hooks, TaskHook.delivered)
+        self.not_delivered = observers(hooks, TaskHook.not_delivered)
         self.abandoned = observers(hooks, TaskHook.abandoned)
         self.ended = observers(hooks, TaskHook.ended)
         self._failed = observers(hooks, TaskHook.failed)

@@ -384,6 +384,9 @@ class Publisher:
         subscription, matched, retries = delivery.subscription, delivery.matched, delivery.retries
         name, rules = subscription.name, subscription.retry_later
         reason = f"{matched.place}{_reason(name, failure)}"
+        if not isinstance(failure, Unsubscribed | NotActive):
+            for observe in self._hooks.not_delivered:
+                observe(name, error_text(failure))
         if isinstance(failure, Unsubscribed):
             result.unsubscribed += (reason,)
         elif isinstance(failure, NotActive):
@@ -484,6 +487,8 @@ class Publisher:
                 blamed = None if isinstance(error, MalformedData | ValueError) else sink
                 where = self._log_failure(error, blamed, name, bo, event)
                 reason = f"{matched.place}{_reason(name, error)}{where}"
+                for observe in self._hooks.not_delivered:
+                    observe(name, error_text(error))
                 result.fail(reason, ReasonKind.SEND_FAILED, name, where)
                 return
         try:

@@ -74,6 +74,7 @@ def overview(observer: Observer, _: Query) -> View:
         for row in status["inputs"]
     ]
     resting = {row["subscription"]: row for row in status["resting"]}
+    calls = {row["subscription"]: row for row in status["subscriptions"]}
     subscriptions = [
         {
             "name": one.name,
@@ -82,6 +83,7 @@ def overview(observer: Observer, _: Query) -> View:
             "target": one.target(),
             "paused": paused.get(("subscription", one.name)),
             "resting": resting.get(one.name),
+            "calls": calls.get(one.name),
             "seconds": _mean(observer.activity.deliveries.rows().get(one.name)),
         }
         for one in observer.configuration.subscriptions
