@@ -19,7 +19,7 @@ _MOST_CHARACTERS: Final = 200
 _FURTHER: Final = "further reasons"
 
 
-_Reason = tuple[str, str, str, str, str]
+_Reason = tuple[str, str, str, str]
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class ErrorGroup:
         group: the id (:func:`connector.operate.reasons.group_id`). Empty = the rest, if there are very many
             groups.
         kind, place, subscription: of the reasons. Empty = a copy of an earlier version, or none.
-        text: the reason as :func:`connector.text.alike.mask` returns it.
+        text: the last reason, whole.
     """
 
     group: str
@@ -51,7 +51,10 @@ class ErrorGroup:
         """Counts a message."""
         self.count += 1
         self.sample = self.sample or message.message_id or ""
-        if time := text_of(message, "connector_time"):
+        time = text_of(message, "connector_time")
+        if time >= self.last and self.group:
+            self.text = text_of(message, "connector_reason")
+        if time:
             self.first = min(self.first or time, time)
             self.last = max(self.last, time)
         for names, name in (
@@ -82,11 +85,11 @@ def error_groups(messages: Iterable[Message]) -> list[ErrorGroup]:
     """Returns the groups of messages, the largest group first."""
     groups: dict[str, ErrorGroup] = {}
     for message in messages:
-        kind, place, subscription, text, key = _reason_of(message)
+        kind, place, subscription, key = _reason_of(message)
         group = groups.get(key)
         if group is None:
             if len(groups) < _MOST_GROUPS:
-                group = groups[key] = ErrorGroup(key, kind, place, subscription, text)
+                group = groups[key] = ErrorGroup(key, kind, place, subscription, "")
             else:
                 group = groups.setdefault("", ErrorGroup("", "", "", "", _FURTHER))
         group.add(message)
@@ -115,7 +118,6 @@ def _reason_of(message: Message) -> _Reason:
 
 @lru_cache(maxsize=1000)
 def _reason(kind: str, place: str, subscription: str, text: str) -> _Reason:
-    """Returns kind, place, subscription and masked text of a reason, and the id of its group."""
-    masked = mask(text.removesuffix(f" ({place})"))
-    key = group_id(kind, place, subscription, masked)
-    return kind[:_MOST_CHARACTERS], place[:_MOST_CHARACTERS], subscription[:_MOST_CHARACTERS], masked, key
+    """Returns kind, place and subscription of a reason, and the id of the group of alike reasons."""
+    key = group_id(kind, place, subscription, mask(text.removesuffix(f" ({place})")))
+    return kind[:_MOST_CHARACTERS], place[:_MOST_CHARACTERS], subscription[:_MOST_CHARACTERS], key

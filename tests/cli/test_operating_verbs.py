@@ -292,7 +292,7 @@ def test_alike_reasons_are_one_group(call: Commands) -> None:
     assert len(many.pop("group")) == 10
     assert many == {
         "kind": "refused",
-        "text": "store: no account for '...'",
+        "text": "store: no account for 'S-1'",
         "place": "processes.py:7",
         "subscription": "store",
         "objects": ["Order"],
