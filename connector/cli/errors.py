@@ -30,7 +30,6 @@ from connector.operate.errors import ErrorGroup, error_groups
 from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.status_document import stopped_loads
-from connector.text.names import one_line
 
 
 def errors(
@@ -42,10 +41,10 @@ def errors(
 ) -> None:
     """Shows why messages are in the error queue. Messages with alike reasons are one group.
 
-    Takes nothing. Loads that have stopped are named on standard error. Reasons that differ in numbers, ids and
-    quoted values only are alike, and the last one is shown. The id of a group is a choice of connector replay,
-    move and discard. With --json each group is an object on a separate line. Exit status 1 when a message
-    cannot be read.
+    Takes nothing. Loads that have stopped are named on standard error. Reasons that differ in numbers, ids
+    and quoted values only are alike, and the last one is shown. The id of a group is a choice of connector
+    replay, move and discard. With --json each group is an object on a separate line. Exit status 1 when a
+    message cannot be read.
     """
     configuration = load_for(config)
     sources = sources_of(destination, configuration)
@@ -129,7 +128,7 @@ def _table(groups: Sequence[ErrorGroup]) -> list[str]:
             one.kind or "-",
             one.last or "-",
             ", ".join(sorted(one.objects)) or "-",
-            one_line(one.text) or "-",
+            one.text or "-",
         )
         for one in groups
     ]

@@ -16,6 +16,7 @@ _MOST_NAMES: Final = 20
 """Objects or origins that a group names."""
 _MOST_CHARACTERS: Final = 200
 """Of a name, because a sender may decide about it."""
+_MOST_TEXT: Final = 1000
 _FURTHER: Final = "further reasons"
 
 
@@ -53,7 +54,7 @@ class ErrorGroup:
         self.sample = self.sample or message.message_id or ""
         time = text_of(message, "connector_time")
         if time >= self.last and self.group:
-            self.text = text_of(message, "connector_reason")
+            self.text = text_of(message, "connector_reason")[:_MOST_TEXT]
         if time:
             self.first = min(self.first or time, time)
             self.last = max(self.last, time)
