@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from connector.config.loading import Configuration
-from connector.events.claim.free_disk import is_read_only, least_free
+from connector.events.claim.free_disk import least_free
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import CallLimits, CallRecord
 from connector.operate.activity import Activity
@@ -159,8 +159,8 @@ class Observer:
             return obstacle  # the adapter starts or stops
         document = self.status()
         failure = obstacle or document["provider_failure"] or ""
-        if not failure and is_read_only(self._provider.disk()):  # a disk that is full takes requests
-            return f"nothing can be claimed: {document.get('disk_shortage') or 'the disk is read-only'}"
+        if not failure and (shortage := document.get("disk_shortage")):
+            return f"nothing can be claimed: {shortage}"
         return "the provider or Spark cannot be used" if failure and short else failure
 
     def gauges(self) -> Gauges:

@@ -78,7 +78,7 @@ def test_looks_leave_no_connection_behind(tmp_path: Path, database: str) -> None
     assert max(numbers[5:]) <= numbers[4] + 1
 
 
-def test_a_full_disk_makes_it_unwell_and_not_unready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_makes_it_unwell_and_unready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 1 << 30
     with service(tmp_path) as (_, _, server):
         becomes(server, "well", 200, "the adapter is well")
@@ -88,7 +88,10 @@ def test_a_full_disk_makes_it_unwell_and_not_unready(tmp_path: Path, monkeypatch
         assert (reason["kind"], reason["subject"]) == ("disk", str(tmp_path / "data"))
         assert reason["text"].startswith("nothing is claimed: 0.0 MiB are free")
         assert metrics(server)[f"connector_unwell{{kind=disk,subject={tmp_path / 'data'}}}"] == 1
-        assert health(server, "ready")[0] == health(server, "live")[0] == 200
+        status, _, (why,) = health(server, "ready")
+        assert status == 503
+        assert why.startswith("nothing can be claimed: 0.0 MiB are free")
+        assert health(server, "live")[0] == 200
         assert metrics(server)["connector_disk_free_bytes"] == 0
         free = 1 << 30
         becomes(server, "well", 200, "the adapter is well again")
@@ -321,7 +324,7 @@ def test_messages_in_error_are_grouped_replayed_and_told_of(
         (group,) = call(http, "GET", "/control/errors", READER)
         assert [group] == command(deployment, capsys, "errors")
         assert (group["count"], group["kind"], group["objects"]) == (3, "refused", ["Order"])
-        assert "secret" not in group["text"]
+        assert group["text"] == "store: ValueError: no shelf for 'secret-7' (processes.py:3)"
         preview = call(http, "POST", "/control/replay", group=group["group"], limit=1)
         assert preview == {"matched": 1, "moved": 0, "to": {"queue://orders": 1}}
         assert len(deployment.names("error")) == 3
