@@ -18,13 +18,12 @@ import typer
 from connector.errors import DestinationError, SelectorError
 from connector.java import JAVA_LINE
 from connector.log import JSON_BEGIN, LogSettings, is_json, is_json_line, user_code_in_log
-from connector.messaging.destination import Destination
-from connector.messaging.numbers import read_whole
-from connector.messaging.selector import Selector, compile_selector, selector_text
 from connector.text.names import shown
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # connector.messaging is slow, and verbs that ask a service do not need it
     from connector.config.loading import Configuration
+    from connector.messaging.destination import Destination
+    from connector.messaging.selector import Selector
 
 ConfigOption = Annotated[
     str,
@@ -41,6 +40,8 @@ def whole_number(least: int, most: int, metavar: str, help: str) -> Any:
     """Returns an option for a whole number, in the notation of all edges."""
 
     def read(value: str | int) -> int:
+        from connector.messaging.numbers import read_whole
+
         try:
             number = value if isinstance(value, int) else read_whole(value)
         except ValueError as error:
@@ -52,13 +53,19 @@ def whole_number(least: int, most: int, metavar: str, help: str) -> Any:
     return typer.Option(metavar=metavar, parser=read, help=help)
 
 
+def _read_selector_text(text: str | None) -> str | None:
+    from connector.messaging.selector import selector_text
+
+    return selector_text(text) or None
+
+
 SelectorOption = Annotated[
     str | None,
     typer.Option(
         "--selector",
         metavar="S",
         help="Only messages that match this selector. Empty: no selector.",
-        callback=lambda text: selector_text(text) or None,
+        callback=_read_selector_text,
     ),
 ]
 
@@ -132,6 +139,8 @@ def read_selector(text: str | None) -> Selector | None:
     """Returns the selector of ``--selector``."""
     if text is None:
         return None
+    from connector.messaging.selector import compile_selector
+
     try:
         return compile_selector(text)
     except SelectorError as error:

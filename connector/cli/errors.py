@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-from collections.abc import Iterator, Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connector.cli.ask import ask
 from connector.cli.common import (
     DEFAULT_CONFIG,
     BadArgument,
@@ -19,17 +18,13 @@ from connector.cli.common import (
     note,
     read_destination,
 )
-from connector.cli.deployment import load_for
 from connector.cli.tables import table
-from connector.config.loading import Configuration
-from connector.errors import UnknownDestination
-from connector.messaging.destination import Destination
-from connector.messaging.message import Message
-from connector.messaging.roles import Browsing
-from connector.operate.errors import ErrorGroup, error_groups
 from connector.printable import printable
-from connector.service.assembly import make_provider
-from connector.service.status_document import stopped_loads
+
+if TYPE_CHECKING:
+    from connector.config.loading import Configuration
+    from connector.messaging.destination import Destination
+    from connector.messaging.message import Message
 
 
 def errors(
@@ -46,25 +41,33 @@ def errors(
     replay, move and discard. With --json each group is an object on a separate line. Exit status 1 when a
     message cannot be read.
     """
-    configuration = load_for(config)
-    sources = sources_of(destination, configuration)
-    unreadable = [Unreadable(source) for source in sources]
-    provider = make_provider(configuration)
-    with contextlib.closing(provider.existing()) as connection:
-        found = (look(connection, one.source, configuration, one) for one in unreadable)
-        groups = error_groups(itertools.chain.from_iterable(found))
+    found = ask(config, "/control/errors", destination=destination or None, whole="yes")
+    if found is None:
+        found = _read(config, destination)
+    for one in found["unreadable"]:
+        _tell_unreadable(one["id"], one["source"], one["reason"])
+    groups = found["groups"]
     if json:
         for group in groups:
-            answer_json(group.document())
+            answer_json(group)
     else:
         for line in _table(groups):
             answer(line)
-        count = sum(group.count for group in groups)
-        note(f"{count:,} message{'s' * (count != 1)} in {', '.join(map(str, sources))}")
-    state = provider.existing_state(configuration.connector.application_name)
-    for row in stopped_loads(state.instances()):
+        count = sum(group["count"] for group in groups)
+        note(f"{count:,} message{'s' * (count != 1)} in {', '.join(found['sources'])}")
+    for row in found["stopped"]:
         note(f"the load of {printable(row['subscription'])} has stopped: {printable(row['reason'])}")
-    raise typer.Exit(1 if any(one.count for one in unreadable) else 0)
+    raise typer.Exit(1 if found["unreadable"] else 0)
+
+
+def _read(config: str, destination: str) -> dict[str, Any]:
+    from connector.cli.deployment import load_for  # slow, and not needed beside a service
+    from connector.service.assembly import make_provider
+    from connector.service.error_document import error_document
+
+    configuration = load_for(config)
+    sources = sources_of(destination, configuration)
+    return error_document(configuration, make_provider(configuration), sources)
 
 
 class Unreadable:
@@ -76,24 +79,12 @@ class Unreadable:
 
     def __call__(self, message: Message, reason: str) -> None:
         self.count += 1
-        name = printable(message.message_id or "a message")
-        note(f"connector: {name} in {self.source} cannot be read: {printable(reason)}")
+        _tell_unreadable(message.message_id or "", str(self.source), reason)
 
 
-def look(
-    connection: Browsing, source: Destination, configuration: Configuration, unreadable: Unreadable
-) -> Iterator[Message]:
-    """Yields the messages of a queue. None, if no message has ever come to an error destination.
-
-    Raises:
-        UnknownDestination: there is no such queue.
-    """
-    try:
-        return connection.browse(source, unreadable)
-    except UnknownDestination:
-        if source not in configuration.connector.copies.errors:
-            raise
-        return iter(())
+def _tell_unreadable(identity: str, source: str, reason: str) -> None:
+    name = printable(identity or "a message")
+    note(f"connector: {name} in {source} cannot be read: {printable(reason)}")
 
 
 def sources_of(text: str, configuration: Configuration) -> Sequence[Destination]:
@@ -118,17 +109,17 @@ def sources_of(text: str, configuration: Configuration) -> Sequence[Destination]
 _TITLES = ("group", "count", "kind", "last", "objects", "reason")
 
 
-def _table(groups: Sequence[ErrorGroup]) -> list[str]:
+def _table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     if not groups:
         return []
     rows = [
         (
-            one.group or "-",
-            f"{one.count:,}",
-            one.kind or "-",
-            one.last or "-",
-            ", ".join(sorted(one.objects)) or "-",
-            one.text or "-",
+            one["group"] or "-",
+            f"{one['count']:,}",
+            one["kind"] or "-",
+            one["last"] or "-",
+            ", ".join(one["objects"]) or "-",
+            one["text"] or "-",
         )
         for one in groups
     ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
+from connector.cli.ask import ask
 from connector.cli.common import (
     DEFAULT_CONFIG,
     BadArgument,
@@ -16,13 +17,11 @@ from connector.cli.common import (
     answer_json,
     note,
 )
-from connector.cli.deployment import load_for
 from connector.cli.tables import table
-from connector.operate.lives import Life, LifeEvent, find_ids, find_named, read_all, read_life
 from connector.printable import printable
-from connector.service.assembly import make_provider
-from connector.service.places import find_places
-from connector.text.iso_time import iso_time, read_since
+from connector.text.iso_time import read_since
+
+_Document = Mapping[str, Any]
 
 
 def history(
@@ -57,61 +56,55 @@ def history(
         begin = 0.0 if since is None else read_since(since)
     except ValueError as error:
         raise BadArgument(f"--since: {error}") from None
-    configuration = load_for(config)
-    provider = make_provider(configuration)
-    known = provider.existing_state(configuration.connector.application_name).history()
-    if all(one is None for one in wanted):
-        events = read_all(known, begin)
-        _show_events(events, json=json)
-        raise typer.Exit(0 if events else 1)
-    if message_id is not None:
-        ids = find_named(known, message_id, begin)
-    else:
-        ids = find_ids(known, correlation_id=correlation_id, key=key, since=begin)
-    lives = [life for life in (read_life(known, one, begin) for one in ids) if life.events]
-    for life in lives:
-        _show_life(life, find_places(configuration, provider, life), json=json)
-    if not lives:
-        note("the history knows no such message")
-    raise typer.Exit(0 if lives else 1)
-
-
-def _show_life(life: Life, places: Sequence[dict[str, str]], *, json: bool) -> None:
+    asked = {"id": message_id, "key": key, "correlation_id": correlation_id}
+    found: Sequence[_Document] | None = ask(config, "/control/history", since=since, **asked)
+    if found is None:
+        found = _read(config, asked, begin)
     if json:
-        answer_json(life.as_dict(places))
-        return
-    for line in _text(life, places):
-        answer(line)
-
-
-def _text(life: Life, places: Sequence[dict[str, str]]) -> Iterable[str]:
-    yield printable(life.id)
-    for place in places:
-        which = "" if place["id"] == life.id else f" ({place['id']})"
-        yield printable(f"  now: {place['state']} in {place['destination']}{which}")
-    if not places:
-        yield f"  now: in no queue{life.why_gone and f': {life.why_gone}'}"
-    yield from _table(life.events, life.id)
-
-
-def _show_events(events: Sequence[LifeEvent], *, json: bool) -> None:
-    if json:
-        for event in events:
-            answer_json(event.as_dict())
-    elif events:
-        for line in _table(events, ""):
+        for document in found:
+            answer_json(document)
+    elif all(one is None for one in wanted):
+        for line in _table(found, "") if found else ():
             answer(line)
+    else:
+        for life in found:
+            for line in _text(life):
+                answer(line)
+    if not found and any(one is not None for one in wanted):
+        note("the history knows no such message")
+    raise typer.Exit(0 if found else 1)
 
 
-def _table(events: Sequence[LifeEvent], own: str) -> list[str]:
+def _read(config: str, asked: Mapping[str, str | None], begin: float) -> Sequence[_Document]:
+    from connector.cli.deployment import load_for  # slow, and not needed beside a service
+    from connector.service.assembly import make_provider
+    from connector.service.places import history_documents
+
+    configuration = load_for(config)
+    return history_documents(configuration, make_provider(configuration), since=begin, **asked)
+
+
+def _text(life: _Document) -> Iterable[str]:
+    own = life["id"]
+    yield printable(own)
+    for place in life["now"]:
+        which = "" if place["id"] == own else f" ({place['id']})"
+        yield printable(f"  now: {place['state']} in {place['destination']}{which}")
+    if not life["now"]:
+        why = life.get("why_gone")
+        yield f"  now: in no queue{f': {why}' if why else ''}"
+    yield from _table(life["events"], own)
+
+
+def _table(events: Sequence[_Document], own: str) -> list[str]:
     titles = ("time", "instance", "what", "destination", "object", "details")
     rows = [
         (
-            iso_time(event.row.time),
-            event.row.instance or "-",
-            event.row.what.replace("_", " "),
-            event.row.destination or "-",
-            ".".join(filter(None, (event.row.object, event.row.verb))) or "-",
+            event["time"],
+            event["instance"] or "-",
+            event["what"].replace("_", " "),
+            event.get("destination") or "-",
+            ".".join(filter(None, (event.get("object"), event.get("verb")))) or "-",
             "; ".join(_details(event, own)),
         )
         for event in events
@@ -119,21 +112,20 @@ def _table(events: Sequence[LifeEvent], own: str) -> list[str]:
     return table(titles, rows, indent=2)
 
 
-def _details(event: LifeEvent, own: str) -> Iterable[str]:
-    row = event.row
-    if event.id != own:
-        yield event.id
-    if event.file_name:
-        yield f"file {event.file_name}"
-    if row.reason:
-        yield row.reason
-    if row.delivered:
-        yield f"confirmed by {', '.join(row.delivered)}"
-    if row.to:
-        yield f"to {row.to}"
-    if row.sent:
-        yield f"sent to {', '.join(row.sent)}"
-    if row.by:
-        yield f"by {row.by}"
-    if row.due:
-        yield f"due {iso_time(row.due / 1000)}"
+def _details(event: _Document, own: str) -> Iterable[str]:
+    if event["id"] != own:
+        yield event["id"]
+    if name := event.get("file_name"):
+        yield f"file {name}"
+    if reason := event.get("reason"):
+        yield reason
+    if delivered := event.get("delivered"):
+        yield f"confirmed by {', '.join(delivered)}"
+    if to := event.get("to"):
+        yield f"to {to}"
+    if sent := event.get("sent"):
+        yield f"sent to {', '.join(sent)}"
+    if by := event.get("by"):
+        yield f"by {by}"
+    if due := event.get("due"):
+        yield f"due {due}"

@@ -183,8 +183,24 @@ def _service(adapter: Adapter, stopped: threading.Event, manager: ServiceManager
         return None
     _once_set(stopped, service.stop)
     manager.ready(lambda: adapter.working_for, lambda: _status(adapter))
-    failure = service.run()
+    with _local_socket(adapter):
+        failure = service.run()
     return None if failure is None else f"{ReturnCode.APPRESPONSETIMEOUT.name}: {failure}"
+
+
+@contextmanager
+def _local_socket(adapter: Adapter) -> Iterator[None]:
+    """Lets commands on this machine ask the service until the context ends."""
+    from connector.http.local_socket import LocalSocket
+    from connector.service.observer import Observer
+
+    name = adapter.instance or socket.gethostname()
+    local = LocalSocket(adapter.configuration.file, name, Observer(adapter))
+    local.start()
+    try:
+        yield
+    finally:
+        local.stop()
 
 
 def _status(adapter: Adapter) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
+from connector.cli.ask import ask_all
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json
-from connector.cli.deployment import load_for
 from connector.cli.tables import ago, span, table
-from connector.config.loading import MESSAGES
 from connector.printable import printable
-from connector.service.assembly import make_provider
-from connector.service.status_document import StatusReader, as_json
 
 
 def status(
@@ -30,15 +28,39 @@ def status(
 
     Exit status: 0. 1 if the provider cannot be used, or with --check if the application is not well.
     """
-    configuration = load_for(config, MESSAGES | {"health", "min_free"})
-    document = StatusReader(configuration, make_provider(configuration)).read()
+    document = _join(ask_all(config, "/control/status")) or _read(config)
     if json:
-        answer_json(as_json(document))
+        answer_json(document)
     else:
         for line in _text(document, time.time()):
             answer(line)
     if document["provider_failure"] or (check and not document["well"]):
         raise typer.Exit(1)
+
+
+def _read(config: str) -> dict[str, Any]:
+    from connector.cli.deployment import load_for  # slow, and not needed beside a service
+    from connector.config.loading import MESSAGES
+    from connector.service.assembly import make_provider
+    from connector.service.status_document import StatusReader, as_json
+
+    configuration = load_for(config, MESSAGES | {"health", "min_free"})
+    return as_json(StatusReader(configuration, make_provider(configuration)).read())
+
+
+def _join(documents: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """Returns the document of the first instance, with the reasons that others know. None = there is none."""
+    joined: dict[str, Any] | None = None
+    for document in documents:
+        if joined is None:
+            joined = document
+            continue
+        known = {(one["kind"], one["subject"]) for one in joined["reasons"]}
+        joined["reasons"] += [
+            one for one in document["reasons"] if (one["kind"], one["subject"]) not in known
+        ]
+        joined["well"] = not joined["reasons"]
+    return joined
 
 
 def _text(document: Mapping[str, Any], now: float) -> Iterable[str]:
@@ -133,9 +155,10 @@ def _health(document: Mapping[str, Any], now: float) -> Iterable[str]:
     """Yields whether the application is well, why not, and its recent counts."""
     yield f"{document['application']} is {'well' if document['well'] else 'not well'}"
     for reason in document["reasons"]:
-        yield f"  {printable(reason.text)}"
-        since = "" if reason.since is None else f"since {ago(reason.since, now)}, "
-        yield f"    {since}next: {printable(reason.next[0])} ({reason.next[1]})"
+        yield f"  {printable(reason['text'])}"
+        since = "" if reason["since"] is None else f"since {_ago(reason['since'], now)}, "
+        command, page = reason["next"]
+        yield f"    {since}next: {printable(command)} ({page})"
     counts = f"{document['published_5m']:,} published, {document['failed_5m']:,} failed"
     died = document["workers_died_5m"]
     yield f"in 5 minutes: {counts}{f', dead workers: {died:,}' if died else ''}"
@@ -143,12 +166,12 @@ def _health(document: Mapping[str, Any], now: float) -> Iterable[str]:
         growth = document["error_growth_5m"]
         yield f"error destination: {waiting:,} messages{f', {growth:+,} in 5 minutes' if growth else ''}"
     if (last := document["last_failure"]) is not None:
-        yield f"last failure: {ago(last['time'], now)}, {last['destination']}: {printable(last['reason'])}"
+        yield f"last failure: {_ago(last['time'], now)}, {last['destination']}: {printable(last['reason'])}"
 
 
 def _cell(field: str, value: Any, now: float) -> str:
     if field in ("since", "last_good_poll", "last_success", "last_failure"):
-        return ago(value, now)
+        return _ago(value, now)
     if value is None or value == "":
         return "-"
     if field == "age":
@@ -156,3 +179,8 @@ def _cell(field: str, value: Any, now: float) -> str:
     if field in ("events", "waiting", "delayed", "calls_5m", "failed_5m"):
         return f"{value:,}"
     return ", ".join(value) if field == "destinations" else str(value)
+
+
+def _ago(moment: str | None, now: float) -> str:
+    """Returns a time in ISO 8601 as a time in the past."""
+    return ago(None if moment is None else datetime.datetime.fromisoformat(moment).timestamp(), now)

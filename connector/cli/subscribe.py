@@ -22,10 +22,10 @@ from connector.cli.common import (
     read_topic,
 )
 from connector.cli.deployment import load_for
-from connector.cli.subscriptions import as_document
 from connector.core.takeover import try_take_over
 from connector.messaging.subscription import TopicSubscription
 from connector.service.assembly import make_provider
+from connector.service.queue_documents import subscription_document
 
 
 def subscribe(
@@ -68,6 +68,6 @@ def subscribe(
         try_take_over(connection, at_start=True)  # claims of dead clients keep a subscription from ending
         connection.poller(wanted).close()
     if json:
-        answer_json(as_document(wanted))
+        answer_json(subscription_document(wanted))
     else:
         note(f"subscription {subscription!r} of {wanted.topic} keeps what is sent from now on")

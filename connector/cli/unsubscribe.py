@@ -17,9 +17,9 @@ from connector.cli.common import (
     note,
 )
 from connector.cli.deployment import load_for
-from connector.cli.subscriptions import info_document
 from connector.core.takeover import try_take_over
 from connector.service.assembly import make_provider
+from connector.service.queue_documents import info_document
 
 
 def unsubscribe(

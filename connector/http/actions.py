@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from connector.config.http_model import OPERATE, READ
@@ -24,14 +23,16 @@ from connector.operate.control import (
     resume,
     targets_of,
 )
-from connector.operate.errors import error_groups
 from connector.operate.lives import find_named, read_life
 from connector.operate.replay import Discard, Move, Mover, Order, check_target, make_choice, total
 from connector.service.assembly import make_provider, make_targets
+from connector.service.error_document import error_document
 from connector.service.orders import archive_of, correct_message, find_source, replay_order, run_order
-from connector.service.places import find_places
+from connector.service.places import find_places, history_documents
+from connector.service.queue_documents import queue_documents
 from connector.service.status_document import as_json
 from connector.status import OutcomeKind
+from connector.text.iso_time import read_since
 
 _RELOAD_SECONDS: Final = 60.0
 _CHOICE: Final = ("destination", "ids", "group", "kind", "reason", "selector", "limit", "yes", "expect")
@@ -68,16 +69,8 @@ def _reload(call: ControlCall) -> Any:
 
 def _errors(call: ControlCall) -> Any:
     sources = _sources(call, call.query.get("destination", ""))
-    messages: list[Iterable[Message]] = []
-    with contextlib.closing(make_provider(call.configuration).existing()) as connection:
-        for source in sources:
-            try:
-                messages.append(connection.browse(source))
-            except UnknownDestination:
-                if source not in call.configuration.connector.copies.errors:
-                    raise
-        groups = error_groups(itertools.chain.from_iterable(messages))
-    return [one.document() for one in groups]
+    found = error_document(call.configuration, make_provider(call.configuration), sources)
+    return found if call.query.get("whole") == "yes" else found["groups"]
 
 
 def _replay(call: ControlCall) -> Any:
@@ -124,6 +117,10 @@ def _send(call: ControlCall) -> Any:
     return {"id": sent}
 
 
+def _queues(call: ControlCall) -> Any:
+    return queue_documents(call.configuration, make_provider(call.configuration))
+
+
 def _history(call: ControlCall) -> Any:
     configuration = call.configuration
     provider = make_provider(configuration)
@@ -132,9 +129,22 @@ def _history(call: ControlCall) -> Any:
     return life.as_dict(find_places(configuration, provider, life))
 
 
+def _histories(call: ControlCall) -> Any:
+    asked = {name: call.query[name] for name in ("id", "key", "correlation_id") if name in call.query}
+    try:
+        since = read_since(call.query["since"]) if "since" in call.query else 0.0
+    except ValueError as error:
+        raise BadCall(f"since: {error}") from None
+    if not asked and "since" not in call.query:
+        raise BadCall("expected id, key, correlation_id or since")
+    return history_documents(call.configuration, make_provider(call.configuration), since=since, **asked)
+
+
 ACTIONS: Final = (
     Action("GET", "/control/status", READ, _status),
     Action("GET", "/control/errors", READ, _errors),
+    Action("GET", "/control/queues", READ, _queues),
+    Action("GET", "/control/history", READ, _histories),
     Action("GET", "/control/history/{id:path}", READ, _history),
     Action("POST", "/control/pause", OPERATE, _pause),
     Action("POST", "/control/resume", OPERATE, _resume),

@@ -218,6 +218,11 @@ class Adapter:
         self._connection.abort()
 
     @property
+    def instance(self) -> str:
+        """The name of this instance. Empty = the adapter makes requests only, or has not started."""
+        return self._connection.instance or self.configuration.connector.instance or ""
+
+    @property
     def has_inputs(self) -> bool:
         """Whether there is an InputDestination. If not, the adapter is for requests only."""
         return bool(self.configuration.connector.inputs)

@@ -162,6 +162,11 @@ class InboundConnection:
             self._settings = make_event_settings(self._configuration, self._provider, self._instance.name)
         self._connect_and_start(at_start=True)
 
+    @property
+    def instance(self) -> str:
+        """The name of the instance. Empty = the adapter makes requests only, or has not started."""
+        return "" if self._instance is None else self._instance.name
+
     def stop(self) -> None:
         """Ends Spark and the connection. Repeatable."""
         inbound, self.inbound = self.inbound, None

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
 from connector.messaging.provider_kind import AdapterProvider
-from connector.operate.lives import DELAYED, IN_PROGRESS, Life, find_now
+from connector.operate.lives import (
+    DELAYED,
+    IN_PROGRESS,
+    Life,
+    find_ids,
+    find_named,
+    find_now,
+    read_all,
+    read_life,
+)
 
 
 def find_places(configuration: Configuration, provider: AdapterProvider, life: Life) -> list[dict[str, str]]:
@@ -35,3 +46,32 @@ def find_places(configuration: Configuration, provider: AdapterProvider, life: L
         )
     finally:
         connection.close()
+
+
+def history_documents(
+    configuration: Configuration,
+    provider: AdapterProvider,
+    *,
+    id: str | None = None,
+    key: str | None = None,
+    correlation_id: str | None = None,
+    since: float = 0.0,
+) -> list[dict[str, Any]]:
+    """Returns the documents of ``connector history --json``: lives, or all events since a time.
+
+    Args:
+        id: a JMSMessageID, or the name of a file.
+        since: seconds since 1970.
+
+    Raises:
+        ProviderError: the history or a queue cannot be read.
+    """
+    known = provider.existing_state(configuration.connector.application_name).history()
+    if id is None and key is None and correlation_id is None:
+        return [event.as_dict() for event in read_all(known, since)]
+    if id is not None:
+        ids = find_named(known, id, since)
+    else:
+        ids = find_ids(known, correlation_id=correlation_id, key=key, since=since)
+    lives = [life for life in (read_life(known, one, since) for one in ids) if life.events]
+    return [life.as_dict(find_places(configuration, provider, life)) for life in lives]

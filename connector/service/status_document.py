@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from connector.config.loading import Configuration
@@ -61,27 +61,11 @@ class StatusReader:
         failure = failure or obstacle
         databases = dict(self._check_databases())
         recents = [recent(one.note.get("minutes", ()), now) for one in found.notes]
-        facts = Facts(
+        facts = replace(
+            self._facts(found, recents),
             provider=failure,
-            provider_name=self.configuration.provider.type,
             disk=shortage,
-            path=self._provider.disk() or "",
             databases={name: problem for name, problem in databases.items() if problem},
-            polls=bool(self._inputs),
-            instances=[self._instance_facts(*one, now) for one in zip(found.notes, recents, strict=True)],
-            error_waiting=found.error_waiting,
-            error_growth=found.error_growth,
-            ages={destination: self._since_due(age, now) for destination, age in found.ages().items()},
-            resting={
-                row["subscription"]: (row["reason"], row["since"]) for row in found.resting if found.may_wait
-            },
-            failing={
-                row["subscription"]: (row["reason"], row["since"], row["failures"])
-                for row in found.failing
-                if found.may_wait
-            },
-            stopped={row["subscription"]: row["reason"] for row in found.loads if row["state"] == "stopped"},
-            now=now,
         )
         reasons = well(facts, self.configuration.health)
         failures = [one.note["last_failure"] for one in found.notes if one.note.get("last_failure")]
@@ -100,8 +84,29 @@ class StatusReader:
             "disk_shortage": shortage or None,
             "databases": [{"database": name, "problem": one or None} for name, one in databases.items()],
             **found.tables(),
-            "subscriptions": found.subscriptions(one.name for one in self.configuration.subscriptions),
+            "subscriptions": found.calls(one.name for one in self.configuration.subscriptions),
         }
+
+    def _facts(self, found: StatusFound, recents: Sequence[Minute]) -> Facts:
+        """Returns what the instances and the queues tell."""
+        now, waits = found.now, found.may_wait
+        return Facts(
+            provider_name=self.configuration.provider.type,
+            path=self._provider.disk() or "",
+            polls=bool(self._inputs),
+            instances=[self._instance_facts(*one, now) for one in zip(found.notes, recents, strict=True)],
+            error_waiting=found.error_waiting,
+            error_growth=found.error_growth,
+            ages={destination: self._since_due(age, now) for destination, age in found.ages().items()},
+            resting={row["subscription"]: (row["reason"], row["since"]) for row in found.resting if waits},
+            failing={
+                row["subscription"]: (row["reason"], row["since"], row["failures"])
+                for row in found.failing
+                if waits
+            },
+            stopped={row["subscription"]: row["reason"] for row in found.loads if row["state"] == "stopped"},
+            now=now,
+        )
 
     def _instance_facts(self, found: InstanceNote, counts: Minute, now: float) -> InstanceFacts:
         note = found.note
@@ -228,7 +233,7 @@ class StatusFound:
         self.error_waiting: int | None = None
         self.error_growth: int | None = None
 
-    def subscriptions(self, names: Iterable[str]) -> list[StatusRow]:
+    def calls(self, names: Iterable[str]) -> list[StatusRow]:
         """Returns what each subscription has done in the last five minutes, over all instances."""
         oldest = int(self.now // 60) - WINDOW
         rows = []
