@@ -6,10 +6,26 @@ from typing import Annotated
 
 import typer
 
-from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption, answer, answer_json
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_json,
+    note,
+)
 from connector.cli.deployment import load_for
 from connector.messaging.state_store import StateStore
-from connector.operate.control import Pausable, PauseResult, Targets, UnknownTarget, resting_in, targets_of
+from connector.operate.control import (
+    Pausable,
+    PauseResult,
+    Targets,
+    UnknownTarget,
+    await_obeyed,
+    resting_in,
+    targets_of,
+)
 from connector.operate.control import pause as pause_targets
 from connector.operate.control import resume as resume_targets
 from connector.printable import printable
@@ -31,11 +47,13 @@ def pause(
     """Pauses inputs and subscriptions until connector resume, for all instances of the application.
 
     Nothing is claimed from a paused input. What is claimed already is finished. The events of a paused
-    subscription come again later, and this counts as no try. Instances obey within two seconds.
+    subscription come again later, and this counts as no try. The command answers when all running services
+    obey.
     """
     state, targets = _open(config, what, every=every)
     wanted = targets.all_inputs() if every else _find(targets, what, [])
     changes = pause_targets(state.control(), wanted, by=operator_name(), reason=reason)
+    changes = changes._replace(waiting=await_obeyed(state, wanted, are_paused=True))
     _answer(changes, "is paused", "was paused before", json=json)
 
 
@@ -47,14 +65,15 @@ def resume(
 ) -> None:
     """Ends the pauses of inputs and subscriptions, and the rests of subscriptions.
 
-    Instances obey within two seconds. Events of a subscription that came meanwhile come again within a
-    minute.
+    The command answers when all running services obey. Events of a subscription that came meanwhile come
+    again within a minute.
     """
     state, targets = _open(config, what, every=every)
     record = state.control()
     paused = targets_of(record.read().paused)
     wanted = paused if every else _find(targets, what, paused)
     changes = resume_targets(record, wanted, resting_in(state.instances()))
+    changes = changes._replace(waiting=await_obeyed(state, wanted, are_paused=False))
     _answer(changes, "is resumed", "was neither paused nor resting", json=json)
 
 
@@ -82,3 +101,5 @@ def _answer(changes: PauseResult, changed: str, unchanged: str, *, json: bool) -
             answer(f"{printable(name)} {words}")
     if not changes.changed and not changes.unchanged:
         answer("nothing is paused")
+    for name in changes.waiting:
+        note(f"{printable(name)} has not answered yet, and obeys when it looks at its inputs again")

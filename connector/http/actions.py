@@ -16,6 +16,7 @@ from connector.messaging.selector import Selector, callers_selector
 from connector.messaging.state_store import StateStore
 from connector.operate.control import (
     Pausable,
+    await_obeyed,
     await_reload,
     pause,
     reload_document,
@@ -50,7 +51,9 @@ def _pause(call: ControlCall) -> Any:
     body = _Body(call.body, ("what", "all", "reason"))
     targets = make_targets(call.configuration)
     wanted = targets.all_inputs() if body.flag("all") else targets.find(body.names("what"))
-    return pause(_state(call).control(), wanted, by=_who(call), reason=body.text("reason")).document()
+    state = _state(call)
+    changes = pause(state.control(), wanted, by=_who(call), reason=body.text("reason"))
+    return changes._replace(waiting=await_obeyed(state, wanted, are_paused=True)).document()
 
 
 def _resume(call: ControlCall) -> Any:
@@ -59,7 +62,8 @@ def _resume(call: ControlCall) -> Any:
     record = state.control()
     paused: list[Pausable] = targets_of(record.read().paused)
     wanted = paused if body.flag("all") else make_targets(call.configuration).find(body.names("what"), paused)
-    return resume(record, wanted, resting_in(state.instances())).document()
+    changes = resume(record, wanted, resting_in(state.instances()))
+    return changes._replace(waiting=await_obeyed(state, wanted, are_paused=False)).document()
 
 
 def _reload(call: ControlCall) -> Any:

@@ -30,7 +30,8 @@ _CLOCKS: Final = 5.0
 """Seconds that the clocks of two machines may differ. A reload too many changes nothing."""
 _SHORTEST, _LONGEST = 5.0, 60.0
 """Seconds after which an event of a paused subscription comes again. They grow with the time of the pause."""
-_RELOAD_PAUSE: Final = 0.1
+_ANSWER_PAUSE: Final = 0.1
+_OBEY_SECONDS: Final = 5.0
 
 
 class UnknownTarget(ConnectorError):
@@ -118,11 +119,13 @@ class PauseResult(NamedTuple):
 
     Args:
         unchanged: what was so before.
+        waiting: running services that have not obeyed yet.
     """
 
     changed: list[str]
     unchanged: list[str]
     paused: list[PauseNote]
+    waiting: Sequence[str] = ()
 
     def document(self) -> dict[str, Any]:
         """Returns the answer of the command in JSON."""
@@ -177,6 +180,28 @@ def resume(
 def resting_in(instances: Iterable[InstanceNote]) -> set[str]:
     """Returns the subscriptions that rest in running instances."""
     return {row["subscription"] for one in instances if one.runs for row in one.note.get("resting", ())}
+
+
+def await_obeyed(state: StateStore, targets: Sequence[Pausable], *, are_paused: bool) -> list[str]:
+    """Waits until the running services know that targets are paused, or are not. Returns who does not answer.
+
+    Raises:
+        ProviderError: the state cannot be read.
+    """
+    wanted = {(one.kind.value, one.what) for one in targets}
+    deadline = time.monotonic() + _OBEY_SECONDS
+    while True:
+        waiting = []
+        for one in state.instances():
+            known = one.note.get("paused")
+            if not one.runs or known is None:
+                continue  # only a service obeys
+            found = wanted & {(kind, what) for kind, what in known}
+            if found != (wanted if are_paused else set()):
+                waiting.append(one.name)
+        if not waiting or time.monotonic() >= deadline:
+            return waiting
+        time.sleep(_ANSWER_PAUSE)
 
 
 def targets_of(paused: Iterable[PauseNote]) -> list[Pausable]:
@@ -260,7 +285,7 @@ def await_reload(state: StateStore, *, by: str, seconds: float) -> dict[str, Rel
         asked.update(dict.fromkeys([*answers, *waiting]))
         if not waiting or time.monotonic() >= deadline:
             break
-        time.sleep(_RELOAD_PAUSE)
+        time.sleep(_ANSWER_PAUSE)
     if not asked:
         raise ProviderError("no service of this application runs; the next start reads the configuration")
     for name in asked:
@@ -336,6 +361,10 @@ class ControlWatch:
     def note_answer(self, request: ReloadNote) -> None:
         """Notes that a request to reload is answered."""
         self._answered = request.number
+
+    def paused(self) -> list[list[str]]:
+        """Returns what this instance knows to be paused: kind and name."""
+        return [list(key) for key in sorted(self._paused)]
 
     def is_paused(self, destination: str) -> bool:
         """Whether an input is paused."""

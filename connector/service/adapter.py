@@ -113,6 +113,7 @@ class Adapter:
         self.notes: Final = self._make_notes()
         self._is_ready = self._started = self._ended = False
         self._failure = ""
+        self._told_paused: list[list[str]] | None = None
         self._failed_step = _POLL
         self._waits: Mapping[str, Mapping[str, str]] = {"closed": {}, "left_open": {}}
         self._working_since: float | None = None
@@ -445,6 +446,9 @@ class Adapter:
         if not self._tells:
             self._tells = True
             self._connection.note({"reload": ReloadAnswer(watch.answered)._asdict()})
+        if (paused := watch.paused()) != self._told_paused:
+            self._told_paused = paused
+            self._connection.note({"paused": paused})
         if request is None:
             return CycleReport(more=is_resumed)
         inbound.pausing = True

@@ -198,3 +198,24 @@ def test_notes_are_a_second_apart_but_for_the_last(monkeypatch: pytest.MonkeyPat
         found.append(len(published))
     assert found == [1, 1, 2, 3]
     assert [one["last_good_poll"] for one in published] == [100.0, 101.0, 101.5]
+
+
+def test_a_pause_answers_when_the_service_obeys_or_says_that_it_does_not(
+    bench: Bench, status: Status, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.deploy()
+    deployment = bench.deploy()
+    with deployment.running() as adapter:
+        knows = adapter._connection.working.control
+        with serving(adapter):
+            for _ in range(3):
+                assert run(["pause", "customers"]) == 0
+                assert knows.is_paused("queue://customers")
+                assert run(["resume", "customers"]) == 0
+                assert not knows.is_paused("queue://customers")
+        capsys.readouterr()
+        monkeypatch.setattr("connector.operate.control._OBEY_SECONDS", 0.1)
+        assert run(["pause", "customers"]) == 0  # nobody looks any more
+        assert "one has not answered yet" in capsys.readouterr().err
+    assert run(["pause", "orders"]) == 0
+    assert "not answered" not in capsys.readouterr().err
