@@ -57,9 +57,13 @@ class HealthPages:
         return _answer(list(filter(None, [await self._ask(lambda: self._observer.not_ready(short=short))])))
 
     async def _well(self, request: Request) -> Response:
-        reasons = (await self._ask(self._observer.status))["reasons"]
+        document = await self._ask(self._observer.status)
         may_read = self._may_read(request)
-        return _answer([one.to_json(with_text=may_read) for one in reasons])
+        reasons, notices = (
+            [one.to_json(with_text=may_read) for one in document.get(key, ())]
+            for key in ("reasons", "notices")
+        )
+        return _answer(reasons, notices=notices)
 
     async def _metrics_page(self, request: Request) -> Response:
         self._tokens.check(request, READ)
@@ -88,7 +92,7 @@ def _metrics(observer: Observer, accept: str) -> tuple[bytes, str]:
     return InstanceMetrics(observer.activity, observer.gauges).text(accept)
 
 
-def _answer(reasons: Sequence[str | Mapping[str, Any]]) -> Response:
+def _answer(reasons: Sequence[str | Mapping[str, Any]], **more: Any) -> Response:
     status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
-    document = {"status": "failed" if reasons else "ok", "reasons": reasons}
+    document = {"status": "failed" if reasons else "ok", "reasons": reasons, **more}
     return Response(to_json(document), status.value, media_type="application/json")

@@ -175,12 +175,14 @@ class Activity:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._minutes: list[Minute] = []
+        self._minutes: dict[str, list[Minute]] = {}
+        """By input. Worker processes belong to none, under an empty name."""
         self.events: dict[tuple[str, str, str], int] = {}
         """Settled events by input, outcome and kind of the reason."""
         self._steps: dict[str, list[list[int]]] = {}
         """By input: the number of a step since 1970, published and failed events. One hour."""
-        self.last_failure: dict[str, Any] | None = None
+        self.last_failures: dict[str, dict[str, Any]] = {}
+        """By input."""
         self.batches = self.jobs = self.workers_died = self.takeovers = self.recoveries = 0
         self.job_seconds = self.spark_seconds = 0.0
         """Seconds of all jobs, and the part in which no task of the job worked."""
@@ -206,10 +208,10 @@ class Activity:
             if outcome in (OutcomeKind.PUBLISHED, OutcomeKind.FAILED):
                 self._count_step(destination, number, is_failure=outcome == OutcomeKind.FAILED)
             if outcome == OutcomeKind.PUBLISHED:
-                self._count_minute(published=number)
+                self._count_minute(destination, published=number)
             elif outcome == OutcomeKind.FAILED:
-                self._count_minute(failed=number)
-                self.last_failure = {
+                self._count_minute(destination, failed=number)
+                self.last_failures[destination] = {
                     "time": round(self._clock(), 3),
                     "destination": destination,
                     "kind": kind,
@@ -230,7 +232,7 @@ class Activity:
             self.spark_seconds += max(0.0, seconds - task_seconds)
             if workers_died:
                 self.workers_died += workers_died
-                self._count_minute(workers_died=workers_died)
+                self._count_minute("", workers_died=workers_died)
 
     def count_batch(self, seconds: float, events: int) -> None:
         """Counts a settled batch, from its start to its settlement."""
@@ -285,10 +287,40 @@ class Activity:
                     found[name] = kept.take()
         return found
 
-    def minutes(self) -> list[Minute]:
-        """Returns the recent minutes with a count, the oldest first."""
+    @property
+    def last_failure(self) -> dict[str, Any] | None:
+        """The last failed event of all inputs. None = none has failed."""
+        with self._lock:
+            return max(self.last_failures.values(), key=lambda one: one["time"], default=None)
+
+    def minutes(self) -> dict[str, list[list[int]]]:
+        """Returns the recent minutes with a count by input, and those of no input under an empty name."""
         oldest = self._minute() - WINDOW
-        return [one for one in self._minutes.copy() if one.number >= oldest]
+        with self._lock:
+            found = {
+                name: [list(one) for one in rows if one.number >= oldest]
+                for name, rows in self._minutes.items()
+            }
+        return {name: rows for name, rows in found.items() if rows}
+
+    def note(self) -> dict[str, Any]:
+        """Returns what other processes, and the next process of this instance, are told, for JSON."""
+        return {
+            "minutes": self.minutes(),
+            "steps": self.steps(),
+            "calls": self.calls(),
+            "last_failures": dict(self.last_failures),
+        }
+
+    def restore(self, note: Mapping[str, Any]) -> None:
+        """Takes over what the last process of this instance has noted. Totals begin anew."""
+        if not isinstance(note.get("minutes"), dict):
+            return  # that of an earlier version
+        with self._lock:
+            self._minutes = {name: [Minute(*one) for one in rows] for name, rows in note["minutes"].items()}
+            self._steps = {name: [list(one) for one in rows] for name, rows in note["steps"].items()}
+            self._calls = {name: Calls(*one) for name, one in note["calls"].items()}
+            self.last_failures = dict(note["last_failures"])
 
     def steps(self) -> dict[str, list[list[int]]]:
         """Returns the counts of the last hour by input: number of the step, published and failed events."""
@@ -305,28 +337,35 @@ class Activity:
     def _minute(self) -> int:
         return int(self._clock() // _MINUTE)
 
-    def _count_minute(self, published: int = 0, failed: int = 0, workers_died: int = 0) -> None:
+    def _count_minute(
+        self, destination: str, published: int = 0, failed: int = 0, workers_died: int = 0
+    ) -> None:
         number = int(self._clock() // _MINUTE)
-        if not self._minutes or self._minutes[-1].number != number:
-            self._minutes.append(Minute(number))
-            del self._minutes[: -WINDOW - 1]
-        last = self._minutes[-1]
-        self._minutes[-1] = Minute(
+        rows = self._minutes.get(destination)
+        if rows is None:
+            rows = self._minutes[destination] = []
+        if not rows or rows[-1].number != number:
+            rows.append(Minute(number))
+            del rows[: -WINDOW - 1]
+        last = rows[-1]
+        rows[-1] = Minute(
             number, last.published + published, last.failed + failed, last.workers_died + workers_died
         )
 
 
-def recent(minutes: Sequence[Sequence[int]], now: float) -> Minute:
-    """Returns the sum of the recent minutes in a note of an instance."""
-    oldest = int(now // _MINUTE) - WINDOW
-    found = [one for one in minutes if one[0] >= oldest]
-    return Minute(oldest, *(sum(one[column] for one in found) for column in (1, 2, 3)))
+def minutes_of(note: Mapping[str, Any], now: float) -> dict[str, list[list[int]]]:
+    """Returns the recent minutes in the note of an instance, by input."""
+    oldest, minutes = int(now // _MINUTE) - WINDOW, note.get("minutes")
+    if not isinstance(minutes, dict):  # an earlier version
+        return {}
+    return {name: [one for one in rows if one[0] >= oldest] for name, rows in minutes.items()}
 
 
-def failing_since(minutes: Sequence[Sequence[int]], now: float) -> float | None:
-    """Returns the begin of the first recent minute with a failed event. None = there is none."""
-    oldest = int(now // _MINUTE) - WINDOW
-    return next((float(one[0] * _MINUTE) for one in minutes if one[0] >= oldest and one[2]), None)
+def total(minutes: Iterable[Sequence[int]]) -> Minute:
+    """Returns the sum of minutes. Its number is that of the first one with a failed event, or 0."""
+    rows = list(minutes)
+    first = min((one[0] for one in rows if one[2]), default=0)
+    return Minute(first, *(sum(one[column] for one in rows) for column in (1, 2, 3)))
 
 
 def last_hour(notes: Iterable[Sequence[Sequence[int]]], now: float) -> list[tuple[int, int]]:

@@ -35,10 +35,10 @@ class Health(Section):
     failed_share: Annotated[float, _SHARE] = Field(
         default=0.5,
         description="Share of failed events among the published and failed events of the last 5 minutes, of "
-        "each instance.",
+        "each input over all instances. Also of the deliveries of each subscription.",
     )
     failed_least: Annotated[int, integer(1, "events")] = Field(
-        default=5, description="Fewer failed events in 5 minutes are no matter of the adapter."
+        default=5, description="Fewer failures in 5 minutes are no matter of the adapter."
     )
     last_good_poll: Annotated[float | None, duration(none="none")] = Field(
         default=300.0,
@@ -52,7 +52,9 @@ class Health(Section):
         "a cron, time since a time of the cron at which the message waited.",
     )
     error_waiting: Annotated[int | None, integer(0, "messages", none="none")] = Field(
-        default=None, description="Messages in the error destinations."
+        default=None,
+        description="So many messages in the error destinations, or more, are a reason. Without this key "
+        "they are a notice only.",
     )
     error_growth: Annotated[int | None, integer(0, "messages", none="none")] = Field(
         default=None, description="Messages that the error destinations have gained in 5 minutes."

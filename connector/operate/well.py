@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from connector.declare.value_types import write_duration
 from connector.operate.health_section import Health
@@ -27,9 +27,6 @@ class InstanceFacts:
 
     Args:
         runs: whether a process holds the name now.
-        published, failed: events of the last 5 minutes.
-        last_failure: the reason of the last failed event, with its line of code. Empty = there is none.
-        failing_since: the first failed event of these minutes, in seconds since 1970. None = there is none.
         workers_died: worker processes of the last 5 minutes.
         idle: seconds since the last good poll, beyond the usual pause. None = no poll is due.
         obstacle: why the instance cannot work now. Empty = it can.
@@ -39,15 +36,26 @@ class InstanceFacts:
 
     name: str
     runs: bool = True
-    published: int = 0
-    failed: int = 0
-    last_failure: str = ""
-    failing_since: float | None = None
     workers_died: int = 0
     idle: float | None = None
     obstacle: str = ""
     closed: Mapping[str, str] = field(default_factory=dict)
     left_open: Mapping[str, str] = field(default_factory=dict)
+
+
+class Share(NamedTuple):
+    """The events of an input, or the deliveries of a subscription, in the last 5 minutes.
+
+    Args:
+        number: of those that were published or have failed.
+        last_failure: the reason of the last failure, with its line of code.
+        since: the minute of the first failure, in seconds since 1970. None = none has failed.
+    """
+
+    number: int
+    failed: int
+    last_failure: str = ""
+    since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,9 @@ class Facts:
         databases: why a database cannot be used, by its name. The text names the database.
         polls: whether there are inputs, so that instances have to run.
         instances: those that run, or have worked in the last 5 minutes.
-        error_waiting: messages in the ErrorDestination. None = unknown.
+        inputs, subscriptions: their shares of failures, by name.
+        errors: the ErrorDestination, for reasons.
+        error_waiting: messages there. None = unknown.
         error_growth: messages that the ErrorDestination has gained in 5 minutes. None = unknown.
         ages: seconds that the oldest message of an input has waited, by input. Without paused inputs.
         resting: the last failure of each subscription that rests, and when it began, by name.
@@ -79,6 +89,9 @@ class Facts:
     databases: Mapping[str, str] = field(default_factory=dict)
     polls: bool = True
     instances: Sequence[InstanceFacts] = ()
+    inputs: Mapping[str, Share] = field(default_factory=dict)
+    subscriptions: Mapping[str, Share] = field(default_factory=dict)
+    errors: str = ""
     error_waiting: int | None = None
     error_growth: int | None = None
     ages: Mapping[str, float] = field(default_factory=dict)
@@ -208,18 +221,23 @@ def well(facts: Facts, limits: Health) -> list[Reason]:
         reasons.append(_reason(kind.INSTANCES, "instances", text, count=limits.instances - running))
     for one in facts.instances:
         reasons += _of_instance(one, limits, facts.now)
+    reasons += _of_shares(facts, limits)
     for name, age in facts.ages.items():
         if limits.oldest_waiting is not None and age > limits.oldest_waiting:
             text = f"{name}: the oldest message has waited {age:,.0f} s, more than "
             text += f"{write_duration(limits.oldest_waiting)} (health.oldest_waiting)"
             reasons.append(_reason(kind.WAITING, name, text, facts.now - age))
-    for of, what, number, limit in (
-        (kind.ERROR_WAITING, "the error destination has", facts.error_waiting, limits.error_waiting),
-        (kind.ERROR_GROWTH, "the error destination has gained", facts.error_growth, limits.error_growth),
-    ):
-        if number is not None and limit is not None and number > limit:
-            text = f"{what} {_count(number, 'message')}, more than {limit:,} (health.{of})"
-            reasons.append(_reason(of, "errors", text, count=number))
+    number, limit = facts.error_waiting, limits.error_waiting
+    if number is not None and limit is not None and number >= max(limit, 1):
+        text = (
+            f"the error destination has {_count(number, 'message')}, {limit:,} or more (health.error_waiting)"
+        )
+        reasons.append(_reason(kind.ERROR_WAITING, facts.errors, text, count=number))
+    number, limit = facts.error_growth, limits.error_growth
+    if number is not None and limit is not None and number > limit:
+        text = f"the error destination has gained {_count(number, 'message')}, more than {limit:,} "
+        text += "(health.error_growth)"
+        reasons.append(_reason(kind.ERROR_GROWTH, facts.errors, text, count=number))
     for name, (failure, since) in sorted(facts.resting.items()):
         reasons.append(_reason(kind.RESTING, name, f"{name} rests: {failure}", since))
     for name, (failure, first, number) in sorted(facts.failing.items()):
@@ -228,6 +246,28 @@ def well(facts: Facts, limits: Health) -> list[Reason]:
     for name, failure in sorted(facts.stopped.items()):
         reasons.append(_reason(kind.LOAD, name, f"the load of {name} has stopped: {failure}"))
     return reasons
+
+
+def notices(facts: Facts, limits: Health) -> list[Reason]:
+    """Returns what somebody should look at although the application is well."""
+    number, limit = facts.error_waiting, limits.error_waiting
+    if not number or (limit is not None and number >= limit):
+        return []
+    text = f"{_count(number, 'message')} {'wait' if number > 1 else 'waits'} in {facts.errors}"
+    return [_reason(UnwellKind.ERROR_WAITING, facts.errors, text, count=number)]
+
+
+def _of_shares(facts: Facts, limits: Health) -> Iterator[Reason]:
+    """Yields the inputs whose events fail, then the subscriptions whose failures no such input explains."""
+    told = 0
+    for shares, noun in ((facts.inputs, "event"), (facts.subscriptions, "delivery")):
+        least = max(limits.failed_least, told + 1)
+        for name, one in sorted(shares.items()):
+            if one.failed >= least and one.failed > limits.failed_share * one.number:
+                text = f"{name}: {one.failed:,} of {_count(one.number, noun)} failed in 5 minutes, more than "
+                text += f"{limits.failed_share:.0%} (health.failed_share), the last one: {one.last_failure}"
+                yield _reason(UnwellKind.FAILURES, name, text, one.since, one.failed)
+                told += one.failed
 
 
 def _of_instance(one: InstanceFacts, limits: Health, now: float) -> Iterator[Reason]:
@@ -239,11 +279,6 @@ def _of_instance(one: InstanceFacts, limits: Health, now: float) -> Iterator[Rea
     for name, why in one.left_open.items():
         text = f"{one.name}: events of a dead instance from {name} cannot be settled: {why}"
         yield _reason(kind.TAKEOVER, name, text)
-    total = one.published + one.failed
-    if one.failed >= limits.failed_least and one.failed > limits.failed_share * total:
-        text = f"{one.name}: {one.failed:,} of {_count(total, 'event')} failed in 5 minutes, more than "
-        text += f"{limits.failed_share:.0%} (health.failed_share), the last one: {one.last_failure}"
-        yield _reason(kind.FAILURES, one.name, text, one.failing_since, one.failed)
     if limits.workers_died is not None and one.workers_died > limits.workers_died:
         text = f"{one.name}: {_count(one.workers_died, 'worker')} died in 5 minutes, more than "
         text += f"{limits.workers_died:,} (health.workers_died)"
@@ -261,4 +296,5 @@ def _reason(kind: UnwellKind, subject: str, text: str, since: float | None = Non
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    plural = f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

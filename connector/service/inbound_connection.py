@@ -157,7 +157,9 @@ class InboundConnection:
             self._provider.check()
         if self._instance is None:
             self.state = self._provider.state(settings.application_name)
+            earlier = {one.name: one.note for one in self.state.instances()}
             self._instance = self.state.instance(settings.instance)
+            self.working.summary.activity.restore(earlier.get(self._instance.name, {}))
             self._log_start(self._instance.name)
             self._settings = make_event_settings(self._configuration, self._provider, self._instance.name)
         self._connect_and_start(at_start=True)

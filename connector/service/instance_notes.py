@@ -84,10 +84,7 @@ class InstanceNotes:
             "failing": self._failing(),
             "loads": self._loads(),
             "obstacle": self._obstacle(),
-            "minutes": [list(one) for one in self._activity.minutes()],
-            "steps": self._activity.steps(),
-            "calls": self._activity.calls(),
-            "last_failure": self._activity.last_failure,
+            **self._activity.note(),
             "error_waiting": self._samples,
         }
         if facts != self._noted:

@@ -6,7 +6,6 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -123,7 +122,7 @@ class Observer:
             document = {"well": False, "reasons": [reason], "provider_failure": None}
         finally:
             ended = time.monotonic()
-            document["reasons"] = self._dated(document["reasons"])
+            self._date(document)
             with self._lock:
                 self._looks_since = None
                 if not self._is_overtaken:  # otherwise the next look begins at once
@@ -131,11 +130,16 @@ class Observer:
                     self._looked_at, self._look_seconds = ended, ended - began
                 self._lock.notify_all()
 
-    def _dated(self, reasons: Sequence[Reason]) -> list[Reason]:
-        """Gives each reason the time since it was seen, if nothing else tells."""
-        now = time.time()
-        self._seen = {one.key: self._seen.get(one.key, now) for one in reasons}
-        return [one if one.since is not None else replace(one, since=self._seen[one.key]) for one in reasons]
+    def _date(self, document: dict[str, Any]) -> None:
+        """Gives each reason and notice the time since it was seen, if nothing else tells."""
+        now, keys = time.time(), ("reasons", "notices")
+        rows: list[Reason] = [one for key in keys for one in document.get(key, ())]
+        self._seen = {one.key: self._seen.get(one.key, now) for one in rows}
+        for key in keys:
+            document[key] = [
+                one if one.since is not None else replace(one, since=self._seen[one.key])
+                for one in document.get(key, ())
+            ]
 
     @property
     def _provider_name(self) -> str:

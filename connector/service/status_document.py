@@ -17,8 +17,8 @@ from connector.local_time import LOCAL
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import InstanceNote, StateStore
-from connector.operate.activity import WINDOW, Calls, Minute, failing_since, last_hour, recent
-from connector.operate.well import Facts, InstanceFacts, Reason, well
+from connector.operate.activity import WINDOW, Calls, last_hour, minutes_of, total
+from connector.operate.well import Facts, InstanceFacts, Reason, Share, notices, well
 from connector.service.assembly import make_event_settings
 from connector.service.instance_notes import count_errors
 from connector.service.poll_window import PollWindow
@@ -60,23 +60,23 @@ class StatusReader:
         obstacle = self._obstacle(application, found)
         failure = failure or obstacle
         databases = dict(self._check_databases())
-        recents = [recent(one.note.get("minutes", ()), now) for one in found.notes]
         facts = replace(
-            self._facts(found, recents),
+            self._facts(found),
             provider=failure,
             disk=shortage,
             databases={name: problem for name, problem in databases.items() if problem},
         )
         reasons = well(facts, self.configuration.health)
-        failures = [one.note["last_failure"] for one in found.notes if one.note.get("last_failure")]
+        counts = total(row for minutes in found.minutes() for rows in minutes.values() for row in rows)
         return {
             "application": application,
             "well": not reasons,
             "reasons": reasons,
-            "published_5m": sum(one.published for one in recents),
-            "failed_5m": sum(one.failed for one in recents),
-            "last_failure": max(failures, key=lambda one: one["time"], default=None),
-            "workers_died_5m": sum(one.workers_died for one in recents),
+            "notices": notices(facts, self.configuration.health),
+            "published_5m": counts.published,
+            "failed_5m": counts.failed,
+            "last_failure": max(found.failures().values(), key=_time, default=None),
+            "workers_died_5m": counts.workers_died,
             "error_waiting": found.error_waiting,
             "error_growth_5m": found.error_growth,
             "delayed": found.delayed,
@@ -87,14 +87,22 @@ class StatusReader:
             "subscriptions": found.calls(one.name for one in self.configuration.subscriptions),
         }
 
-    def _facts(self, found: StatusFound, recents: Sequence[Minute]) -> Facts:
+    def _facts(self, found: StatusFound) -> Facts:
         """Returns what the instances and the queues tell."""
         now, waits = found.now, found.may_wait
         return Facts(
             provider_name=self.configuration.provider.type,
             path=self._provider.disk() or "",
             polls=bool(self._inputs),
-            instances=[self._instance_facts(*one, now) for one in zip(found.notes, recents, strict=True)],
+            instances=[self._instance_facts(one, now) for one in found.notes],
+            inputs=found.shares_of_inputs(),
+            subscriptions={
+                row["subscription"]: Share(
+                    row["calls_5m"], row["failed_5m"], row["last_error"] or "", row["last_failure"]
+                )
+                for row in found.calls(one.name for one in self.configuration.subscriptions)
+            },
+            errors=", ".join(map(str, self.configuration.connector.copies.errors)),
             error_waiting=found.error_waiting,
             error_growth=found.error_growth,
             ages={destination: self._since_due(age, now) for destination, age in found.ages().items()},
@@ -108,17 +116,13 @@ class StatusReader:
             now=now,
         )
 
-    def _instance_facts(self, found: InstanceNote, counts: Minute, now: float) -> InstanceFacts:
+    def _instance_facts(self, found: InstanceNote, now: float) -> InstanceFacts:
         note = found.note
-        last = note.get("last_failure") or {}
+        died = total(minutes_of(note, now).get("", ())).workers_died
         return InstanceFacts(
             found.name,
             found.runs,
-            counts.published,
-            counts.failed,
-            _with_place(last),
-            failing_since(note.get("minutes", ()), now),
-            counts.workers_died,
+            died,
             self._idle(note, now) if found.runs else None,
             note.get("obstacle", ""),
             closed=note.get("closed", {}) if found.runs else {},
@@ -233,6 +237,33 @@ class StatusFound:
         self.error_waiting: int | None = None
         self.error_growth: int | None = None
 
+    def minutes(self) -> list[dict[str, list[list[int]]]]:
+        """Returns the recent minutes of each instance, by input."""
+        return [minutes_of(one.note, self.now) for one in self.notes]
+
+    def failures(self) -> dict[str, dict[str, Any]]:
+        """Returns the last failed event of each input."""
+        found: dict[str, dict[str, Any]] = {}
+        for one in self.notes:
+            for name, failure in one.note.get("last_failures", {}).items():
+                found[name] = max(found.get(name, failure), failure, key=_time)
+        return found
+
+    def shares_of_inputs(self) -> dict[str, Share]:
+        """Returns the events of each input in the last five minutes, over all instances."""
+        rows: dict[str, list[list[int]]] = {}
+        for minutes in self.minutes():
+            for name, found in minutes.items():
+                rows.setdefault(name, []).extend(found)
+        rows.pop("", None)
+        failures, shares = self.failures(), {}
+        for name, found in rows.items():
+            counts, last = total(found), failures.get(name, {})
+            since = counts.number * 60.0 if counts.number else None
+            number = counts.published + counts.failed
+            shares[name] = Share(number, counts.failed, _with_place(last), since)
+        return shares
+
     def calls(self, names: Iterable[str]) -> list[StatusRow]:
         """Returns what each subscription has done in the last five minutes, over all instances."""
         oldest = int(self.now // 60) - WINDOW
@@ -289,6 +320,10 @@ class StatusFound:
             for row in self.inputs
             if row["age"] is not None and row["destination"] not in paused
         }
+
+
+def _time(failure: Mapping[str, Any]) -> float:
+    return float(failure["time"])
 
 
 def _with_place(failure: Mapping[str, Any]) -> str:

@@ -39,19 +39,11 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     (worker,) = deployment.await_gate(run, "hold", 1)
     document = status(deployment)
     assert list(document) == [
-        *("application", "well", "reasons", "published_5m", "failed_5m", "last_failure", "workers_died_5m"),
+        *("application", "well", "reasons", "notices"),
+        *("published_5m", "failed_5m", "last_failure", "workers_died_5m"),
         *("error_waiting", "error_growth_5m", "delayed", "provider_failure", "disk_shortage", "databases"),
-        *(
-            "instances",
-            "batches",
-            "workers",
-            "resting",
-            "failing",
-            "loads",
-            "paused",
-            "inputs",
-            "subscriptions",
-        ),
+        *("instances", "batches", "workers", "resting", "failing", "loads", "paused", "inputs"),
+        "subscriptions",
     ]
     assert (document["application"], document["well"], document["reasons"]) == ("crash", True, [])
     (instance,), (batch,), (at_work,) = (document[name] for name in ("instances", "batches", "workers"))

@@ -268,6 +268,7 @@ def _families() -> dict[str, tuple[str, set[str]]]:
     gauges = Gauges(
         version="1",
         application="shop",
+        unwell=[("disk", "/var/lib/shop")],
         inputs={"queue://a": (1, 1.0)},
         error_waiting=1,
         paused=["queue://a"],

@@ -59,7 +59,9 @@ def test_failures_make_it_unwell_and_successes_well_again(bench: Bench, status: 
         assert (document["failed_5m"], document["published_5m"], document["error_waiting"]) == (6, 0, 6)
         assert document["last_failure"]["destination"] == "queue://customers"
         assert "no shelf" in document["last_failure"]["reason"]
-        assert document["reasons"][0]["text"].startswith("one: 6 of 6 events failed in 5 minutes")
+        assert document["reasons"][0]["text"].startswith(
+            "queue://customers: 6 of 6 events failed in 5 minutes"
+        )
         fill(deployment, 7)
         adapter.drain()
         document = status(0)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from pathlib import Path
 from typing import Any
 
-from connector.operate.activity import BOUNDS, Activity, Durations, cumulative, recent
+from connector.operate.activity import BOUNDS, Activity, Durations, cumulative, minutes_of, total
 from connector.operate.health_section import Health
-from connector.operate.well import Facts, InstanceFacts, UnwellKind, well
+from connector.operate.well import Facts, InstanceFacts, Share, UnwellKind, notices, well
 from connector.service.status_document import StatusFound
 from connector.status import OutcomeKind
 from tests.tables import rows
@@ -33,7 +34,9 @@ def running(**facts: Any) -> Facts:
 
 def test_an_application_within_its_limits_is_well() -> None:
     at_the_limits = Facts(
-        instances=[InstanceFacts("a", published=10, failed=10, workers_died=10, idle=300.0)],
+        instances=[InstanceFacts("a", workers_died=10, idle=300.0)],
+        inputs={"queue://orders": Share(20, 10, "no shelf", 60.0)},
+        subscriptions={"book": Share(20, 10, "no shelf", 60.0)},
         error_waiting=5000,
         error_growth=5000,
         ages={"queue://orders": 3600.0},
@@ -48,9 +51,14 @@ def test_an_application_within_its_limits_is_well() -> None:
         (Facts(), "no instance runs, expected 1 (health.instances)"),
         (Facts(provider="no root"), "the provider cannot be used: no root"),  # nothing else is known
         (
-            one(published=1, failed=5, last_failure="Boom:\n  no shelf"),
-            "host-a: 5 of 6 events failed in 5 minutes, more than 50% (health.failed_share), "
+            running(inputs={"queue://orders": Share(6, 5, "Boom:\n  no shelf")}),
+            "queue://orders: 5 of 6 events failed in 5 minutes, more than 50% (health.failed_share), "
             "the last one: Boom: no shelf",
+        ),
+        (  # the good events of its input hide it
+            running(inputs={"queue://all": Share(200, 8)}, subscriptions={"book": Share(9, 8, "no shelf")}),
+            "book: 8 of 9 deliveries failed in 5 minutes, more than 50% (health.failed_share), "
+            "the last one: no shelf",
         ),
         (one(workers_died=11), "host-a: 11 workers died in 5 minutes, more than 10 (health.workers_died)"),
         (one(idle=301.0), "host-a: no good poll for 301 s, more than 5m (health.last_good_poll)"),
@@ -75,13 +83,17 @@ def test_each_fact_beyond_its_limit_is_a_reason(facts: Facts, reason: str) -> No
 @rows(
     "facts, changes, reason",
     [
-        (one(failed=1), {"failed_least": 1}, "failed_share"),
-        (one(failed=1, published=9), {"failed_least": 1, "failed_share": 0.0}, "failed_share"),
+        (running(inputs={"queue://a": Share(1, 1)}), {"failed_least": 1}, "failed_share"),
+        (
+            running(inputs={"queue://a": Share(10, 1)}),
+            {"failed_least": 1, "failed_share": 0.0},
+            "failed_share",
+        ),
         (one(), {"instances": 2}, "1 instance running, expected 2 (health.instances)"),
         (
             running(error_waiting=1001),
             {"error_waiting": 1000},
-            "the error destination has 1,001 messages, more than 1,000 (health.error_waiting)",
+            "the error destination has 1,001 messages, 1,000 or more (health.error_waiting)",
         ),
         (
             running(error_growth=1),
@@ -99,7 +111,7 @@ def test_limits_can_be_changed(facts: Facts, changes: dict[str, Any], reason: st
 @rows(
     "facts, changes",
     [
-        (one(failed=100), {"failed_share": 1.0}),
+        (running(inputs={"queue://a": Share(100, 100)}), {"failed_share": 1.0}),
         (one(workers_died=1000), {"workers_died": None}),
         (one(idle=1e6), {"last_good_poll": None}),
         (Facts(), {"instances": 0}),
@@ -112,13 +124,33 @@ def test_a_limit_can_be_lifted(facts: Facts, changes: dict[str, Any]) -> None:
 
 
 def test_an_ended_instance_still_tells_what_it_has_failed_but_needs_no_poll() -> None:
-    found = well(one(runs=False, failed=10, idle=1e6), LIMITS)
+    inputs = {"queue://orders": Share(10, 10)}
+    found = well(Facts(instances=[InstanceFacts("a", runs=False, idle=1e6)], inputs=inputs), LIMITS)
     none_runs = "no instance runs, expected 1 (health.instances)"
-    assert [one.text.partition(":")[0] for one in found] == [none_runs, "host-a"]
+    assert [one.text.partition(": ")[0] for one in found] == [none_runs, "queue://orders"]
+
+
+def test_a_failure_that_its_input_explains_is_told_once() -> None:
+    shares = {"inputs": {"queue://orders": Share(10, 9)}, "subscriptions": {"book": Share(9, 9)}}
+    assert [one.subject for one in well(running(**shares), LIMITS)] == ["queue://orders"]
+
+
+def test_messages_in_error_are_a_notice_until_a_limit_makes_them_a_reason() -> None:
+    facts = running(error_waiting=2, errors="queue://error")
+    (notice,) = notices(facts, LIMITS)
+    assert (notice.kind, notice.subject, notice.text) == (
+        "error_waiting",
+        "queue://error",
+        "2 messages wait in queue://error",
+    )
+    strict = limits(error_waiting=2)
+    assert notices(facts, strict) == []
+    assert [one.kind for one in well(facts, strict)] == ["error_waiting"]
+    assert notices(running(error_waiting=0), LIMITS) == notices(running(), LIMITS) == []
 
 
 def test_a_long_reason_is_cut() -> None:
-    (found,) = well(one(failed=10, last_failure="x" * 10_000), LIMITS)
+    (found,) = well(one(obstacle="x" * 10_000), LIMITS)
     assert 900 < len(found.text) <= 1000
 
 
@@ -143,10 +175,10 @@ def test_a_long_reason_is_cut() -> None:
             },
         ),
         (
-            one(failed=5, last_failure="secret", failing_since=60.0),
+            running(inputs={"queue://orders": Share(5, 5, "secret", 60.0)}),
             {
                 "kind": "failures",
-                "subject": "host-a",
+                "subject": "queue://orders",
                 "since": "1970-01-01T00:01:00.000Z",
                 "count": 5,
                 "next": ["connector errors", "#failures"],
@@ -187,12 +219,20 @@ def test_counts_of_the_last_five_minutes_pass_and_totals_stay() -> None:
     now = 6_120.0
     activity.count_outcome("queue://a", OutcomeKind.PUBLISHED, 5)
     activity.count_outcome("queue://a", OutcomeKind.UNSUBSCRIBED, 7, "unsubscribed", "nobody")
-    note = [list(one) for one in activity.minutes()]
-    assert note == [[100, 0, 3, 0], [102, 5, 0, 0]]
-    assert recent(note, now)[1:] == (5, 3, 0)
-    assert recent(note, 6_359.0)[1:] == (5, 3, 0)
-    assert recent(note, 6_360.0)[1:] == (5, 0, 0)
-    assert recent(note, 6_480.0)[1:] == (0, 0, 0)
+    note = activity.note()
+    assert note["minutes"] == {"queue://a": [[100, 0, 3, 0], [102, 5, 0, 0]]}
+    for moment, counts in (
+        (now, (5, 3, 0)),
+        (6_359.0, (5, 3, 0)),
+        (6_360.0, (5, 0, 0)),
+        (6_480.0, (0, 0, 0)),
+    ):
+        assert total(minutes_of(note, moment)["queue://a"])[1:] == counts
+    again = Activity(lambda: now)
+    again.restore(json.loads(json.dumps(note)))  # the next process of the instance
+    assert again.note() == note
+    again.restore({"minutes": [[100, 0, 3, 0]]})  # of an earlier version
+    assert again.note() == note
     assert activity.events == {
         ("queue://a", "failed", "refused"): 3,
         ("queue://a", "published", ""): 5,
@@ -208,7 +248,7 @@ def test_only_a_few_minutes_are_kept() -> None:
     for minute in range(1000):
         now = minute * 60.0
         activity.count_outcome("queue://a", OutcomeKind.PUBLISHED, 1)
-    assert [one.number for one in activity.minutes()] == [994, 995, 996, 997, 998, 999]
+    assert [one[0] for one in activity.minutes()["queue://a"]] == [994, 995, 996, 997, 998, 999]
 
 
 def test_a_dead_worker_counts_in_its_minute() -> None:
@@ -216,7 +256,7 @@ def test_a_dead_worker_counts_in_its_minute() -> None:
     activity.count_job(2.0, 1.5, 0)
     activity.count_job(1.0, 0.0, 2)
     assert (activity.jobs, activity.job_seconds, activity.spark_seconds) == (2, 3.0, 1.5)
-    assert (activity.workers_died, recent(activity.minutes(), 60.0).workers_died) == (2, 2)
+    assert (activity.workers_died, total(activity.minutes()[""]).workers_died) == (2, 2)
 
 
 def test_durations_of_a_task_are_added_to_those_of_the_driver() -> None:

@@ -124,7 +124,7 @@ def test_failures_make_it_unwell_and_what_a_broker_does_not_tell_is_unknown(
     wait_for(lambda: adapter.poll() and observer.status()["failed_5m"] == 6, what="a note, once a second")
     document = observer.status()
     (reason,) = document["reasons"]
-    assert reason.text.startswith("one: 6 of 6 events failed in 5 minutes")
+    assert reason.text.startswith("queue://customers: 6 of 6 events failed in 5 minutes")
     assert (document["failed_5m"], document["error_waiting"], document["error_growth_5m"]) == (6, None, None)
     assert observer.not_ready() == ""
     text = InstanceMetrics(observer.activity, observer.gauges).text("")[0].decode()
