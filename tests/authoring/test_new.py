@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from connector.businessobjects.name_handlers import make_name_handler
 from connector.config.loading import check, load
 from tests.authoring.conftest import BARE
 from tests.cli.in_process import Answer, Commands, call
+from tests.distribution import install
 from tests.tables import rows
 
 ADAPTER = BARE.replace("./metaobjects", "./objects")
@@ -185,12 +188,12 @@ def test_a_data_handler_has_names_of_its_own(shop: Commands, name: str, module: 
 
 def test_a_directory_of_the_configuration_need_not_exist(plugged: Commands) -> None:
     configure(plugged, "datahandlers: ./mine\n")
-    done = plugged("new", "datahandler", "ledger")
+    done = plugged("new", "datahandler", "ledger", environment={"PATH": ""})
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         "wrote mine/ledger_handler.py and mine/test_ledger_handler.py\n"
         "Next:\n"
-        "  python -m pytest mine/test_ledger_handler.py\n"
+        f"  {sys.executable} -m pytest mine/test_ledger_handler.py\n"
         "  connector datahandlers\n"
         "  use it: DataHandlerMimeType: text/x-ledger\n"
     )
@@ -253,3 +256,44 @@ def test_a_name_handler_passes_its_test_and_is_used(shop: Commands) -> None:
     spent = pytest.main(["-q", "-p", "no:cacheprovider", str(shop.directory / "test_stock_list_names.py")])
     assert spent == pytest.ExitCode.OK
     assert "exists already" in shop("new", "namehandler", "stock_list").refusal()
+
+
+# --- a sink ---------------------------------------------------------------------------------------
+
+
+def test_a_sink_is_a_package_that_passes_its_test(shop: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = shop("new", "sink", "StockList", environment={"PATH": os.path.dirname(sys.executable)})
+    assert (done.returncode, done.stderr) == (0, "")
+    wrote, _, *steps = done.stdout.splitlines()
+    assert wrote.startswith("wrote stock-list-sink: pyproject.toml, stock_list_sink/__init__.py, ")
+    assert steps == [
+        "  python -m pip install --no-build-isolation -e ./stock-list-sink",
+        "  python -m pytest stock-list-sink/test_stock_list_sink.py",
+        "  use it, in subscriptions: of adapter.yaml: - {object: Order, stock_list: ./objects.jsonl}",
+        "  connector check",
+    ]
+    place = shop.directory / "stock-list-sink"
+    project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
+    install(place, monkeypatch, project["name"], project["entry-points"]["connector.sinks"], {})
+    spent = pytest.main(["-q", "-p", "no:cacheprovider", "-k", "not worker", str(place)])
+    assert spent == pytest.ExitCode.OK
+    assert "there is a sink 'stock_list' already" in shop("new", "sink", "stock_list").refusal()
+    assert shop("new", "sink", "StockList", "--force", "--json").document["key"] == "stock_list"
+    shop.write("adapter.yaml", f"{ADAPTER}subscriptions: [{{object: Order, stock_list: ./objects.jsonl}}]\n")
+    assert new(shop, "Order").returncode == 0
+    assert mistakes(shop) == []
+
+
+@rows(
+    "name, error",
+    [
+        ("1st", "expected a name"),
+        ("table", "there is a sink 'table' already"),
+        ("class", "'class' is a word of Python"),
+        *((name, "has a meaning in subscriptions already") for name in ("external", "retries", "json")),
+    ],
+)
+def test_a_sink_with_a_key_that_means_something_is_refused(shop: Commands, name: str, error: str) -> None:
+    before = sorted(shop.directory.rglob("*"))
+    assert error in shop("new", "sink", name).refusal()
+    assert sorted(shop.directory.rglob("*")) == before

@@ -1,4 +1,4 @@
-"""``connector new``: drafts a business object, a data handler or a name handler, or writes types."""
+"""``connector new``: drafts a business object, a data handler, a name handler or a sink, or writes types."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class DraftKind(str, Enum):
     BUSINESSOBJECT = "businessobject"
     DATAHANDLER = "datahandler"
     NAMEHANDLER = "namehandler"
+    SINK = "sink"
     TYPES = "types"
 
 
@@ -24,7 +25,7 @@ class DraftKind(str, Enum):
 def new(
     kind: Annotated[
         DraftKind,
-        typer.Argument(metavar="businessobject|datahandler|namehandler|types", help="What is drafted."),
+        typer.Argument(metavar="businessobject|datahandler|namehandler|sink|types", help="What is drafted."),
     ],
     name: Annotated[
         str | None,
@@ -83,8 +84,9 @@ def new(
     config: ConfigOption = DEFAULT_CONFIG,
     json: JsonOption = False,
 ) -> None:
-    """Drafts a business object, from a sample if there is one, a data handler or a name handler.
+    """Drafts a business object, from a sample if there is one, a data handler, a name handler or a sink.
 
+    A sink is a package of its own.
     With `types`, writes a module of classes for the definitions, for editors and type checkers.
     Prints the path of the file, and what a person has to look at. Overwrites nothing without --force.
     Exit status 2 when the sample cannot be read, or the name or the file exists already.
@@ -116,6 +118,11 @@ def new(
         from connector.authoring.verbs.new_namehandler import new_namehandler
 
         new_namehandler(name, config, into, force=force, as_json=json)
+        return
+    if kind is DraftKind.SINK:
+        from connector.authoring.verbs.new_sink import new_sink
+
+        new_sink(name, config, into, force=force, as_json=json)
         return
     from connector.authoring.verbs.new_datahandler import new_datahandler
 
