@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tomllib
@@ -66,6 +67,7 @@ def test_what_is_left_out_is_listed_and_stands_in_the_file(shop: Commands) -> No
             "Order: is Id its key?",
         ],
         "left_out": ["Order.tags: a list of lists"],
+        "converted": [{"BusinessObject": "Order", "Verb": "Create", "Id": 1}],
     }
     assert "#   tags: a list of lists\n" in shop.read("objects/Order.yaml")
     assert check(shop.directory / "adapter.yaml", {}) == []
@@ -133,6 +135,65 @@ def test_several_samples_make_one_draft(shop: Commands) -> None:
         text = shop.read("objects/Stock.yaml")
         assert text.startswith("# Drafted from 0.csv, 1.csv: ")
         assert "  Column1: {type: Integer, key: true, blank: true}\n  Column2: String\n" in text
+
+
+LINES = (
+    '{"BusinessObject": "Order", "Verb": "Create", "Id": 1}',
+    '{"BusinessObject": "Order", "Verb": "Create", "Id": 2}',
+)
+OBJECT = '{\n    "BusinessObject": "Order",\n    "Verb": "Create",\n    "Id": "007"'
+
+
+@rows(
+    "files, options, shown",
+    [
+        ({"a.json": '[{"Id": 1}, {"Id": 2}]'}, (), "\n  ".join(LINES)),
+        ({"a.jsonl": '{"Id": 1}\n{"Id": 2}\n'}, (), "\n  ".join(LINES)),
+        ({"a.json": '{"Id": "007", "x": [["a"]]}'}, (), f"{OBJECT}\n  }}"),
+        ({"a.json": '{"Id": "007", "x": null}'}, (), f'{OBJECT},\n    "x": null\n  }}'),
+        (
+            {"a.json": '{"Id": "007", "password": "geheim"}'},
+            (),
+            f'{OBJECT},\n    "password": "********"\n  }}',
+        ),
+        ({"a.csv": "Id;Ort\n007;K\xf6ln\n"}, ("--charset", "latin-1"), f'{OBJECT},\n    "Ort": "Köln"\n  }}'),
+        (
+            {"a.csv": "007;x\n"},
+            ("--header", "no"),
+            OBJECT.replace("Id", "Column1") + ',\n    "Column2": "x"\n  }',
+        ),
+        ({"a.xml": "<!DOCTYPE a><a><Id>007</Id></a>"}, (), f"{OBJECT}\n  }}"),
+        ({"a.txt": "Order~Create~007"}, (), OBJECT.replace("Id", "Attribute1") + "\n  }"),
+        ({"a.xml": "<a><Id>007</Id></a>", "b.xml": "<a><Id>9</Id></a>"}, (), f"{OBJECT}\n  }}"),
+    ],
+)
+def test_a_sample_is_shown_as_its_draft_reads_it(
+    shop: Commands, files: dict[str, str], options: tuple[str, ...], shown: str
+) -> None:
+    for name, text in files.items():
+        shop.directory.joinpath(name).write_bytes(text.encode("latin-1"))
+    done = new(shop, "Order", "--from-sample", *files, *options)
+    assert done.returncode == 0
+    assert done.stdout.endswith(f"\n{next(iter(files))}, as it is read:\n  {shown}\n")
+
+
+def test_a_long_sample_is_shown_in_part(shop: Commands) -> None:
+    shop.write("a.json", json.dumps({f"a{number}": "x" * 1000 for number in range(100)}))
+    lines = new(shop, "Order", "--from-sample", "a.json").stdout.splitlines()
+    assert len(lines[-2]) < 500
+    assert lines[-1] == "  ... and 44 more lines"
+    shop.write("a.csv", "Id\n" + "7\n" * 100)
+    done = new(shop, "Order", "--from-sample", "a.csv", "--force")
+    assert done.stdout.endswith("\n  ... and 80 more lines\n")
+
+
+def test_a_sample_that_its_draft_cannot_read_is_told(shop: Commands) -> None:
+    child = "BusinessObject=Order\nVerb=Create\nId=1\nLine=1\nBusinessObject=Line\nVerb=Create\nSku=1\n"
+    shop.write("order.txt", child)
+    shop.write("objects/line.yaml", "business_object: Line\nattributes: {X: {type: String}}\n")
+    told = new(shop, "Order", "--from-sample", "order.txt", "--json").document["checks"][-1]
+    assert told.startswith("order.txt cannot be read with this draft: line 5: ")
+    assert "expected the object Order_Line" in told
 
 
 @rows(

@@ -28,6 +28,7 @@ def draft_csv(draft: Draft, samples: Samples) -> None:
     Raises:
         MalformedData: a body has no record, or a record with another number of values, or another header.
     """
+    draft.handler = CsvHandler
     shape = SampleShape()
     first = next(samples.each(SampleCount()))
     delimiter = max(_DELIMITERS, key=first.partition("\n")[0].count)
@@ -37,11 +38,12 @@ def draft_csv(draft: Draft, samples: Samples) -> None:
     for text in samples.each(shape.count):
         titles = _read_records(draft, shape, handler.records(text), titles, samples)
     if delimiter != "," and handler.records(first).form is handler.form:  # else the body names the delimiter
+        draft.options["delimiter"] = delimiter
         draft.checks.append(f"the values are separated by {delimiter!r}: an option of the data handler")
     if quote == _NO_QUOTES:
-        draft.checks.append("quotes are characters like any other: the data handler needs quote: none")
+        draft.need("quote", _NO_QUOTES, "quotes are characters like any other")
     if not samples.has_header:
-        draft.checks.append("the first record is no header: the data handler needs header: false")
+        draft.need("header", False, "the first record is no header")
     draft_shape(draft, draft.top, shape, guess_of_texts)
 
 
@@ -87,6 +89,7 @@ def _read_records(
         titles: those of the first body. Empty = this is the first.
     """
     found: list[str] = []
+    number = 0
     for line, record in _records(records):
         if not found:
             found = _titles(record, line) if samples.has_header else _numbered(record, line)
@@ -99,6 +102,9 @@ def _read_records(
         if len(record) != len(found):
             values = f"{len(record)} values, expected {len(found)}"
             raise MalformedData(f"found {values} as in the first record: line {line}")
+        number += 1
+        if number == 2:
+            draft.need("split", True, "the sample has several records")
         for title, value in zip(found, record, strict=True):
             if title == TYPE:
                 draft.name_in_sample(value)

@@ -105,6 +105,7 @@ def draft_of(
     if draft.is_of_sample:
         draft.checks.append("required and max_length are in no sample, and a key may be blank")
     if draft.left_out:
+        draft.options["IgnoreUndefinedAttributes"] = True
         draft.checks.append("bodies with parts that were left out need IgnoreUndefinedAttributes: true")
     draft.finish()
     return draft

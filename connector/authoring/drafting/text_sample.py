@@ -9,6 +9,8 @@ from connector.authoring.drafting.draft import Draft, key
 from connector.authoring.drafting.kinds import INTEGER, guess_of_texts, kind_of_text
 from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.shape import SampleCount, SampleShape, draft_shape
+from connector.datahandlers.delimited_handler import DelimitedHandler
+from connector.datahandlers.namevalue_handler import NameValueHandler
 from connector.errors import MalformedData
 from connector.text.names import shown
 
@@ -37,6 +39,7 @@ def draft_delimited(draft: Draft, samples: Samples) -> None:
     Raises:
         MalformedData: a body has no name, verb and value, or another number of values than the first.
     """
+    draft.handler = DelimitedHandler
     shape = SampleShape()
     first: list[str] = []
     for text in samples.each(shape.count):
@@ -90,6 +93,7 @@ def draft_namevalue(draft: Draft, samples: Samples) -> None:
         MalformedData: a line has no ``=``, or a child is not where its count says, or the first line names
             another object than in the first body.
     """
+    draft.handler = NameValueHandler
     shapes = _NameValue()
     name = ""
     for text in samples.each(shapes.count):
@@ -159,9 +163,7 @@ class _NameValue:
             if name.lower() == _EVENT_ID:
                 return object_name
             if name == _COUNT:
-                draft.check_once(
-                    "the sample has AttributeCount: the data handler needs ValidateAttrCount: true"
-                )
+                draft.need("ValidateAttrCount", True, "the sample has AttributeCount")
             if name in (_VERB, _COUNT):
                 continue
             part = shape.member(key(name))
