@@ -14,7 +14,7 @@ from connector.errors import MalformedData
 from connector.formats.datahandler import Hint, Option, charset
 from connector.formats.notation import NOTATION_OPTIONS
 from connector.formats.plan import AttributeRun, Item, Plan
-from connector.formats.record_lines import LineRecordHandler, RecordPlan
+from connector.formats.record_lines import LineRecordHandler, RecordPlan, is_mark
 from connector.formats.records import NAME, VERB, Cursor, Missing, RecordLine
 from connector.text.encoding import DEFAULT, decode, encode
 from connector.text.names import shown
@@ -160,7 +160,7 @@ class FixedWidthHandler(LineRecordHandler):
         items = self.items_of(schema, self._without)
         for item in items:
             attribute = item.field.attribute
-            if item.field.child is not None:
+            if item.field.child is not None or (self.record_type and is_mark(item)):
                 continue
             width = attribute.max_length or self._width_of(attribute)
             if not width and attribute.digits:

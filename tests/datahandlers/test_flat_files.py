@@ -291,6 +291,37 @@ def test_records_are_written_as_they_came() -> None:
     assert (TYPED.to_body(bo), DELIMITED.to_body(bo)) == (FIXED_TEXT, DELIMITED_TEXT)
 
 
+MARKED = known(
+    define("Book", "record=H", Kind="String record=type", Id="String 4", Line="Part*"),
+    define("Part", "record=7", Sku="String 4", Kind="Integer record=type", Count="Integer 3"),
+    define("Wrong", "record=H", Kind="Integer record=type"),
+)
+MARKS = {"Kind": "H", "Id": "O-1", "Line": [{"Sku": "B-1", "Kind": 7, "Count": 5}]}
+
+
+@rows(
+    "handler, body",
+    [
+        (
+            make(FixedWidthHandler, MARKED, **NO_NAMES, record_type={"at": 1, "length": 2}),
+            b"H O-1 \n7 B-1 5  \n",
+        ),
+        (make(DelimitedHandler, MARKED, **PIPES, record_type={"field": 2}), b"O-1|H\nB-1|7|5\n"),
+    ],
+)
+def test_an_attribute_may_be_the_type_of_its_line(handler: Any, body: bytes) -> None:
+    bo = handler.to_business_object(body, Hint("Book", "Create"))
+    assert bo.as_dict() == MARKS
+    assert handler.to_body(bo) == body
+    del bo["Kind"]
+    assert handler.to_body(bo) == body
+    bo["Kind"] = "X"
+    said = "Book: Kind: found the text 'X', expected 'H', the record type of its line"
+    assert refusal(handler.to_body, bo) == said
+    said = refusal(handler.to_body, BusinessObject(MARKED, "Wrong", "Create", {}))
+    assert said == "Wrong: Kind is the record type: found the text 'H', expected an integer"
+
+
 def test_each_group_of_lines_is_an_event_and_an_error_names_its_record() -> None:
     handler = make(DelimitedHandler, FLAT, **PIPES, record_type={"field": 1}, split=True, comment="#")
     body = b"# two statements\n" + DELIMITED_TEXT + b"\n" + DELIMITED_TEXT
