@@ -337,7 +337,7 @@ class _BodyReader:
             raise UnknownBusinessObject(f"record {self._number}: {error}: line {line}") from None
 
     def _error(self, names: list[str], index: int, reason: str, offset: int) -> MalformedData:
-        column = f"column {plain(names[index])}" if index < len(names) else f"field {index + 1}"
+        column = f"column {index + 1}" + (f" ({plain(names[index])})" if index < len(names) else "")
         line = self._records.line_of(offset)
         return MalformedData(f"record {self._number}: {column}: {reason}: line {line}")
 

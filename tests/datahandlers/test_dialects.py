@@ -92,7 +92,7 @@ def test_a_body_says_its_delimiter_and_names_have_no_blanks(
         (
             {},
             b"sep=;\nId;Count\n1;x\n",
-            "record 1: column Count: found the text 'x', expected an integer: line 3",
+            "record 1: column 2 (Count): found the text 'x', expected an integer: line 3",
         ),
     ],
 )
