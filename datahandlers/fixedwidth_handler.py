@@ -233,7 +233,7 @@ class FixedWidthHandler(LineRecordHandler):
         start = self.record_type["at"] - 1
         end = start + self.record_type["length"]
         mark = line.text[start:end]
-        if len(mark) < end - start:
+        if len(mark) < end - start and not (mark and self._may_be_short):
             place = f"columns {start + 1} to {end}"
             raise MalformedData(f"line {line.number}, {place}: the line ends, expected a record type")
         text = self._decode(mark, start) if self._in_bytes else mark

@@ -344,7 +344,8 @@ class _GroupReader:
             if self._mark not in known:
                 raise self._unexpected(f"expected one of {', '.join(known)}")
             reason = f"where the order of {plan.name} has none"
-            raise self._unexpected(reason if self._handler.splits else f"{reason}; or set the option split")
+            is_another = self._mark == self._handler._start(plan.schema) and not self._handler.splits
+            raise self._unexpected(f"{reason}; or set the option split" if is_another else reason)
         return bo
 
     def _read(self, plan: RecordPlan, depth: int) -> BusinessObject:

@@ -141,40 +141,73 @@ LINES = (
     '{"BusinessObject": "Order", "Verb": "Create", "Id": 1}',
     '{"BusinessObject": "Order", "Verb": "Create", "Id": 2}',
 )
+JSON = "application/json"
 OBJECT = '{\n    "BusinessObject": "Order",\n    "Verb": "Create",\n    "Id": "007"'
 
 
 @rows(
-    "files, options, shown",
+    "files, options, handler, shown",
     [
-        ({"a.json": '[{"Id": 1}, {"Id": 2}]'}, (), "\n  ".join(LINES)),
-        ({"a.jsonl": '{"Id": 1}\n{"Id": 2}\n'}, (), "\n  ".join(LINES)),
-        ({"a.json": '{"Id": "007", "x": [["a"]]}'}, (), f"{OBJECT}\n  }}"),
-        ({"a.json": '{"Id": "007", "x": null}'}, (), f'{OBJECT},\n    "x": null\n  }}'),
+        ({"a.json": '[{"Id": 1}, {"Id": 2}]'}, (), f"{JSON} with split: true", "\n  ".join(LINES)),
+        (
+            {"a.json": '{"Id": 1}\n{"Id": 2}\n'},
+            (),
+            "application/jsonl with split: true",
+            "\n  ".join(LINES),
+        ),
+        (
+            {"a.json": '{"Id": "007", "x": [["a"]]}'},
+            (),
+            f"{JSON} with IgnoreUndefinedAttributes: true",
+            f"{OBJECT}\n  }}",
+        ),
+        (
+            {"a.json": '{"Id": "007", "x": null}'},
+            (),
+            f"{JSON} with null: value",
+            f'{OBJECT},\n    "x": null\n  }}',
+        ),
         (
             {"a.json": '{"Id": "007", "password": "geheim"}'},
             (),
+            JSON,
             f'{OBJECT},\n    "password": "********"\n  }}',
         ),
-        ({"a.csv": "Id;Ort\n007;K\xf6ln\n"}, ("--charset", "latin-1"), f'{OBJECT},\n    "Ort": "Köln"\n  }}'),
+        (
+            {"a.csv": "Id;Ort\n007;K\xf6ln\n"},
+            ("--charset", "latin-1"),
+            'text/csv with delimiter: ";", charset: latin-1',
+            f'{OBJECT},\n    "Ort": "Köln"\n  }}',
+        ),
         (
             {"a.csv": "007;x\n"},
             ("--header", "no"),
+            'text/csv with delimiter: ";", header: false',
             OBJECT.replace("Id", "Column1") + ',\n    "Column2": "x"\n  }',
         ),
-        ({"a.xml": "<!DOCTYPE a><a><Id>007</Id></a>"}, (), f"{OBJECT}\n  }}"),
-        ({"a.txt": "Order~Create~007"}, (), OBJECT.replace("Id", "Attribute1") + "\n  }"),
-        ({"a.xml": "<a><Id>007</Id></a>", "b.xml": "<a><Id>9</Id></a>"}, (), f"{OBJECT}\n  }}"),
+        (
+            {"a.xml": "<!DOCTYPE a><a><Id>007</Id></a>"},
+            (),
+            "text/xml with doctype: ignore",
+            f"{OBJECT}\n  }}",
+        ),
+        ({"a.txt": "Order~Create~007"}, (), "text/delimited", OBJECT.replace("Id", "Attribute1") + "\n  }"),
+        (
+            {"a.xml": "<a><Id>007</Id></a>", "b.xml": "<a><Id>9</Id></a>"},
+            (),
+            "text/xml",
+            f"{OBJECT}\n  }}",
+        ),
     ],
 )
 def test_a_sample_is_shown_as_its_draft_reads_it(
-    shop: Commands, files: dict[str, str], options: tuple[str, ...], shown: str
+    shop: Commands, files: dict[str, str], options: tuple[str, ...], handler: str, shown: str
 ) -> None:
     for name, text in files.items():
         shop.directory.joinpath(name).write_bytes(text.encode("latin-1"))
     done = new(shop, "Order", "--from-sample", *files, *options)
     assert done.returncode == 0
-    assert done.stdout.endswith(f"\n{next(iter(files))}, as it is read:\n  {shown}\n")
+    assert done.stdout.endswith(f"\n{next(iter(files))}, as it is read by {handler}:\n  {shown}\n")
 
 
 def test_a_long_sample_is_shown_in_part(shop: Commands) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -29,11 +30,13 @@ class SampleReading(NamedTuple):
         objects: documents of the first objects in the first sample, without secrets.
         more: further objects in that sample.
         mistakes: why samples cannot be read, each with the name of its file.
+        handler: the MIME type of the data handler, with the options that differ from the defaults.
     """
 
     objects: list[dict[str, Any]]
     more: int
     mistakes: list[str]
+    handler: str
 
     def lines(self) -> list[str]:
         """Returns the objects as ``connector convert`` prints them, shortened."""
@@ -67,7 +70,14 @@ def read_samples(draft: Draft, samples: Samples, definitions: Definitions) -> Sa
                     more += 1
         except MalformedData as error:
             mistakes.append(f"{samples.current.name} cannot be read with this draft: {error}")
-    return SampleReading(shown, more, mistakes)
+    options = ", ".join(f"{name}: {_written(value)}" for name, value in given.items())
+    mime_type = handler.mime_types[0]
+    return SampleReading(shown, more, mistakes, f"{mime_type} with {options}" if options else mime_type)
+
+
+def _written(value: bool | str) -> str:
+    """Returns the value of an option as a configuration has it."""
+    return value if isinstance(value, str) and re.fullmatch(r"[\w-]+", value) else to_json_text(value)
 
 
 def _objects(handler: DataHandler, body: bytes, name: str) -> Iterator[BusinessObject]:

@@ -10,7 +10,8 @@ from connector.authoring.drafting.csv_sample import draft_csv
 from connector.authoring.drafting.draft import Draft
 from connector.authoring.drafting.json_sample import draft_json, draft_json_lines
 from connector.authoring.drafting.json_schema import draft_json_schema
-from connector.authoring.drafting.sample_files import Samples
+from connector.authoring.drafting.sample_files import Samples, text_of
+from connector.authoring.drafting.shape import ORDER
 from connector.authoring.drafting.text_sample import DELIMITER, draft_delimited, draft_namevalue
 from connector.authoring.drafting.xml_sample import draft_xml
 from connector.authoring.drafting.xml_schema import draft_xml_schema
@@ -18,7 +19,6 @@ from connector.config.metaobject_model import is_name
 from connector.datahandlers.json_handler import parse_object, parse_objects
 from connector.errors import MalformedData
 from connector.formats.xml_schema_documents import NAMESPACE, parse_schema
-from connector.text.encoding import decode
 from connector.text.names import shown
 from connector.text.xml_parser import parse_xml
 
@@ -61,7 +61,7 @@ def format_of(path: Path, content: bytes, charset: str = "") -> str:
     suffix = path.suffix.lower()
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    text = decode(content, charset).lstrip() if charset or not _is_xml(content) else "<"
+    text = text_of(content, charset).lstrip() if charset or not _is_xml(content) else "<"
     if text.startswith("<") or suffix == ".xml":
         return _xml_format(content, charset)
     if text.startswith(("{", "[")) or suffix == ".json":
@@ -104,7 +104,7 @@ def draft_of(
         draft.checks.append("an element that no sample repeats has cardinality 1")
     if draft.is_of_sample:
         draft.checks.append("required and max_length are in no sample, and a key may be blank")
-    if draft.left_out:
+    if any(not text.endswith(ORDER) for text in draft.left_out):
         draft.options["IgnoreUndefinedAttributes"] = True
         draft.checks.append("bodies with parts that were left out need IgnoreUndefinedAttributes: true")
     draft.finish()

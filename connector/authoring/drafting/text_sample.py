@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from connector.authoring.drafting.draft import Draft, key
-from connector.authoring.drafting.kinds import INTEGER, guess_of_texts, kind_of_text
+from connector.authoring.drafting.kinds import INTEGER, guess_of_fields, kind_of_text
 from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.shape import SampleCount, SampleShape, draft_shape
 from connector.datahandlers.delimited_handler import DelimitedHandler
@@ -58,7 +58,7 @@ def draft_delimited(draft: Draft, samples: Samples) -> None:
     draft.checks.append("the format has no names of attributes: rename Attribute1 and the others")
     draft.checks.append("children: a count, then their names, verbs and values; move these to definitions")
     draft.checks.append("the last value may be the ObjectEventId, which needs no attribute")
-    draft_shape(draft, draft.top, shape, guess_of_texts)
+    draft_shape(draft, draft.top, shape, guess_of_fields)
 
 
 def _tokens(text: str) -> list[str]:
@@ -101,7 +101,7 @@ def draft_namevalue(draft: Draft, samples: Samples) -> None:
         samples.expect("the object", found, name or found)
         name = found
     shapes.settle()
-    draft_shape(draft, draft.top, shapes.top(name), guess_of_texts)
+    draft_shape(draft, draft.top, shapes.top(name), guess_of_fields)
 
 
 class _NameValue:

@@ -206,7 +206,7 @@ def _show(path: str, draft: Draft, reading: SampleReading | None, samples: Sampl
     for text in draft.checks:
         answer(f"  {printable(text)}")
     if reading is not None and reading.objects:
-        answer(f"{samples.files[0]}, as it is read:")
+        answer(f"{samples.files[0]}, as it is read by {printable(reading.handler)}:")
         for text in reading.lines():
             answer(f"  {printable(text)}")
 

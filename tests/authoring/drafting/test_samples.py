@@ -293,6 +293,62 @@ def test_separated_values_may_have_no_header(tmp_path: Path) -> None:
     definitions(made, tmp_path)
 
 
+@rows(
+    "body, told",
+    [
+        (
+            "a;b\n1.234,50;31.05.2024\n7;1.6.24 08:15\n",
+            ("numbers such as 1.234,50", "dates such as 31.05.2024"),
+        ),
+        (
+            "a;b\n(12,50);x\n",
+            ("numbers such as (12,50), kept as String: a Decimal needs decimal or thousands",),
+        ),
+        (
+            "a,b\n12.50-,31/05/2024\n",
+            ("numbers such as 12.50-", "dates such as 31/05/2024, kept as String: a Date needs date_format"),
+        ),
+        ("a||b|c\n1||2\n".replace("|c", ""), ("the values are separated by '||'",)),
+        ("a,b\n1,'x,y'\n", ("the quotes are single: the data handler needs quote: '",)),
+        ("a,b,,\n1,2,,\n3,4,,\n", ("the sample has several records: the data handler needs split: true",)),
+        ("007;Meier\n008;Kunz\n", ("the name '007' looks like a value; for no header, give --header no",)),
+    ],
+)
+def test_what_is_special_in_separated_values_is_told(body: str, told: tuple[str, ...]) -> None:
+    checks = draft(body, "csv").checks
+    for text in told:
+        assert any(text in one for one in checks), checks
+
+
+def test_other_texts_beside_numbers_of_a_country_are_texts() -> None:
+    for first, second in (
+        ("1,50", "x"),
+        ("31.05.2024", "1,50"),
+        ("31.05.2024", "7"),
+        ("1,50", "2024-05-31"),
+        ("x" * 50, "1,50"),
+    ):
+        checks = draft(f"a;b\n{first};x\n{second};y\n", "csv").checks
+        assert not any("such as" in one for one in checks), checks
+
+
+def test_headers_may_have_another_order(tmp_path: Path) -> None:
+    made = draft_all("a,b\n1,x\n", "b,a\ny,22\n", format_name="csv")
+    assert shapes(made) == {"Order": {"a": "Integer", "b": "String"}}
+
+
+def test_an_order_that_is_left_out_needs_no_option() -> None:
+    made = draft("<O><a>1</a><b>2</b><a>3</a></O>", "xml")
+    assert "the order among each other" in made.left_out[0]
+    assert not any("IgnoreUndefinedAttributes" in one for one in made.checks)
+
+
+def test_a_sample_in_another_character_set_names_the_option_of_the_command() -> None:
+    for body in ("a,b\nä,1\n".encode("cp1252"), "a,b\n".encode("utf-16-le")):
+        with pytest.raises(MalformedData, match="; --charset names"):
+            draft(body, "csv")
+
+
 def test_the_key_is_the_most_likely_attribute() -> None:
     for sample, key in (
         ('{"CustomerId": 1, "order_id": 2, "id": 3}', "order_id"),
@@ -412,7 +468,7 @@ def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
         ("a,b\n1\n", "csv", "found 1 values, expected 2 as in the first record: line 2"),
         ("a,a\n", "csv", "the name 'a' stands twice in the first record: line 1"),
         (
-            "a,\n",
+            "a,,b\n",
             "csv",
             "value 2 of the first record is empty, expected a name; if it is no header, ",
         ),
