@@ -210,6 +210,18 @@ def test_a_sample_is_shown_as_its_draft_reads_it(
     assert done.stdout.endswith(f"\n{next(iter(files))}, as it is read by {handler}:\n  {shown}\n")
 
 
+def test_a_sample_in_another_character_set_names_the_option_of_the_command(shop: Commands) -> None:
+    for name, body in {
+        "a.csv": "a,b\nä,1\n".encode("cp1252"),
+        "b.csv": "a,b\n".encode("utf-16-le"),
+        "c.xml": "<a>ä</a>".encode("cp1252"),
+        "d.xml": "<a><b/></a>".encode("utf-16-le"),
+        "e.json": '{"a": "ä"}'.encode("cp1252"),
+    }.items():
+        shop.write(name, body)
+        assert "; --charset names" in new(shop, "Order", "--from-sample", name).refusal()
+
+
 def test_a_long_sample_is_shown_in_part(shop: Commands) -> None:
     shop.write("a.json", json.dumps({f"a{number}": "x" * 1000 for number in range(100)}))
     lines = new(shop, "Order", "--from-sample", "a.json").stdout.splitlines()

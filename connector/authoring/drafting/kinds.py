@@ -32,7 +32,7 @@ _MAX_COUNTRY: Final = 40
 """Characters of the longest text that counts as a number."""
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_CODE: Final = re.compile(r"0[0-9]+")
+_CODE: Final = re.compile(r"0[0-9]+|-0(?:\.0*)?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[TZ+-].*)?")
 
 _NUMBER_OPTIONS: Final = "decimal or thousands"
@@ -103,17 +103,20 @@ class Values:
         kinds: their kinds.
         lengths: the digits of the numbers, before the point.
         samples: the numbers of the samples that have a value.
+        differ: whether there are two values. The same value everywhere says little.
         options: the options of a data handler by which all values are numbers or dates of a country, with the
             first of these values. Empty = none are so.
     """
 
-    __slots__ = ("_is_other", "kinds", "lengths", "options", "samples")
+    __slots__ = ("_first", "_is_other", "differ", "kinds", "lengths", "options", "samples")
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
         self.lengths: set[int] = set()
         self.samples: set[int] = set()
+        self.differ = False
         self.options: dict[str, str] = {}
+        self._first: str | None = None
         self._is_other = False
 
     def add(self, kind: str, text: str, sample: int) -> None:
@@ -125,6 +128,8 @@ class Values:
         """
         self.kinds.add(kind)
         self.samples.add(sample)
+        self._first = text if self._first is None else self._first
+        self.differ |= text != self._first
         if kind in _NUMBERS or kind == CODE:
             self.lengths.add(len(re.split("[.eE]", text.strip().lstrip("-"))[0]))
         elif kind != TEXT or self._is_other or len(text) > _MAX_COUNTRY:
@@ -227,10 +232,11 @@ def _of_dates(found: Collection[str]) -> Guess | None:
 def _are_numbers(values: Values) -> bool:
     """Tells whether texts of digits are numbers by their shape.
 
-    None has a zero in front, an exponent or more than nine digits before the point. A value has a point, or
-    the values have different lengths, or one digit each. Codes have one length, and some begin with a zero.
+    They differ. None has a zero in front, an exponent or more than nine digits before the point. A value has
+    a point, or the values have different lengths, or one digit each. Codes have one length, and some begin
+    with a zero.
     """
-    if not values.kinds <= {INTEGER, DECIMAL} or max(values.lengths) > _MOST_DIGITS:
+    if not values.differ or not values.kinds <= {INTEGER, DECIMAL} or max(values.lengths) > _MOST_DIGITS:
         return False
     return DECIMAL in values.kinds or len(values.lengths) > 1 or values.lengths == {1}
 

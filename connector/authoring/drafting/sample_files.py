@@ -40,18 +40,6 @@ def read_sample(path: Path) -> bytes:
     return content
 
 
-def text_of(content: bytes, charset: str) -> str:
-    """Returns the text of a sample.
-
-    Raises:
-        MalformedData: the sample is not valid in the character set.
-    """
-    try:
-        return decode(content, charset)
-    except MalformedData as error:
-        raise MalformedData(str(error).replace("the option charset", "--charset")) from None
-
-
 class Samples:
     """Bodies of one shape, or one schema.
 
@@ -89,7 +77,7 @@ class Samples:
             MalformedData: a body is not valid in the character set.
         """
         for content in self.contents(counter):
-            yield text_of(content, self.charset)
+            yield decode(content, self.charset)
 
     def roots(self, counter: Counter) -> Iterator[etree._Element]:
         """Iterates over the root elements of the bodies. ``counter`` gets the number of each body.

@@ -10,7 +10,7 @@ from connector.authoring.drafting.csv_sample import draft_csv
 from connector.authoring.drafting.draft import Draft
 from connector.authoring.drafting.json_sample import draft_json, draft_json_lines
 from connector.authoring.drafting.json_schema import draft_json_schema
-from connector.authoring.drafting.sample_files import Samples, text_of
+from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.shape import ORDER
 from connector.authoring.drafting.text_sample import DELIMITER, draft_delimited, draft_namevalue
 from connector.authoring.drafting.xml_sample import draft_xml
@@ -19,6 +19,7 @@ from connector.config.metaobject_model import is_name
 from connector.datahandlers.json_handler import parse_object, parse_objects
 from connector.errors import MalformedData
 from connector.formats.xml_schema_documents import NAMESPACE, parse_schema
+from connector.text.encoding import decode
 from connector.text.names import shown
 from connector.text.xml_parser import parse_xml
 
@@ -61,7 +62,7 @@ def format_of(path: Path, content: bytes, charset: str = "") -> str:
     suffix = path.suffix.lower()
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    text = text_of(content, charset).lstrip() if charset or not _is_xml(content) else "<"
+    text = decode(content, charset).lstrip() if charset or not _is_xml(content) else "<"
     if text.startswith("<") or suffix == ".xml":
         return _xml_format(content, charset)
     if text.startswith(("{", "[")) or suffix == ".json":

@@ -165,7 +165,8 @@ def _draft(
         return draft_of(name, bodies, found, taken, schemas), bodies
     except MalformedData as error:
         file = file if bodies is None else bodies.current
-        raise BadArgument(f"{file}: {printable(str(error))}") from None
+        text = str(error).replace("the option charset", "--charset")
+        raise BadArgument(f"{file}: {printable(text)}") from None
 
 
 def _text_of(draft: Draft, samples: SampleOptions) -> str:

@@ -343,10 +343,20 @@ def test_an_order_that_is_left_out_needs_no_option() -> None:
     assert not any("IgnoreUndefinedAttributes" in one for one in made.checks)
 
 
-def test_a_sample_in_another_character_set_names_the_option_of_the_command() -> None:
-    for body in ("a,b\nä,1\n".encode("cp1252"), "a,b\n".encode("utf-16-le")):
-        with pytest.raises(MalformedData, match="; --charset names"):
-            draft(body, "csv")
+@rows(
+    "first, second, type_name",
+    [
+        ("1", "2", "Integer"),
+        ("7", "7", "String"),
+        ("1.5", "1.5", "String"),
+        ("-0", "12", "String"),
+        ("-0.0", "1.5", "String"),
+        ("-5", "12", "Integer"),
+    ],
+)
+def test_texts_are_numbers_only_where_none_would_change(first: str, second: str, type_name: str) -> None:
+    made = draft_all(f"<O><A>{first}</A></O>", f"<O><A>{second}</A></O>", format_name="xml")
+    assert shapes(made)["Order"] == {"A": type_name}
 
 
 def test_the_key_is_the_most_likely_attribute() -> None:
