@@ -241,6 +241,14 @@ def test_a_sample_that_its_draft_cannot_read_is_told(shop: Commands) -> None:
     assert "expected the object Order_Line" in told
 
 
+def test_a_format_without_an_option_to_pass_over_parts_is_not_told_of_it(shop: Commands) -> None:
+    shop.write("a.txt", "BusinessObject=Order\nX=1\nBusinessObject=B\nY=1\nObjectEventId=1\nX=q\n")
+    done = new(shop, "Order", "--from-sample", "a.txt", "--json")
+    assert done.document["left_out"] == ["Order.X: an object in one place, a text in another"]
+    assert not any("IgnoreUndefinedAttributes" in one for one in done.document["checks"])
+    assert any(one.startswith("a.txt cannot be read with this draft") for one in done.document["checks"])
+
+
 @rows(
     "arguments, error",
     [

@@ -14,6 +14,7 @@ from lxml import etree
 
 from connector.authoring.drafting.draft import clean
 from connector.authoring.drafting.sample_files import Samples, read_sample
+from connector.authoring.drafting.sample_reading import read_samples
 from connector.authoring.drafting.samples import FORMATS, draft_of, format_of
 from connector.businessobjects.instance import finish
 from connector.datahandlers.delimited_handler import DelimitedHandler
@@ -344,6 +345,41 @@ def test_an_order_that_is_left_out_needs_no_option() -> None:
 
 
 @rows(
+    "body, format_name, records, options",
+    [
+        ("A~Create~1~x\nA~Create~2~y\n", "delimited", 2, {"split": True}),
+        ("A~Create~1~x\ny", "delimited", 1, {}),
+        ("BusinessObject=A\nX=1\n\nBusinessObject=A\nX=2\n", "namevalue", 2, {"split": True}),
+        ("BusinessObject=A\r\nX=1\r\n\r\nBusinessObject=A\r\nX=2", "namevalue", 2, {"split": True}),
+        ("# c\n X = a=b\n\nY=\n", "namevalue", 1, {"header": "none", "comment": "#"}),
+        ("X=1\nY=2\n\n\nX=2\n", "namevalue", 2, {"header": "none", "split": True}),
+    ],
+)
+def test_texts_may_have_several_records_or_no_name(
+    tmp_path: Path, body: str, format_name: str, records: int, options: dict[str, Any]
+) -> None:
+    made = draft(body, format_name)
+    assert made.options == options
+    samples = Samples([(Path("sample"), body.encode())])
+    reading = read_samples(made, samples, definitions(made, tmp_path))
+    assert reading.mistakes == []
+    assert len(reading.objects) == records
+    assert format_of(Path("sample"), b"X=1\nY=2\n") == "namevalue"
+
+
+@rows(
+    "body, error",
+    [
+        ("X=1\nX=2\n", "the name 'X' stands twice in a record: line 2"),
+        ("#c\nX=1\n;d\n", "found comments with # and with ;"),
+    ],
+)
+def test_names_and_values_that_are_no_record_are_an_error(body: str, error: str) -> None:
+    with pytest.raises(MalformedData, match=re.escape(error)):
+        draft(body, "namevalue")
+
+
+@rows(
     "first, second, type_name",
     [
         ("1", "2", "Integer"),
@@ -488,7 +524,7 @@ def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
         (b"a,b\n\xff,1", "csv", "the body is not utf-8: byte 4"),
         ("Order~Create", "delimited", "found 2 values, expected name, verb and values between ~"),
         ("~" * 3000, "delimited", "more than 2000 values"),
-        ("a=b", "namevalue", "expected BusinessObject=... in the first line"),
+        ("a.b=c", "namevalue", "expected BusinessObject=... in the first line"),
         ("BusinessObject=A\nb", "namevalue", "found 'b', expected Name=value: line 2"),
         ("BusinessObject=A\nX=\nBusinessObject=B", "namevalue", "X: found '', expected a number: line 2"),
         ("BusinessObject=A\nX=2\nBusinessObject=B", "namevalue", "X: expected 2 children: line 2"),
