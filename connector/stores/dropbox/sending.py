@@ -23,7 +23,7 @@ from connector.stores.dropbox.transaction_log import FileMove, parse_record
 from connector.stores.engine.channel import Channel
 
 
-class Sender:
+class MessageSender:
     """Sends the messages of one client.
 
     The move of a key's note to its place is a line of the record that sends the message. So both happen.
