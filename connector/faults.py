@@ -58,6 +58,10 @@ PLACES: Final = (
     "claim.uncommitted",
     "prepare.uncommitted",
     "prepare",
+    # a timer is due, its message is sent, all instances know
+    "timer.due",
+    "timer.sent",
+    "timer.noted",
     # a reload: nothing is in flight, the connection is closed, the new one works and nobody knows
     "reload.begin",
     "reload.closed",
