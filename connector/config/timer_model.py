@@ -79,12 +79,12 @@ class TimerEntry(Section):
     name: Annotated[str, _NAME] = Field(
         description="Of the timer. The property `connector_timer` of its messages, and a part of their key."
     )
-    every: Annotated[float | None, EVERY] = Field(
+    every: Annotated[float, EVERY] | None = Field(
         default=None,
         description="Time between two messages, from one second up. The times count from 1970-01-01 00:00 "
         "UTC, so all instances agree: `15m` is each quarter of an hour, `1d` is midnight UTC.",
     )
-    cron: Annotated[Cron | None, CRON] = Field(
+    cron: Annotated[Cron, CRON] | None = Field(
         default=None,
         description="Times as in crontab(5), by local time: minute, hour, day of month, month and weekday.",
     )
@@ -102,10 +102,10 @@ class TimerEntry(Section):
     verb: Text | None = Field(
         default=None, description="Verb of the object. Left out: `DefaultVerb` of the connector."
     )
-    data: Annotated[dict[str, Any] | None, _DATA] = Field(
+    data: Annotated[dict[str, Any], _DATA] | None = Field(
         default=None, description="Attributes of the object, each read by its type."
     )
-    body: Annotated[str | None, _BODY] = Field(
+    body: Annotated[str, _BODY] | None = Field(
         default=None, description="Body of the message as a text, in place of an object."
     )
     mime_type: Text | None = Field(
