@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import os
+import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from connector import faults
 from connector.config.loading import Configuration, load
 from connector.core.once_sender import OnceSender
 from connector.cron import Cron
-from connector.errors import ProviderError, UnknownDestination
+from connector.errors import ConfigurationError, ProviderError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.history import HistoryRow
 from connector.messaging.message import Message
@@ -27,7 +31,7 @@ from connector.service.timer_notes import timer_rows
 from connector.service.timer_times import DueTimes
 from connector.service.timers import Timers
 from connector.text.iso_time import iso_time
-from tests.tables import rows
+from tests.tables import Table, rows
 
 VIENNA = ZoneInfo("Europe/Vienna")
 NOON = 1_780_000_000_000 // 3_600_000 * 3_600_000
@@ -87,12 +91,14 @@ class World:
         (directory / "objects.yaml").write_text(OBJECTS)
         self._provider: AdapterProvider | None = None
 
-    def configure(self, *timers: str) -> Configuration:
+    def configure(self, *timers: str, plug_ins: str = "") -> Configuration:
         listed = "".join(f"  - {{{one}}}\n" for one in timers)
         (self.directory / "adapter.yaml").write_text(
             f"provider: {self.section}\n"
             "connector: {ApplicationName: shop, ConfigurationMetaObject: MO}\n"
-            f"metaobjects: objects.yaml\n" + (f"timers:\n{listed}" if listed else "")
+            "metaobjects: objects.yaml\n"
+            + (f"datahandlers: {plug_ins}\n" if plug_ins else "")
+            + (f"timers:\n{listed}" if listed else "")
         )
         return load(self.directory / "adapter.yaml", in_process=True, thorough=True)
 
@@ -102,9 +108,9 @@ class World:
         self._provider = self._provider or make_provider(configuration)  # is only in this process
         return self._provider
 
-    def instance(self, *timers: str) -> Timers:
+    def instance(self, *timers: str, plug_ins: str = "") -> Timers:
         """Returns an instance that has just started."""
-        configuration = self.configure(*timers)
+        configuration = self.configure(*timers, plug_ins=plug_ins)
         provider = self.provider(configuration)
         sender = FailingSender(provider, "shop")
         self.senders.append(sender)
@@ -215,14 +221,62 @@ def test_an_object_is_written_as_its_rule_says(world: World) -> None:
     )
 
 
-def test_instances_share_each_due_time(world: World) -> None:
-    one, two = world.instance(EACH), world.instance(EACH)
-    for _ in range(19):
-        world.clock.go_on(10)
-        two.look()
-        one.look()
-    assert world.dues() == [1, 2, 3]
-    assert len(world.history) == 3
+def section_of(kind: str, request: pytest.FixtureRequest) -> str:
+    """Returns the section of a provider that several processes can use."""
+    if kind == "postgresql":
+        return f'{{type: sql, url: "{request.getfixturevalue("database")}"}}'
+    return {"dropbox": DROPBOX, "sqlite": SQLITE}[kind]
+
+
+@pytest.mark.parametrize("kind", ["dropbox", "sqlite", "postgresql"])
+def test_instances_that_look_at_the_same_moment_share_each_due_time(
+    worlds: Callable[..., World], kind: str, request: pytest.FixtureRequest
+) -> None:
+    world = worlds(section_of(kind, request))
+    instances = [world.instance(EACH) for _ in range(3)]
+    with ThreadPoolExecutor(len(instances)) as threads:
+        for _ in range(5):
+            for ended in [threads.submit(one.look) for one in instances]:
+                ended.result()
+            world.clock.go_on(60)
+    assert world.dues() == [1, 2, 3, 4]
+    assert len(world.history) == 4
+
+
+@pytest.mark.parametrize("kind", ["dropbox", "sqlite", "postgresql"])
+def test_after_a_kill_each_due_time_has_one_message(
+    worlds: Callable[..., World], kind: str, request: pytest.FixtureRequest
+) -> None:
+    with Table() as table:
+        for place in ("timer.due", "timer.sent", "timer.noted"):
+            with table.row(place):
+                world = worlds(section_of(kind, request))
+                assert end_of(lambda: _work(world, place)) == signal.SIGKILL  # noqa: B023
+                world.clock.go_on(119)  # just after the second due time, at which the process was killed
+                again = world.instance(f"name: {place}, every: 1m, to: {place}, body: go")
+                again.look()
+                assert world.dues(place) == [1, 2]
+                run(again, world, 60)
+                assert world.dues(place) == [1, 2, 3]
+
+
+def _work(world: World, place: str) -> None:
+    """Runs an instance that is killed at its second due time."""
+    faults.point = faults._Faults(f"{place}:2=kill")
+    timers = world.instance(f"name: {place}, every: 1m, to: {place}, body: go")
+    timers.look()
+    run(timers, world, 180)
+
+
+def end_of(work: Callable[[], None]) -> int:
+    """Lets a process of its own do the work. Returns the signal that has killed it, or 0."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    return os.WTERMSIG(os.waitpid(child, 0)[1])
 
 
 @rows(
@@ -449,3 +503,26 @@ def test_a_key_is_kept_while_its_time_could_be_sent_again(
     every: float | None, cron: str | None, least: float, most: float
 ) -> None:
     assert least <= DueTimes(every, None if cron is None else Cron(cron), VIENNA).keep <= most
+
+
+def test_a_message_that_cannot_be_made_is_a_mistake_of_the_start(world: World) -> None:
+    (world.directory / "handlers.py").write_text(
+        "class Broken:\n"
+        "    mime_types = ('text/broken',)\n"
+        "    options = ()\n"
+        "    def __init__(self, options, definitions): pass\n"
+        "    def to_business_object(self, body, hint): pass\n"
+        "    def to_body(self, bo): raise KeyError('nothing')\n"
+    )
+    good, bad = (
+        f"name: {one}, every: 1m, to: jobs, object: Job, data: {{Kind: x}}" for one in ("good", "bad")
+    )
+    with pytest.raises(ConfigurationError, match=r"timers\[1\]: the data handler Broken raised KeyError"):
+        world.instance(good, f"{bad}, mime_type: text/broken", plug_ins="handlers.py")
+
+
+def test_a_timer_may_send_to_a_topic_without_subscriptions(world: World) -> None:
+    timers = world.instance("name: each, every: 1m, to: topic://news, body: go")
+    timers.look()
+    run(timers, world, 60)
+    assert world.record().timers["each"].fired == NOON + MINUTE
