@@ -113,7 +113,8 @@ class TimerReader:
         for key in () if has_object else ("verb", "data"):
             if self._has(here, key):
                 self.reporter.add((*here, key), f"{key} without object", "object: NAME too")
-        if entry.mime_type is not None and has_object:
+        is_read_here = entry.to in (one.destination for one in self.file.connector.inputs)
+        if entry.mime_type is not None and (has_object or is_read_here):
             check_mime_type(entry.mime_type, (*here, "mime_type"), self.catalogue, self.reporter)
         if entry.object is None or self.collected.incomplete:
             return entry

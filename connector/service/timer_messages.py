@@ -20,7 +20,8 @@ TIMER: Final = "connector_timer"
 """The property with the name of the timer."""
 DUE: Final = "connector_timer_due"
 """The property with the due time, in milliseconds since 1970."""
-CONTENT_TYPE: Final = "content_type"
+CONTENT_TYPE: Final = "connector_content_type"
+"""The property with the MIME type of a body."""
 _NO_ACCESS: Any = None  # a timer reads no stored message
 
 

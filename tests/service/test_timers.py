@@ -196,7 +196,7 @@ def test_a_timer_sends_its_body_at_each_due_time(world: World) -> None:
         "connector_timer": "each",
         "connector_timer_due": due,
         "connector_key": f"timer/each/{due}",
-        "content_type": "text/plain",
+        "connector_content_type": "text/plain",
     }
     assert first.property_types["connector_timer_due"] == "long"
 
