@@ -24,6 +24,7 @@ from connector.businessobjects.dynamic import (
 )
 from connector.businessobjects.metadata import PROPERTY_FITTING, READERS
 from connector.businessobjects.types import SIMPLE_TYPES, TEXTS
+from connector.config.events_model import EventEntry, Signature
 from connector.config.http_model import Http, TokenEntry
 from connector.config.metaobject_model import (
     ALIASES,
@@ -65,6 +66,8 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("history", HistorySection),
     ("http", Http),
     ("http.tokens[]", TokenEntry),
+    ("http.events[]", EventEntry),
+    ("http.events[].signature", Signature),
     ("tracing", Tracing),
     ("databases.NAME", DatabaseSection),
 )
