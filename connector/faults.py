@@ -58,6 +58,10 @@ PLACES: Final = (
     "claim.uncommitted",
     "prepare.uncommitted",
     "prepare",
+    # a message is sent once by key: its key is noted, all is done but the commit, the commit has happened
+    "once.noted",
+    "once.uncommitted",
+    "once.committed",
     # a reload: nothing is in flight, the connection is closed, the new one works and nobody knows
     "reload.begin",
     "reload.closed",

@@ -34,7 +34,7 @@ class OnceKey(NamedTuple):
 
     Args:
         application: ApplicationName, whose instances share the key. Not empty.
-        key: any text, not empty.
+        key: any text of Unicode without U+0000, not empty.
         keep: seconds for which the key is remembered, by the clock of the store.
         fingerprint: for :attr:`SentOnce.fingerprint`. Says whether two messages with one key are equal.
     """
@@ -45,9 +45,11 @@ class OnceKey(NamedTuple):
     fingerprint: str = ""
 
     def check(self) -> None:
-        """Raises ValueError if the application or the key is empty, or if no time is left to remember it."""
+        """Raises ValueError if the application or the key is no such text, or the time is not above 0."""
         if not self.application or not self.key:
             raise ValueError(f"expected an application and a key, both not empty: {self!r}")
+        if b"\0" in f"{self.application}{self.key}{self.fingerprint}".encode():
+            raise ValueError(f"expected a key and a fingerprint without the character U+0000: {self!r}")
         if not self.keep > 0:
             raise ValueError(f"expected a time of more than 0 seconds for the key {self.key!r}: {self.keep}")
 

@@ -139,7 +139,7 @@ class OnceTests(SuiteBase):
         assert connection.send_once(ORDERS, self.text("2"), once("k")).is_new
         assert self.bodies(connection, ORDERS) == ["2"]
 
-    @pytest.mark.parametrize("wrong", [once(""), once("k", application=""), once("k", keep=0)])
+    @pytest.mark.parametrize("wrong", [once(""), once("k", application=""), once("k", keep=0), once("\0")])
     def test_a_key_that_is_not_valid_sends_nothing(self, connection: Connection, wrong: OnceKey) -> None:
         with pytest.raises(ValueError, match="expected a"):
             connection.send_once(ORDERS, self.text("1"), wrong)

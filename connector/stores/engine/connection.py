@@ -72,6 +72,7 @@ CAPABILITIES: Final = Capabilities(
     delays=True,
     retries_later=True,
     lots=True,
+    sends_once=True,
 )
 """What the engine can do with a store that keeps lots."""
 

@@ -25,7 +25,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from connector.errors import CapabilityError
 from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -292,6 +291,7 @@ class Store(Protocol):
             ProviderError: nothing was sent.
         """
 
+    @abstractmethod
     def put_once(self, message: Message, channels: Sequence[Channel], once: OnceKey) -> SentOnce:
         """Sends a message as :meth:`put`, and remembers its key in the same durable step.
 
@@ -305,11 +305,10 @@ class Store(Protocol):
             UnknownDestination: as :meth:`put`.
             ProviderError: nothing was sent. Or nobody knows: then the next call with the key finds it out.
         """
-        raise CapabilityError(f"{self.title} cannot send a message once by key")
 
+    @abstractmethod
     def find_sent(self, application: str, key: str) -> SentOnce | None:
         """As :meth:`connector.messaging.once.SendingOnce.find_sent`."""
-        raise CapabilityError(f"{self.title} cannot send a message once by key")
 
     @abstractmethod
     def prepared(self, handle: Any) -> Message | None:

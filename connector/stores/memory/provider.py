@@ -47,7 +47,7 @@ class MemoryProvider(AdapterProvider):
         state_directory: for journals, published ids and instance locks. None = a temporary directory.
     """
 
-    capabilities = replace(CAPABILITIES, reliable=False, sends_once=True)
+    capabilities = replace(CAPABILITIES, reliable=False)
 
     def __init__(
         self,
