@@ -59,7 +59,7 @@ def _operation(queue: EventQueue, with_tokens: bool) -> dict[str, Any]:
         "summary": f"A message for {queue.destination}",
         "description": f"At most {queue.max_body} bytes. Each header {PROPERTY}NAME becomes a property.",
         "parameters": [KEY_PARAMETER],
-        "requestBody": {"content": {one: {} for one in types}},
+        "requestBody": {"required": True, "content": {one: {} for one in types}},
         "responses": _responses(with_tokens=with_tokens and queue.signature is None),
     }
     if queue.signature is not None:

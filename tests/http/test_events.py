@@ -13,9 +13,13 @@ from typing import Any, Final
 
 import httpx
 import pytest
+import schemathesis
+from hypothesis import HealthCheck, given
+from hypothesis import settings as effort
+from schemathesis.core.result import Ok
 
 from connector.config.events_model import EventEntry, Signature
-from connector.config.http_model import READ, SEND
+from connector.config.http_model import READ, REQUEST, SEND
 from connector.errors import UnknownDestination
 from connector.http.calls import ServerLimits
 from connector.http.event_sender import EventSender
@@ -24,7 +28,8 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.http.shop import ADAPTER, OBJECTS, deploy, named
+from tests.http.shop import ADAPTER, BOSS, OBJECTS, deploy, named
+from tests.http.test_console import signed_in
 from tests.http.world import PATIENCE, client, connect, read_all, settings
 from tests.tables import rows
 from tests.waiting import beside, wait_for
@@ -322,30 +327,28 @@ def test_another_encoding_than_gzip_is_415(here: Shop, encoding: str) -> None:
     assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "gzip, identity")
 
 
-@rows(
-    "body, encoding, status",
-    [
-        (gzip.compress(b" " * 1000), "gzip", 202),
-        (gzip.compress(BYTES * 3), "X-GZip", 202),
-        (gzip.compress(b" " * 1001), "gzip", 413),
-        (gzip.compress(bytes(20 << 20)), "gzip", 413),
-        (gzip.compress(ORDER)[:-1], "gzip", 400),
-        (ORDER, "gzip", 400),
-        (b" " * 1000, "identity", 202),
-        (b" " * 1001, "", 413),
-    ],
+LIMITS: Final = (
+    (gzip.compress(b" " * 1000), "gzip", 202),
+    (gzip.compress(BYTES * 3), "X-GZip", 202),
+    (gzip.compress(b" " * 1001), "gzip", 413),
+    (gzip.compress(bytes(20 << 20)), "gzip", 413),
+    (gzip.compress(ORDER)[:-1], "gzip", 400),
+    (ORDER, "gzip", 400),
+    (b" " * 1000, "identity", 202),
+    (b" " * 1001, "", 413),
 )
-def test_the_limit_counts_unpacked_bytes(tmp_path: Path, body: bytes, encoding: str, status: int) -> None:
-    for text, most in ((MEMORY, 1000), (SMALL, 1 << 20)):
-        with shop(tmp_path, text, max_body=most) as here:
+
+
+@rows("text, most, key", [(MEMORY, 1000, "http.max_body"), (SMALL, 1 << 20, "connector.max_body")])
+def test_the_limit_counts_unpacked_bytes(tmp_path: Path, text: str, most: int, key: str) -> None:
+    with shop(tmp_path, text, max_body=most) as here:
+        for body, encoding, status in LIMITS:
             for content in (body, iter([body[:5], body[5:]])):  # the second in chunks
                 answer = here.post(content, Content_Encoding=encoding)
-                assert answer.status_code == status
+                assert answer.status_code == status, (body[:20], encoding)
             if status == 413:
-                key = "http.max_body" if most == 1000 else "connector.max_body"
-                assert answer.json()["detail"].endswith(
-                    (f"than 1000 bytes ({key})", f"than 2025 bytes ({key}, and what gzip adds)")
-                )
+                ends = (f"than 1000 bytes ({key})", f"than 2025 bytes ({key}, and what gzip adds)")
+                assert answer.json()["detail"].endswith(ends)
 
 
 def test_an_input_whose_bodies_are_packed_takes_only_packed_ones(tmp_path: Path) -> None:
@@ -494,3 +497,59 @@ def test_a_slow_provider_does_not_hold_a_call(tmp_path: Path, monkeypatch: pytes
         free.set()
     assert [one.status_code for one in answers] == [503] * 5
     assert ["retry-after" in one.headers for one in answers] == [False] * 4 + [True], "the last has not begun"
+
+
+# -- beside the others ---------------------------------------------------------------------------------
+
+
+def test_the_description_has_each_queue(here: Shop) -> None:
+    with client(here.server, None) as http:
+        document = http.get("/openapi.json").json()
+    paths = {path: one["post"] for path, one in document["paths"].items() if path.startswith("/events")}
+    assert list(paths) == ["/events/orders", "/events/notes", "/events/hooks"]
+    plain, signed = paths["/events/orders"], paths["/events/hooks"]
+    assert plain["security"] == [{"token": []}]
+    assert "security" not in signed
+    assert [one["name"] for one in signed["parameters"]] == ["X-Hub-Signature-256", "Idempotency-Key"]
+    assert {"application/json", "text/csv", "text/xml"} <= plain["requestBody"]["content"].keys()
+    expected = "200 202 400 401 403 404 405 408 413 415 421 422 429 500 501 503"
+    assert " ".join(plain["responses"]) == expected
+    assert "401" not in signed["responses"]
+
+
+def test_the_description_is_true(here: Shop) -> None:
+    with client(here.server, None) as http:
+        schema = schemathesis.openapi.from_dict(http.get("/openapi.json").json())
+    schema.validate()
+    found = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
+    (operation,) = [one for one in found if one.path == "/events/orders"]
+
+    @effort(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+    @given(operation.as_strategy())
+    def check(case: schemathesis.Case[Any]) -> None:
+        case.headers.pop("Idempotency-Key", None)  # which belongs to one body
+        case.call_and_validate(base_url=here.server.url, headers={"Authorization": f"Bearer {SUE}"})
+
+    check()
+
+
+def test_the_console_shows_requests_and_no_events(tmp_path: Path) -> None:
+    boss = named(BOSS, "eva", READ, REQUEST)
+    with (
+        shop(tmp_path, tokens=(*TOKENS, boss), console=True) as here,
+        signed_in(here.server, BOSS) as console,
+    ):
+        page = console.get("/console/requests").text
+        assert "Order" in page
+        assert "http.events" not in page
+        assert "verb=Create" in console.get("/console/requests?object=Order&verb=Create").url.query.decode()
+
+
+def test_messages_count_among_the_most_requests(tmp_path: Path) -> None:
+    with shop(tmp_path, max_requests=1) as here, connect(here.server) as connection:
+        connection.sendall(HEAD + b"Content-Length: 20\r\n\r\n{")
+        places = here.server._calls.places  # type: ignore[union-attr]
+        wait_for(lambda: places.under_way == 1, what="a call is being answered")
+        answer = here.post()
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert "too many requests (http.max_requests)" in answer.json()["detail"]
