@@ -42,11 +42,13 @@ class KeyNote(NamedTuple):
     """The note of a message that is about to be sent.
 
     Args:
+        name: of the note, as its client has given it.
         path: of the note.
         kept: path of the key's file, to which the note moves.
         values: of the note.
     """
 
+    name: str
     path: str
     kept: str
     values: dict[str, Any]
@@ -96,7 +98,7 @@ class SentKeys:
                 if not values:  # it was not written whole, so its message was not sent
                     os.unlink(path)
                 else:
-                    yield KeyNote(path, self._kept(values), values)
+                    yield KeyNote(name.removeprefix(_NEW), path, self._kept(values), values)
 
     def find(self, key: str) -> SentOnce | None:
         """Returns the answer of a key that is remembered. The notes are settled."""
@@ -131,7 +133,7 @@ class SentKeys:
             "width": _SHORT if once.keep <= _SHORT else _LONG,
             **more,
         }
-        note = KeyNote(self.path(f"{_NEW}{name}"), self._kept(values), values)
+        note = KeyNote(name, self.path(f"{_NEW}{name}"), self._kept(values), values)
         self._make(os.path.dirname(note.kept))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(note.kept)  # of an earlier time that is over
