@@ -58,7 +58,7 @@ class KeyNote(NamedTuple):
     values: dict[str, Any]
 
 
-class SentKeys:
+class SentKeyFiles:
     """The keys of an application. Every method but :meth:`exists` needs :meth:`using`.
 
     Args:
