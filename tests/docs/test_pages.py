@@ -139,6 +139,19 @@ def test_the_front_page_fits_on_two_screens_and_shows_the_whole_example() -> Non
     }
 
 
+def test_the_example_from_orders_to_invoices_is_as_short_as_its_page_says() -> None:
+    example = REPOSITORY / "examples/order-to-invoice"
+    lines = {
+        suffix: sum(len(file.read_text("utf-8").splitlines()) for file in files)
+        for suffix, files in {
+            "yaml": [example / "adapter.yaml", *(example / "metaobjects").glob("*.yaml")],
+            "py": example.rglob("*.py"),
+        }.items()
+    }
+    assert lines["yaml"] <= 90
+    assert lines["py"] <= 30
+
+
 _SECTIONS = {field.alias or key for key, field in AdapterFile.model_fields.items()}
 _REST: dict[str, Any] = {
     "provider": {"type": "dropbox", "root": "./data"},
