@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,6 +22,8 @@ from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Logging, State
 from connector.config.provider_section import adopt_keys, check_provider, has_own_names, read_provider
 from connector.config.subscription_reading import ReadEntry, SubscriptionReader
+from connector.config.timer_lint import TimerReader
+from connector.config.timer_model import TimerEntry
 from connector.config.tracing_model import Tracing
 from connector.databases.settings import DatabaseSettings
 from connector.declare.connector_section import Connector
@@ -84,6 +86,7 @@ class Configuration:
         file: the absolute path of ``adapter.yaml``.
         directory: the directory of the file. Relative paths count from here, and processes are found here.
         subscriptions: in the order of the file, each with a name.
+        timers: in the order of the file. The data of their objects have the types of the attributes.
         metaobject_paths: the files and directories that the meta-objects were read from.
         datahandlers: plug-ins of the deployment. None = no plug-ins.
         state: the place of journals, published ids and locks. None = the provider decides.
@@ -111,6 +114,7 @@ class Configuration:
     tracing: Tracing | None = None
     databases: tuple[DatabaseSettings, ...] = ()
     history: HistorySection = _HISTORY
+    timers: tuple[TimerEntry, ...] = ()
     file_contents: frozenset[str] = field(default=frozenset(), repr=False)
     conditions: Mapping[str, Condition] = field(default_factory=dict)
 
@@ -370,6 +374,11 @@ def _read_parts(
     check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
+    timers: tuple[TimerEntry, ...] = ()
+    if read.timers:
+        timers = TimerReader(
+            reporter, reading, read, entries, metaobjects, collected, catalogue, directory, scope.thorough
+        ).read()
     if read.spark.runs_here:
         check_handler_imports(collected, catalogue, directory, reporter)
     if scope.thorough:
@@ -393,7 +402,8 @@ def _read_parts(
         check_capabilities(provider.type, capabilities, read, reading, entries, reporter)
         static = metaobjects.static.get(read.connector.configuration_meta_object or "")
         check_delays(provider.type, capabilities, static, collected)
-    return _configuration(file, read, provider, entries, metaobjects, problems.file_contents)
+    found = _configuration(file, read, provider, entries, metaobjects, problems.file_contents)
+    return replace(found, timers=timers)
 
 
 def _configuration(

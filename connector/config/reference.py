@@ -39,6 +39,7 @@ from connector.config.metaobject_model import (
 from connector.config.model import AdapterFile, DatabaseSection, Logging, State
 from connector.config.provider_section import provider_sections
 from connector.config.sinks import SINKS
+from connector.config.timer_model import TimerEntry
 from connector.config.tracing_model import Tracing
 from connector.declare.connector_section import Connector, ReplyMatching
 from connector.declare.history_section import HistorySection
@@ -59,6 +60,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("connector.InputDestination[]", InputEntry),
     ("connector.reply_matching", ReplyMatching),
     ("subscriptions[]", CommonEntry),
+    ("timers[]", TimerEntry),
     ("spark", Pipeline),
     ("logging", Logging),
     ("state", State),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
 from tests.cli.in_process import Commands
@@ -171,6 +172,36 @@ def test_what_is_neither_a_file_nor_a_message_is_told(plain: Commands, line: str
     plain.send("orders", "x")
     plain.write("data/orders/incoming/target/order-7.json", '{"BusinessObject": "Order", "OrderId": "7"}')
     assert words in plain("explain", *line.split()).refusal()
+
+
+TIMERS = """timers:
+  - {name: nightly, cron: "0 2 * * *", to: queue://jobs, object: Order, data: {OrderId: 7}, misfire: all}
+  - {name: each, every: 15m, to: queue://beats, body: alive}
+"""
+
+
+def test_timers_are_shown_with_their_next_times(plain: Commands) -> None:
+    refusal = plain("explain").refusal()
+    assert "expected a FILE or the id of a message, because the configuration has no timers" in refusal
+    file = plain.directory / "adapter.yaml"
+    file.write_text(f"{file.read_text()}\n{TIMERS}")
+    done = plain("explain", "--json")
+    nightly, each = done.document["timers"]
+    assert {key: nightly[key] for key in ("to", "object", "times", "misfire")} == {
+        "to": "queue://jobs",
+        "object": "Order",
+        "times": "cron 0 2 * * *",
+        "misfire": "all",
+    }
+    moments = [datetime.datetime.fromisoformat(one) for one in each["next"]]
+    assert [one.minute % 15 for one in moments] == [0, 0, 0]
+    assert moments[2] - moments[1] == moments[1] - moments[0] == datetime.timedelta(minutes=15)
+    assert [one.astimezone().hour for one in map(datetime.datetime.fromisoformat, nightly["next"])] == [2] * 3
+    lines = plain("explain").stdout.splitlines()
+    assert lines[0] == "timer nightly: cron 0 2 * * *, misfire all"
+    assert lines[1] == "  sends Order to queue://jobs"
+    assert lines[4] == "  sends a body to queue://beats"
+    assert not (plain.directory / "data").exists()
 
 
 def test_the_when_that_says_no_is_named(plain: Commands) -> None:
