@@ -4,12 +4,15 @@
 
 A first run notes the places. Where it passes a place often, the adapter dies there the first time, in the
 middle and the last time. Each death has a copy of the example with the same orders. A second life takes over
-and processes what is left. Then orders, rows, invoices and announcements are counted. The warehouse is away
-when it is called first.
+and processes what is left. Then orders, rows, invoices and announcements are counted.
+
+The warehouse is away when it is called first. Each life begins with an order over HTTP, which has the same
+key each time, and with the same night.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 import sqlite3
@@ -24,8 +27,13 @@ from typing import Any, ClassVar, Final
 
 from connector import faults
 from connector.config.loading import Configuration
+from connector.core.once_sender import OnceSender
 from connector.messaging.destination import Destination
+from connector.messaging.message import CONTENT_TYPE, PERSISTENT, Message
+from connector.messaging.provider_kind import AdapterProvider
 from connector.service.assembly import make_provider
+from connector.service.timer_messages import make_timers
+from connector.service.timers import Timers
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.crash.leftovers import file_leftovers
 from tests.crashing.life import Fate
@@ -36,12 +44,17 @@ from tests.waiting import wait_for
 
 EXAMPLE: Final = Path(__file__).resolve().parents[2] / "examples" / "order-to-invoice"
 _AWAY: Final = "first: 1s, most: 10m"
-_LARGE: Final = ("O-2", "O-3")
+_POSTED: Final = """\
+{"OrderId": "O-4", "Customer": "Ken", "Region": "US", "Sku": "pen", "Quantity": 1, "Price": 0.95}
+"""
+_ROWS: Final = ["O-1", "O-2", "O-3", "O-4"]
+_LARGE: Final = ["O-2", "O-3"]
 _INVOICES: Final = {
     "queue://invoices-EU": ["INVOICE INV-1", "INVOICE INV-3"],
-    "queue://invoices-US": ["INVOICE INV-2"],
+    "queue://invoices-US": ["INVOICE INV-2", "INVOICE INV-4"],
 }
-_ARCHIVED: Final = {"orders-csv": 1, "orders-xml": 1, "booked": 3, "large": 2}
+_ARCHIVED: Final = {"orders": 1, "orders-csv": 1, "orders-xml": 1, "booked": 4, "large": 2, "jobs": 1}
+_EVENING: Final = datetime.datetime(2026, 3, 1, 1, 59)
 
 
 class _Warehouse(Hook):
@@ -118,6 +131,7 @@ class Run:
 
     def _process(self, configuration: Configuration) -> None:
         provider = make_provider(configuration)
+        _begin(configuration, provider)
         inputs = {one.destination for one in configuration.connector.inputs}
 
         def is_done() -> bool:
@@ -135,6 +149,7 @@ class Run:
         self._process(configuration)
         with closing(sqlite3.connect(self.directory / "shop.db")) as shop:
             rows = [row[0] for row in shop.execute("SELECT order_id FROM orders ORDER BY 1")]
+            days = [row[0] for row in shop.execute("SELECT day FROM days")]
         names = ("archive", "error", "unsubscribed", "invoices-EU", "invoices-US")
         found = {}
         with closing(make_provider(configuration).existing()) as connection:
@@ -147,7 +162,34 @@ class Run:
                     for one in messages
                 ]
         left = file_leftovers(self.directory / "data", "billing", tuple(_ARCHIVED), "busy")
-        return {"rows": rows, "queues": found, "left": left}
+        return {"rows": rows, "days": days, "queues": found, "left": left}
+
+
+@dataclass
+class _Clock:
+    """A clock that stands still."""
+
+    now: datetime.datetime
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def local(self) -> datetime.datetime:
+        return self.now.astimezone()
+
+
+def _begin(configuration: Configuration, provider: AdapterProvider) -> None:
+    """Takes an order as ``POST /events`` does, and lets the timer pass its time as a service does."""
+    with closing(OnceSender(provider, "billing")) as sender:
+        message = Message(_POSTED.encode(), "T", delivery_mode=PERSISTENT)
+        message.set_property(CONTENT_TYPE, "application/json")
+        sender.send(Destination("queue", "orders"), message, key="http/web-shop/O-4", keep=3600)
+        clock = _Clock(_EVENING)
+        timers = Timers(sender, provider.state("billing").control(), clock, lambda _: None)
+        timers.take(make_timers(configuration, provider))
+        timers.look()
+        clock.now += datetime.timedelta(minutes=2)
+        timers.look()
 
 
 def _judge(counts: dict[str, Any], calls: list[list[str]]) -> list[str]:
@@ -162,10 +204,11 @@ def _judge(counts: dict[str, Any], calls: list[list[str]]) -> list[str]:
     archived = Counter(origin.removeprefix("queue://") for _, origin in queues["queue://archive"])
     keys = {key: order for order, key in calls}
     found = {
-        "rows": (counts["rows"], ["O-1", "O-2", "O-3"]),
+        "rows": (counts["rows"], _ROWS),
+        "days": (counts["days"], ["2026-02-28"]),
         "invoices": (invoices, _INVOICES),
         "archived": (dict(archived), _ARCHIVED),
-        "announced": (sorted(keys.values()), sorted(_LARGE)),
+        "announced": (sorted(keys.values()), _LARGE),
         "left": (counts["left"], []),
         "in error": (queues["queue://error"] + queues["queue://unsubscribed"], []),
     }
