@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -373,20 +373,16 @@ def _read_parts(
     entries = list(SubscriptionReader(reader).read(complete.entries.get("subscriptions"), metaobjects.maps))
     check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
-    Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
-    timers: tuple[TimerEntry, ...] = ()
-    if read.timers:
-        timers = TimerReader(
-            reporter, reading, read, entries, metaobjects, collected, catalogue, directory, scope.thorough
-        ).read()
+    lint = Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory)
+    lint.run()
+    timers = TimerReader(lint, makes=scope.thorough).read()
     if read.spark.runs_here:
         check_handler_imports(collected, catalogue, directory, reporter)
     if scope.thorough:
         check_made(collected, catalogue, metaobjects.definitions, directory)
     if scope.machine:
         _check_machine(read, directory, display, reporter)
-    own_selectors = provider is not None and PROVIDERS.load(provider.type).own_selectors
-    check_selectors(read, reading, reporter, own_selectors=own_selectors)
+    check_selectors(read, reading, reporter, own_selectors=_has_own_selectors(provider))
     if provider is None:
         return None
     capabilities = check_provider(
@@ -402,8 +398,12 @@ def _read_parts(
         check_capabilities(provider.type, capabilities, read, reading, entries, reporter)
         static = metaobjects.static.get(read.connector.configuration_meta_object or "")
         check_delays(provider.type, capabilities, static, collected)
-    found = _configuration(file, read, provider, entries, metaobjects, problems.file_contents)
-    return replace(found, timers=timers)
+    return _configuration(file, read, provider, entries, timers, metaobjects, problems.file_contents)
+
+
+def _has_own_selectors(provider: ProviderSection | None) -> bool:
+    """Tells whether the selectors of a provider are in a language of its own."""
+    return provider is not None and PROVIDERS.load(provider.type).own_selectors
 
 
 def _configuration(
@@ -411,6 +411,7 @@ def _configuration(
     read: AdapterFile,
     provider: ProviderSection,
     entries: Sequence[ReadEntry],
+    timers: tuple[TimerEntry, ...],
     metaobjects: MetaObjects,
     file_contents: frozenset[str],
 ) -> Configuration:
@@ -440,6 +441,7 @@ def _configuration(
             DatabaseSettings(name, one.url).at(directory) for name, one in read.databases.items()
         ),
         history=read.history,
+        timers=timers,
         file_contents=file_contents,
         conditions=read_conditions(subscriptions, directory),
     )

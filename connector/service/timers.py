@@ -84,7 +84,7 @@ class _Run:
         self.until = self.next_due = None
         self.since = now
 
-    def wait(self, now: int, monotonic: float) -> float:
+    def seconds_left(self, now: int, monotonic: float) -> float:
         """Returns the seconds until the next look."""
         if self.next_due is None or monotonic < self.retry_at:
             return max(0.0, self.retry_at - monotonic)
@@ -136,7 +136,7 @@ class Timers:
         while may_be_due:  # one message of each in turn, so that none waits for the missed times of another
             may_be_due = [run for run in may_be_due if self._go_on(run, now)]
         self._seen, monotonic = self._now(), self._clock.monotonic()
-        return min([_TICK, *(run.wait(self._seen, monotonic) for run in self._runs.values())])
+        return min([_TICK, *(run.seconds_left(self._seen, monotonic) for run in self._runs.values())])
 
     def _now(self) -> int:
         return round(self._clock.local().timestamp() * 1000)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.lot import Lot
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Connection
+from connector.messaging.state_store import TimerNote
 from connector.messaging.subscription import TopicSubscription
 from connector.operate.errors import error_groups, group_of
 from connector.operate.lives import note_action
@@ -41,6 +43,29 @@ def test_before_the_first_run_there_is_nothing_to_see_and_nothing_is_made(call: 
     taken = call("takeover")
     assert (taken.returncode, taken.stderr) == (0, "no clients\n")
     assert sorted(call.directory.rglob("*")) == before
+
+
+def test_timers_are_shown_with_their_times_and_their_error(call: Commands) -> None:
+    timers = "timers:\n  - {name: nightly, cron: '0 2 * * *', to: jobs, body: x}\n"
+    call.write("adapter.yaml", f"{call.read('adapter.yaml')}\n{timers}")
+    (row,) = call("status", "--json").document["timers"]
+    assert {key: row[key] for key in ("name", "to", "times", "last_fired", "last_error")} == {
+        "name": "nightly",
+        "to": "queue://jobs",
+        "times": "cron 0 2 * * *",
+        "last_fired": None,
+        "last_error": None,
+    }
+    assert datetime.fromisoformat(row["next_due"]) > datetime.now(UTC)
+    provider = make_provider(load(call.directory / "adapter.yaml"))
+    with contextlib.closing(provider.connect()), provider.state("demo").control().change() as control:
+        control.timers["nightly"] = TimerNote("cron 0 2 * * *", 60_000, 60_000, "ID:1", "the disk is full")
+    (row,) = call("status", "--json").document["timers"]
+    assert (row["last_fired"], row["last_error"]) == ("1970-01-01T00:01:00.000Z", "the disk is full")
+    late = datetime.fromisoformat(row["next_due"])
+    assert (late.year, late.astimezone().hour) == (1970, 2)
+    (line,) = [one for one in call("status").stdout.splitlines() if "nightly" in one]
+    assert line.split("  ")[-3:] == [row[key] for key in ("next_due", "last_fired", "last_error")]
 
 
 def test_a_subscription_is_counted_as_an_input(call: Commands) -> None:
