@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
 import time
@@ -137,7 +136,7 @@ def test_each_new_key_removes_some_files_of_old_keys(root: Path, monkeypatch: py
     use_new_keys(connection, 2, keep=86400)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 7200)
-    keys = sent_keys.SentKeys(provider.layout.application("suite"), durable=False)
+    keys = sent_keys.SentKeyFiles(provider.layout.application("suite"), durable=False)
     left = [len(_files(keys))]
     for number in range(6):
         connection.send_once(ORDERS, Message(), OnceKey("suite", f"new/{number}", 10))
@@ -147,8 +146,8 @@ def test_each_new_key_removes_some_files_of_old_keys(root: Path, monkeypatch: py
     connection.close()
 
 
-def _files(keys: sent_keys.SentKeys) -> list[str]:
-    return [name for _, _, names in os.walk(keys.path("")) for name in names]
+def _files(keys: sent_keys.SentKeyFiles) -> list[Path]:
+    return list(Path(keys.path("")).parent.glob("sent.*d/*"))
 
 
 def test_each_new_key_removes_some_rows_of_old_keys(tmp_path: Path) -> None:
@@ -175,9 +174,8 @@ def test_a_key_that_cannot_be_read_sends_nothing_and_names_its_file(root: Path) 
     provider = DropboxProvider(root, create=True, durable=False)
     connection = provider.connect()
     send(connection, ORDERS)
-    keys = sent_keys.SentKeys(provider.layout.application("suite"), durable=False)
-    (name,) = _files(keys)
-    (path,) = Path(keys.path("")).glob(f"*/{name}")
+    keys = sent_keys.SentKeyFiles(provider.layout.application("suite"), durable=False)
+    (path,) = _files(keys)
     path.write_bytes(b"")
     with pytest.raises(ProviderError, match=f"cannot read {path}.*remove the file"):
         send(connection, ORDERS)

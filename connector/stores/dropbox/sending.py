@@ -11,7 +11,7 @@ from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError, UnknownDestination, remedy
 from connector.messaging.message import Message
 from connector.messaging.once import OnceKey, SentOnce
-from connector.state.sent_keys import KeyNote, SentKeys
+from connector.state.sent_keys import KeyNote, SentKeyFiles
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG
 from connector.stores.dropbox.client_context import ClientContext
@@ -23,7 +23,7 @@ from connector.stores.dropbox.transaction_log import FileMove, parse_record
 from connector.stores.engine.channel import Channel
 
 
-class Sender:
+class MessageSender:
     """Sends the messages of one client.
 
     The move of a key's note to its place is a line of the record that sends the message. So both happen.
@@ -67,10 +67,10 @@ class Sender:
             self._settle_notes(keys)
             return keys.find(key)
 
-    def _keys(self, application: str) -> SentKeys:
-        return SentKeys(self._layout.application(application), durable=self._context.durable)
+    def _keys(self, application: str) -> SentKeyFiles:
+        return SentKeyFiles(self._layout.application(application), durable=self._context.durable)
 
-    def _settle_notes(self, keys: SentKeys) -> None:
+    def _settle_notes(self, keys: SentKeyFiles) -> None:
         """Finishes the records of the notes that others have left. A note without a record is removed.
 
         Raises:
