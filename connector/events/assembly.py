@@ -96,14 +96,16 @@ def _connection_state(
     in_progress = settings.copies.in_progress
     window = state.window(connection.client_id, size) if size else None
     parallel = {one.input: one.parallel for one in working.inputs if one.parallel is not None}
-    schedule = Schedule(orders, pipeline, Parallel(settings.connector.parallel, parallel))
+    by_value = frozenset() if keys is None else keys.by_value
+    schedule = Schedule(orders, pipeline, Parallel(settings.connector.parallel, parallel), by_value)
+    waits = EventWaits(orders, own, keys=keys)
     return ConnectionState(
         connection,
         settings,
         working,
         schedule,
-        None if window is None or keys is None else Duplicates(window, keys, schedule),
-        EventWaits(orders, own, keys=keys),
+        None if window is None or keys is None else Duplicates(window, keys, schedule, waits),
+        waits,
         None if in_progress is None else WaitingMessages(connection, in_progress, working.inputs),
         hooks,
     )
@@ -138,8 +140,7 @@ def _rules(
         refusals = RefusalReplies(task_settings, connection.access().open())
     application, rows = settings.connector.application_name, None
     if task_settings.databases:
-        access = connection.access().open()
-        rows = CommittedRows(task_settings.databases, application, access, has_keys=keys is not None)
+        rows = CommittedRows(task_settings.databases, application, connection.access().open())
     return SettlementRules(settings.copies, keys=keys, refusals=refusals, rows=rows, application=application)
 
 

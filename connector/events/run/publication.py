@@ -27,6 +27,9 @@ class MatchedObject(NamedTuple):
         subscribers: in the order of their calls.
         record: the number of the object in a body that was split, from 1. 0 = the body was not split.
         input: of the message, if the input has keys of its own.
+        key: in the duplicate window, by the values of the object. Empty = there is none.
+        shares_key: whether the key is that of the whole message.
+        duplicate: why the object is a duplicate, so that nobody gets it. Empty = it is none.
     """
 
     bo: BusinessObject
@@ -34,6 +37,9 @@ class MatchedObject(NamedTuple):
     subscribers: Sequence[Subscription]
     record: int = 0
     input: Input | None = None
+    key: str = ""
+    shares_key: bool = False
+    duplicate: str = ""
 
     def label(self, subscription: str) -> str:
         """Returns the name by which ``connector_delivered`` names a subscription that has confirmed."""
@@ -46,6 +52,8 @@ class MatchedObject(NamedTuple):
 
     @property
     def unwanted(self) -> str:
+        if self.duplicate:
+            return f"{self.place}{self.duplicate}"
         return f"{self.place}no subscription wants {self.bo.type}.{self.bo.verb}"
 
 
