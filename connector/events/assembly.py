@@ -69,7 +69,7 @@ def make_inbound(
     hooks = event_hooks(
         connection.client_id, state, task_settings, settings, working, rules, transactions=transactions
     )
-    whole = _connection_state(connection, state, pipeline, settings, working, keys, rules.own, hooks)
+    whole = _connection_state(connection, state, pipeline, settings, working, keys, rules.own, hooks, found)
     jobs = EventJobs(pipeline, task_settings, journals, settings.connector.stop_timeout + 5.0, working)
     if found is None:
         intake, closing = Intake(whole), Closing(whole, rules, journals)
@@ -91,6 +91,7 @@ def _connection_state(
     keys: DuplicateKeys | None,
     own: OwnHistory,
     hooks: EventHooks,
+    transactions: NoTransactions | None,
 ) -> ConnectionState:
     orders, size = settings.orders, settings.duplicate_window
     in_progress = settings.copies.in_progress
@@ -99,12 +100,16 @@ def _connection_state(
     by_value = frozenset() if keys is None else keys.by_value
     schedule = Schedule(orders, pipeline, Parallel(settings.connector.parallel, parallel), by_value)
     waits = EventWaits(orders, own, keys=keys)
+    duplicates = None
+    if window is not None and keys is not None:
+        awaited = frozenset if transactions is None else transactions.awaited_keys
+        duplicates = Duplicates(window, keys, schedule, waits, awaited)
     return ConnectionState(
         connection,
         settings,
         working,
         schedule,
-        None if window is None or keys is None else Duplicates(window, keys, schedule, waits),
+        duplicates,
         waits,
         None if in_progress is None else WaitingMessages(connection, in_progress, working.inputs),
         hooks,

@@ -17,6 +17,7 @@ from typing import Final
 
 from connector.errors import PipelineError, ProviderError
 from connector.events.claim.admission import Admission
+from connector.events.claim.duplicates import published_of
 from connector.events.claim.intake import Intake
 from connector.events.connection_state import ConnectionState
 from connector.events.cycle_report import CycleReport
@@ -208,6 +209,8 @@ class Inbound:
         new, ended_claims.decided = self._closing.begin(claims)
         wanted = self._admission.decide(new, ids, window, busy, ended_claims)
         self._schedule.add(claims, ids, wanted)
+        if self._duplicates is not None and ended_claims.decided:
+            self._duplicates.add(published_of(ended_claims))  # of events that were done before
         if ended_claims.decided or ended_claims.returned or self._closing.has_open:
             closed = self._close(ended_claims)
             closed.busy = len(ended_claims.returned)

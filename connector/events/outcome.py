@@ -39,8 +39,8 @@ class Outcome(NamedTuple):
         subscription: the first one that has failed. Empty = none.
         place: ``FILE:LINE`` of user code that has failed. Empty = none.
         unanswered: why the sender of a published request gets no reply, for the history. Empty = it gets one.
-        keys: published or later: digests of the values that make the event one (``duplicate_key``), separated
-            by blanks. Empty = its input has no such key.
+        keys: published or later: the duplicate keys by values (``duplicate_key``), one on each line. Empty =
+            there are none.
     """
 
     kind: OutcomeKind

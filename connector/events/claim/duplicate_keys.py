@@ -14,7 +14,7 @@ from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 
 PROPERTY = "connector_duplicate_keys"
-"""The property of a message that comes again later, with the digests of its values."""
+"""The property of a message that comes again later, with its keys by values."""
 
 
 class DuplicateKeys:
@@ -43,16 +43,10 @@ class DuplicateKeys:
         has_key = by_name or self._by_id or claim.input in self.by_value
         return again_key(claim.duplicate_key, claim.again) if has_key else None
 
-    def of_values(self, claim: Claim, digests: str) -> list[str]:
-        """Returns the keys of a claim by values.
-
-        Args:
-            digests: of the values, separated by blanks.
-        """
-        return [
-            again_key(value_key(claim.destination, claim.subscription, one), claim.again)
-            for one in digests.split()
-        ]
+    @staticmethod
+    def of_value(claim: Claim, digest: str) -> str:
+        """Returns the key of a claim by the digest of its values."""
+        return again_key(value_key(claim.destination, claim.subscription, digest), claim.again)
 
     def published(self, claim: Claim, outcome: Outcome, key: str | None = None) -> list[str]:
         """Returns the keys of an event that counts as published.
@@ -62,7 +56,7 @@ class DuplicateKeys:
         """
         told = key if key is not None else self.of(claim)
         keys = [] if told is None else [told]
-        return [*keys, *self.of_values(claim, outcome.keys)] if outcome.keys else keys
+        return [*keys, *outcome.keys.split("\n")] if outcome.keys else keys
 
     def of_delayed(self, named: Input, poller: Poller, message: Message, key: str) -> Iterator[str]:
         """Yields the keys of a delayed message of an input. None as of :meth:`of`.
@@ -76,6 +70,6 @@ class DuplicateKeys:
             key = file_key(poller.destination, poller.subscription, name)
         if by_name or self._by_id or named in self.by_value:
             yield again_key(key, again)
-        digests = message.properties.get(PROPERTY) if named in self.by_value else None
-        for one in digests.split() if isinstance(digests, str) else ():
-            yield again_key(value_key(poller.destination, poller.subscription, one), again)
+        others = message.properties.get(PROPERTY) if named in self.by_value else None
+        if isinstance(others, str):
+            yield from others.split("\n")

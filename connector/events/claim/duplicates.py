@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
+from typing import Final
 
 from connector import faults
 from connector.events.claim.duplicate_keys import DuplicateKeys
@@ -15,6 +16,9 @@ from connector.messaging.claim import Claim
 from connector.messaging.state_store import PublishedIds
 from connector.status import OutcomeKind
 
+_AWAITED_MS: Final = 500
+"""Milliseconds until a copy of an awaited event comes again."""
+
 
 class Duplicates:
     """Keeps other instances from publishing the copies of events that run here. For one thread.
@@ -23,11 +27,18 @@ class Duplicates:
         window: the keys of published events, and those that instances have reserved.
         keys: says which events have a key.
         waits: the events that copies wait for.
+        awaited: returns the keys by values of published events whose messages a broker delivers again.
     """
 
     def __init__(
-        self, window: PublishedIds, keys: DuplicateKeys, schedule: Schedule, waits: EventWaits
+        self,
+        window: PublishedIds,
+        keys: DuplicateKeys,
+        schedule: Schedule,
+        waits: EventWaits,
+        awaited: Callable[[], Collection[str]] = frozenset,
     ) -> None:
+        self._awaited = awaited
         self.window = window
         self._keys = keys
         self._schedule = schedule
@@ -63,9 +74,10 @@ class Duplicates:
             busy = self.window.reserve(list(new), self._schedule.ids)
             records = [(claim, self._records(claim)) for claim in ordered]  # the window knows more now
         faults.point("keys.reserved")
+        awaited = self._awaited() if new else ()
         now = self._waits.now()
         for claim, found in records:
-            self._admit(claim, found, busy, now, result)
+            self._admit(claim, found, busy, awaited, now, result)
         return result
 
     def _admit(
@@ -73,6 +85,7 @@ class Duplicates:
         claim: Claim,
         records: tuple[RecordKey, ...],
         busy: Collection[str],
+        awaited: Collection[str],
         now: int,
         result: Admitted,
     ) -> None:
@@ -82,6 +95,9 @@ class Duplicates:
             result.decided.append((claim, DUPLICATE._replace(reason=reason)))
         elif any(key in busy for key in keys):
             result.returned.append(claim)
+        elif any(key in awaited for key in keys):
+            later = Outcome(OutcomeKind.LATER, not_read=True, due=now + _AWAITED_MS)
+            result.decided.append((claim, later))
         elif due := self._waits.due_of_values(claim, keys, now):
             result.decided.append((claim, Outcome(OutcomeKind.LATER, not_read=True, due=due)))
         elif self._schedule.hold(claim, records):
@@ -97,7 +113,7 @@ class Duplicates:
             if not found.digest:
                 records.append(RecordKey("", ""))
                 continue
-            (key,) = self._keys.of_values(claim, found.digest)
+            key = self._keys.of_value(claim, found.digest)
             reason = f"duplicate_key {found.text}" if key in self.window or key in before else ""
             before.add(key)
             if reason:

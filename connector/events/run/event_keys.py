@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute
 from connector.businessobjects.types import text_of
+from connector.declare.duplicate_key import BODY
 from connector.errors import MalformedData, ObjectRefused
+from connector.messaging.message import Message
 from connector.sinks.template import TextTemplate, find_value
+
+if TYPE_CHECKING:
+    from connector.declare.connector_section import Connector
+    from connector.events.run.publication import MatchedObject
 
 _MAX_TEXT: Final = 200
 _DIGITS: Final = 40
@@ -50,15 +56,70 @@ class RecordKey(NamedTuple):
     reason: str = ""
 
 
-def digests_of(records: Iterable[RecordKey]) -> str:
+def join_keys(records: Iterable[RecordKey]) -> str:
     """Returns the keys of an event, as :class:`.Outcome` has them."""
-    return " ".join([one.digest for one in records if one.digest])
+    return "\n".join(dict.fromkeys([one.key for one in records if one.key]))
 
 
 def body_key(body: bytes) -> FoundKey:
     """Returns the key of a body."""
     found = hashlib.sha256(body).hexdigest()[:_DIGITS]
     return FoundKey(found, f"body {found}")
+
+
+def find_keys(
+    connector: Connector,
+    body_of: Callable[[Message, Connector], bytes],
+    message: Message,
+    objects: Iterable[MatchedObject],
+) -> tuple[FoundKey, ...]:
+    """Returns the keys of a message.
+
+    Args:
+        connector: the section as it holds for the input.
+        body_of: returns the body that a data handler gets.
+        objects: of the message. With ``body`` they are not needed.
+
+    Raises:
+        MalformedData: the message has no key.
+    """
+    template = connector.duplicate_key or ""
+    if template == BODY:
+        return (body_key(body_of(message, connector)),)
+    return object_keys(template, ((one.bo, one.place) if one.subscribers else None for one in objects))
+
+
+def with_keys(
+    objects: Sequence[MatchedObject],
+    found: Sequence[FoundKey],
+    known: Sequence[RecordKey],
+    *,
+    is_shared: bool,
+) -> list[MatchedObject]:
+    """Returns the objects of a message with their keys. Nobody gets those that are duplicates.
+
+    Args:
+        found: now.
+        known: what the driver says of the keys that were found before.
+        is_shared: whether the whole message has one key.
+
+    Raises:
+        MalformedData: the keys are not those that were found before.
+    """
+    if [one.digest for one in found] != [one.digest for one in known]:
+        first = "another key" if known else "no key"
+        second = ", ".join([one.text for one in found if one.digest]) or "none"
+        raise MalformedData(
+            f"duplicate_key came out differently: the first conversion had {first}, the second {second}"
+        )
+    if is_shared:
+        return [one._replace(key=known[0].key, shares_key=True) for one in objects]
+    return [
+        one._replace(
+            key=record.key, duplicate=record.reason, subscribers=() if record.reason else one.subscribers
+        )
+        for one, record in zip(objects, known, strict=True)
+    ]
 
 
 def object_keys(template: str, objects: Iterable[tuple[BusinessObject, str] | None]) -> tuple[FoundKey, ...]:

@@ -26,7 +26,7 @@ from connector.errors import PipelineError, SparkLost
 from connector.events.hooks.event_history import NOTES, pack_notes
 from connector.events.outcome import Outcome, retries_of
 from connector.events.run.circuits import CallCounts, CircuitState
-from connector.events.run.event_keys import FoundKey, RecordKey, digests_of
+from connector.events.run.event_keys import FoundKey, RecordKey, join_keys
 from connector.events.run.pipeline import BESIDE, FUNCTION, Pipeline
 from connector.events.run.schedule import Batch
 from connector.events.run.task_answer import TaskAnswer, unpack_answer
@@ -299,7 +299,7 @@ class EventJobs:
                     taken = [claims[item[0]] for group in part for item in group]
                     self._blame(batch, taken, handle, answer, result)
             for number, outcome in result.outcomes.items() if batch.values else ():
-                keys = digests_of(batch.values.get(number, ()))
+                keys = join_keys(batch.values.get(number, ()))
                 result.outcomes[number] = outcome._replace(keys=keys)
         except OSError as failed:
             result.error = error or PipelineError(f"the journal of a worker cannot be read: {failed}")

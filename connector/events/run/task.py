@@ -34,7 +34,7 @@ from connector.events.outcome import Outcome, history, pack_prepared, retries_of
 from connector.events.run.circuits import CallCounts, CircuitState
 from connector.events.run.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.run.convert import Converter
-from connector.events.run.event_keys import FoundKey, RecordKey, body_key, digests_of, object_keys
+from connector.events.run.event_keys import FoundKey, RecordKey, find_keys, join_keys, with_keys
 from connector.events.run.publication import MatchedObject, Publication, TaskEvent, not_read, unsubscribed
 from connector.events.run.publish import Publisher
 from connector.events.run.task_settings import NOTHING, TaskSettings, WorkItem
@@ -215,25 +215,12 @@ class Task:
             event = TaskEvent(item[0], destination, self._requests, message, input=named)
             matched = () if settings.duplicate_key == BODY else self._convert(event, message)
             with self._limit:
-                return self._found_keys(message, settings, matched)
+                return find_keys(settings, self._converter.body_of, message, matched)
         except (LookupError, MalformedData):
             return ()  # the event fails when it is to be delivered
         except MemoryError:
             self._give_up_memory()
             return ()
-
-    def _found_keys(
-        self, message: Message, settings: Connector, matched: Sequence[MatchedObject]
-    ) -> tuple[FoundKey, ...]:
-        """Returns the keys of a message.
-
-        Raises:
-            MalformedData: the message has none.
-        """
-        template = settings.duplicate_key or ""
-        if template == BODY:
-            return (body_key(self._converter.body_of(message, settings)),)
-        return object_keys(template, ((one.bo, one.place) if one.subscribers else None for one in matched))
 
     def _without_duplicates(
         self, event: TaskEvent, message: Message, matched: list[MatchedObject]
@@ -247,21 +234,8 @@ class Task:
         if known is None:
             return matched
         settings = self._settings(event.input)
-        found = self._found_keys(message, settings, matched)
-        if [one.digest for one in found] != [one.digest for one in known]:
-            first = "no key" if not known else "another key"
-            texts = ", ".join(one.text for one in found if one.digest)
-            raise MalformedData(
-                f"duplicate_key came out differently: the first conversion had {first}, the second {texts}"
-            )
-        if settings.duplicate_key == BODY:
-            return [one._replace(key=known[0].key, shares_key=True) for one in matched]
-        return [
-            one._replace(
-                key=record.key, subscribers=() if record.reason else one.subscribers, duplicate=record.reason
-            )
-            for one, record in zip(matched, known, strict=True)
-        ]
+        found = find_keys(settings, self._converter.body_of, message, matched)
+        return with_keys(matched, found, known, is_shared=settings.duplicate_key == BODY)
 
     @property
     def calls(self) -> Mapping[str, CallCounts]:
@@ -412,7 +386,7 @@ class Task:
         if outcome.kind == OutcomeKind.LATER:
             outcome = outcome._replace(due=self._now() + int(publication.wait * 1000))
         if self._values and outcome.kind in (OutcomeKind.PUBLISHED, OutcomeKind.LATER):
-            outcome = outcome._replace(keys=digests_of(self._values.get(sequence, ())))
+            outcome = outcome._replace(keys=join_keys(self._values.get(sequence, ())))
         return outcome
 
     def _malformed(

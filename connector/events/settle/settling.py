@@ -82,8 +82,7 @@ class SettlementRules:
         rows = Committed()
         if self._rows is not None and outcome.not_read and kind == OutcomeKind.FAILED:
             known = key if self._keys is None or key is not None else self._keys.of(claim)
-            values = () if self._keys is None else self._keys.of_values(claim, outcome.keys)
-            rows = self._rows.of(claim, known, values)
+            rows = self._rows.of(claim, known, outcome.keys.split("\n") if outcome.keys else ())
             outcome = outcome._replace(delivered=(*outcome.delivered, *rows.delivered))
         published = None
         if self._keys is not None and kind == OutcomeKind.PUBLISHED:
