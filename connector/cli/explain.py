@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from connector.businessobjects.dump import masked_values
 from connector.businessobjects.types import SECRET, text_of
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -169,7 +170,16 @@ def _document(found: Explanation) -> dict[str, Any]:
 
 
 def _finding(found: SubscriptionFinding, bo: ObjectFinding) -> dict[str, Any]:
-    document = dataclasses.asdict(dataclasses.replace(found, sent=None))
+    document = dataclasses.asdict(dataclasses.replace(found, sent=None, mapped=None))
+    del document["refused"], document["map"], document["mapped"]  # the reason tells of the first
+    if found.mapped is not None:
+        values = masked_values(found.mapped)
+        document["mapped"] = {
+            "map": found.map,
+            "object": found.mapped.type,
+            "verb": found.mapped.verb,
+            "values": values,
+        }
     if found.sent is not None:
         sent = as_document(found.sent)
         document["sent"] = {name: sent[name] for name in _SENT if name in sent}
@@ -208,6 +218,11 @@ def _show_object(found: ObjectFinding, place: str) -> None:
     answer(to_json_text(found.values, indent=2))
     for subscription in found.subscriptions:
         answer(printable(f"  subscription {subscription.name}: {_fate(subscription)}"))
+        if subscription.mapped is not None:
+            made = subscription.mapped
+            answer(printable(f"    {made.type}.{made.verb} of the map {subscription.map}"))
+            for line in to_json_text(masked_values(made), indent=2).splitlines():
+                answer(f"    {line}")
         for line in _properties(subscription.sent):
             answer(f"    {printable(line)}")
         if subscription.sent is not None and found.has_secret:

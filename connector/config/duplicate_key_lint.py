@@ -114,7 +114,7 @@ def _mistakes(
     If objects are only possible, the template has to fit one of them.
     """
     found = {
-        name: [*placeholder_mistakes(template.names, definitions[name], definitions, shows=True)]
+        name: [*placeholder_mistakes(template.names, [name], definitions, shows=True)]
         for name in (*objects.sure, *objects.possible)
     }
     for name in objects.sure:

@@ -7,10 +7,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.config.capability_lint import check_capabilities, check_delays
 from connector.config.destination_lint import check_selectors
+from connector.config.expression_lint import read_conditions
 from connector.config.handler_lint import check_handler_imports, check_made
 from connector.config.hidden_modules import check_hidden_modules
 from connector.config.homes import home_of
@@ -53,6 +54,9 @@ from connector.operate.health_section import Health
 from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
 
+if TYPE_CHECKING:
+    from connector.businessobjects.condition import Condition
+
 _HISTORY: Final = HistorySection()
 
 MESSAGES: Final = frozenset(
@@ -87,6 +91,7 @@ class Configuration:
         tracing: of events and requests. None = no spans.
         databases: for transactional sinks, with absolute paths.
         file_contents: of ``${file:PATH}``. No output shows them.
+        conditions: the ``when`` of subscriptions, by their names. One whose files cannot be read is left out.
     """
 
     file: Path
@@ -107,6 +112,7 @@ class Configuration:
     databases: tuple[DatabaseSettings, ...] = ()
     history: HistorySection = _HISTORY
     file_contents: frozenset[str] = field(default=frozenset(), repr=False)
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
 
     @property
     def own_names(self) -> bool:
@@ -358,9 +364,9 @@ def _read_parts(
     # A misspelt key may hold the definitions that other sections refer to.
     collected.incomplete |= is_misspelt("metaobjects", filled, _SECTIONS)
     catalogue = _catalogue(complete, read, directory, problems)
-    quoting = read.connector.response_selector_quoting
-    metaobjects = check_metaobjects(collected, catalogue, directory, quoting)
-    entries = list(SubscriptionReader(reader).read(complete.entries.get("subscriptions")))
+    quoting, use_defaults = read.connector.response_selector_quoting, read.connector.use_defaults
+    metaobjects = check_metaobjects(collected, catalogue, directory, quoting, use_defaults=use_defaults)
+    entries = list(SubscriptionReader(reader).read(complete.entries.get("subscriptions"), metaobjects.maps))
     check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
@@ -425,6 +431,7 @@ def _configuration(
         ),
         history=read.history,
         file_contents=file_contents,
+        conditions=read_conditions(subscriptions, directory),
     )
 
 

@@ -18,6 +18,7 @@ from connector.businessobjects.definition import (
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
 from connector.businessobjects.facets import NO_FACETS
 from connector.businessobjects.metadata import metadata_problems
+from connector.businessobjects.object_map import ObjectMap
 from connector.businessobjects.types import DECIMAL, text_converter
 from connector.config.facet_lint import read_facets
 from connector.config.handler_lint import check_options
@@ -38,7 +39,12 @@ _BLANK: Final = "CxBlank"
 
 
 def check_metaobjects(
-    collected: Collected, catalogue: Catalogue | None, directory: Path, quoting: Quoting = "quoted"
+    collected: Collected,
+    catalogue: Catalogue | None,
+    directory: Path,
+    quoting: Quoting = "quoted",
+    *,
+    use_defaults: bool = False,
 ) -> MetaObjects:
     """Checks the documents that were read, and returns the meta-objects for the adapter."""
     known = _check_definitions(collected, quoting)
@@ -51,7 +57,17 @@ def check_metaobjects(
         }
         for name, handlers in collected.handler_options.items()
     }
-    return MetaObjects(known, static, options)
+    maps = {} if collected.incomplete else _make_maps(collected, known, use_defaults=use_defaults)
+    return MetaObjects(known, static, options, maps)
+
+
+def _make_maps(collected: Collected, known: Definitions, *, use_defaults: bool) -> dict[str, ObjectMap]:
+    """Returns the maps without those that are wrong. Reports these."""
+    found = {
+        name: kind.make(collected.documents[name], section, known, use_defaults)
+        for name, (kind, section) in collected.others.items()
+    }
+    return {name: made for name, made in found.items() if made is not None}
 
 
 # --- business objects ------------------------------------------------------------------------

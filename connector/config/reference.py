@@ -24,6 +24,7 @@ from connector.businessobjects.dynamic import (
 )
 from connector.businessobjects.metadata import PROPERTY_FITTING, READERS
 from connector.businessobjects.types import SIMPLE_TYPES, TEXTS
+from connector.config.document_kinds import DOCUMENTS
 from connector.config.http_model import Http, TokenEntry
 from connector.config.metaobject_model import (
     ALIASES,
@@ -228,6 +229,8 @@ def _lines() -> Iterator[str]:
     yield from _section("#### A rule", RuleEntry, skip=set(DefaultEntry.model_fields))
     yield from _section("#### `Default`, and every rule", DefaultEntry)
     yield from _section("### Data-handler meta-object", HandlerDocument)
+    for name, kind in DOCUMENTS.usable():
+        yield from _section(f"### {name.capitalize()}", kind.section)
     yield from Pipeline.appendix()
 
 

@@ -253,3 +253,77 @@ def test_a_name_handler_passes_its_test_and_is_used(shop: Commands) -> None:
     spent = pytest.main(["-q", "-p", "no:cacheprovider", str(shop.directory / "test_stock_list_names.py")])
     assert spent == pytest.ExitCode.OK
     assert "exists already" in shop("new", "namehandler", "stock_list").refusal()
+
+
+def test_a_map_gets_what_has_the_same_name(shop: Commands) -> None:
+    shop.write(
+        "objects/objects.yaml",
+        """\
+business_object: Order
+verbs: [Create, Cancel]
+attributes:
+  Id: {type: String, key: true}
+  Total: Decimal
+  Rate: Double
+  At: Date
+  Line: {type: OrderLine, cardinality: n}
+  Buyer: Party
+  Tags: {type: String, cardinality: n}
+---
+business_object: OrderLine
+attributes: {Sku: String, Count: Integer, Note: String}
+---
+business_object: Party
+attributes: {Name: String}
+---
+business_object: Invoice
+verbs: [Create]
+attributes:
+  Id: {type: String, key: true}
+  Total: String
+  Rate: Decimal
+  At: String
+  Line: {type: InvoiceLine, cardinality: n}
+  Buyer: Party
+  Tags: String
+  Number: {type: String, required: true}
+---
+business_object: InvoiceLine
+attributes: {Sku: String, Count: Decimal}
+""",
+    )
+    done = shop("new", "map", "Order", "Invoice")
+    missing = [
+        "Rate: a Double cannot be a Decimal",
+        "Tags: a list of String cannot be a String",
+        "Number: required, and Order has no attribute of this name",
+    ]
+    said = "wrote objects/OrderToInvoice.yaml: the map OrderToInvoice, 3 attributes without an expression\n"
+    assert done.stdout == said + "".join(f"  {one}\n" for one in missing)
+    file = shop.directory / "objects/OrderToInvoice.yaml"
+    assert (
+        file.read_text()
+        == """\
+map: OrderToInvoice
+from: Order
+to: Invoice
+verb: Create
+attributes:
+  Id: Id
+  Total: "to_string(Total)"
+  # Rate: a Double cannot be a Decimal
+  At: At
+  Line: "Line[].{Sku: Sku, Count: Count}"
+  Buyer: Buyer
+  # Tags: a list of String cannot be a String
+  # Number: required, and Order has no attribute of this name
+"""
+    )
+    (mistake,) = mistakes(shop)
+    assert "OrderToInvoice.attributes: no Number, which Invoice requires" in mistake
+    file.write_text(file.read_text().replace("  # Number: required", "  Number: Id  # required"))
+    assert mistakes(shop) == []
+    assert "there is OrderToInvoice already" in shop("new", "map", "Order", "Invoice").refusal()
+    assert shop("new", "map", "Order", "Invoice", "--force", "--json").document["missing"] == missing
+    assert "no business object 'Invoce' is defined" in shop("new", "map", "Order", "Invoce").refusal()
+    assert "takes two business objects" in shop("new", "map", "Order").refusal()

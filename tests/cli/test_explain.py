@@ -171,3 +171,39 @@ def test_what_is_neither_a_file_nor_a_message_is_told(plain: Commands, line: str
     plain.send("orders", "x")
     plain.write("data/orders/incoming/target/order-7.json", '{"BusinessObject": "Order", "OrderId": "7"}')
     assert words in plain("explain", *line.split()).refusal()
+
+
+def test_the_when_that_says_no_is_named(plain: Commands) -> None:
+    file = plain.directory / "adapter.yaml"
+    text = file.read_text()
+    assert text.count("name: book") == 1, text
+    file.write_text(text.replace("name: book", "name: book, when: 'Total > `99`'"))
+    done = plain("explain", "order.json", "--destination", "web")
+    assert "  subscription book: its when says no: Total > `99`\n" in done.stdout
+    assert (
+        "reason: no subscription wants Order.Create (the when of book says no)\nunsubscribed" in done.stdout
+    )
+    file.write_text(text.replace("name: book", "name: book, when: 'divide(Total, `0`, `2`)'"))
+    done = plain("explain", "order.json", "--destination", "web")
+    reason = "when: `0`: found the number 0, expected another number than 0 in divide()"
+    assert (done.returncode, f"reason: book: {reason}\nfailed" in done.stdout) == (1, True), done.stdout
+
+
+def test_the_object_that_a_map_makes_is_shown(plain: Commands) -> None:
+    file = plain.directory / "adapter.yaml"
+    plain.write(
+        "metaobjects/bill.yaml",
+        "business_object: Bill\nverbs: [Create]\nattributes: {Number: {type: String, key: true}}\n---\n"
+        'map: OrderToBill\nfrom: Order\nto: Bill\nattributes: {Number: "upper(OrderId)"}\n',
+    )
+    bill = "{object: Order, destination: bills, name: bill, map: OrderToBill}"
+    file.write_text(file.read_text().replace("subscriptions:\n", f"subscriptions:\n  - {bill}\n"))
+    done = plain("explain", "order.json", "--destination", "web")
+    assert (
+        "  subscription bill: sends it to queue://bills\n    Bill.Create of the map OrderToBill\n"
+        in done.stdout
+    )
+    found = plain("explain", "order.json", "--destination", "web", "--json").document
+    mapped = {one["name"]: one.get("mapped") for one in found["objects"][0]["subscriptions"]}
+    assert mapped["bill"]["values"].keys() == {"Number"}
+    assert (mapped["bill"]["map"], mapped["bill"]["object"], mapped["book"]) == ("OrderToBill", "Bill", None)

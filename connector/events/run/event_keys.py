@@ -138,11 +138,11 @@ def object_keys(template: str, objects: Iterable[tuple[BusinessObject, str] | No
 def _object_key(template: TextTemplate, bo: BusinessObject, place: str) -> FoundKey:
     try:
         for name in template.names:
-            value = find_value(bo, name)[1]
+            value = find_value((bo,), name)[1]
             if value is None or not text_of(value).strip():
                 what = "is not set" if value is None else "is blank"
                 raise MalformedData(f"{place}duplicate_key needs {name}, which {what}")
-        text = template.fill(bo) or ""
+        text = template.fill((bo,)) or ""
     except (ObjectRefused, UnknownAttribute) as error:
         raise MalformedData(f"{place}duplicate_key: {error}") from None
     whole = "\0".join((bo.type, bo.verb or "", text)).encode("utf-8", "surrogatepass")

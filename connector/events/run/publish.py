@@ -192,7 +192,7 @@ class Publisher:
         """Returns the deliveries in order. Notes earlier confirmations, and objects without a subscriber."""
         found = [
             _Delivery(
-                one,
+                one.as_delivered_to(subscription.name) if one.mapped else one,
                 subscription,
                 label := one.label(subscription.name),
                 self._sinks.called.get(subscription.name),
@@ -549,6 +549,7 @@ def _event_for(subscription: str, event: Event, retries: int, writer: OutboxWrit
         event.requests,
         retries=retries,
         traceparent=event.traceparent,
+        mapped_from=event.mapped_from,
         writer=writer,
     )
 

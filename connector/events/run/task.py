@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
@@ -35,7 +35,16 @@ from connector.events.run.circuits import CallCounts, CircuitState
 from connector.events.run.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.run.convert import Converter
 from connector.events.run.event_keys import FoundKey, RecordKey, find_keys, join_keys, with_keys
-from connector.events.run.publication import MatchedObject, Publication, TaskEvent, not_read, unsubscribed
+from connector.events.run.publication import (
+    NOT_MAPPED,
+    MatchedObject,
+    Publication,
+    TaskEvent,
+    conditions_of,
+    mapper_of,
+    not_read,
+    unsubscribed,
+)
 from connector.events.run.publish import Publisher
 from connector.events.run.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
@@ -60,6 +69,7 @@ if TYPE_CHECKING:
 
 _LEAVE_SECONDS = 1.0
 """Seconds at the end for requests in flight that no business process waits for."""
+_NOBODY: Final[tuple[str, ...]] = ()
 
 
 class _ConversionRaised(MalformedData):
@@ -119,6 +129,9 @@ class Task:
         self._publisher = Publisher(
             task_settings, deployment, self._converter, self._access, control, self._limit, self._hooks
         )
+        self._conditions = conditions_of(task_settings.subscriptions)
+        use_defaults = task_settings.connector.use_defaults
+        self._mapper = mapper_of(task_settings.subscriptions, use_defaults=use_defaults)
         self._trace = task_settings.trace
         self._control = control
         spec = task_settings.requests
@@ -483,8 +496,11 @@ class Task:
                 traceparent=event.traceparent,
             )
             number = record if event_id != message.message_id else 0
-            wanted = self._publisher.subscribers(bo)
-            matched.append(MatchedObject(bo, of_object, wanted, number, event.input))
+            wanted, refused_by = self._publisher.subscribers(bo), _NOBODY
+            if self._conditions is not None:
+                wanted, refused_by = self._conditions.choose(bo, wanted, number)
+            mapped = NOT_MAPPED if self._mapper is None else self._mapper.make(bo, wanted, number)
+            matched.append(MatchedObject(bo, of_object, wanted, number, event.input, refused_by, mapped))
         return matched
 
     def _place(self, error: MalformedData, message: Message | None, destination: str, attempts: int) -> str:
