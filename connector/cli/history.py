@@ -87,6 +87,8 @@ def _read(config: str, asked: Mapping[str, str | None], begin: float) -> Sequenc
 def _text(life: _Document) -> Iterable[str]:
     own = life["id"]
     yield printable(own)
+    for origin in life.get("came_from", ()):
+        yield printable(f"  came from {origin}")
     for place in life["now"]:
         which = "" if place["id"] == own else f" ({place['id']})"
         yield printable(f"  now: {place['state']} in {place['destination']}{which}")

@@ -148,6 +148,13 @@ _PARTS: Final = (
         "none",
         {"destination": "input"} | _same("waiting", "delayed") | {"age of the oldest": "age"},
     ),
+    _Part(
+        "timers",
+        "timers",
+        "",  # most applications have no timers
+        {"timer": "name", "sends to": "to", "times": "times", "next": "next_due"}
+        | {"last": "last_fired", "error": "last_error"},
+    ),
 )
 
 
@@ -174,6 +181,8 @@ def _cell(field: str, value: Any, now: float) -> str:
         return _ago(value, now)
     if value is None or value == "":
         return "-"
+    if field in ("next_due", "last_fired"):
+        return str(value or "-")
     if field == "age":
         return span(value)
     if field in ("events", "waiting", "delayed", "calls_5m", "failed_5m"):

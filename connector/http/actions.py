@@ -29,7 +29,7 @@ from connector.operate.replay import Discard, Move, Mover, Order, check_target, 
 from connector.service.assembly import make_provider, make_targets
 from connector.service.error_document import error_document
 from connector.service.orders import archive_of, correct_message, find_source, replay_order, run_order
-from connector.service.places import find_places, history_documents
+from connector.service.places import find_places, find_senders, history_documents
 from connector.service.queue_documents import queue_documents
 from connector.service.status_document import as_json
 from connector.status import OutcomeKind
@@ -130,6 +130,8 @@ def _history(call: ControlCall) -> Any:
     provider = make_provider(configuration)
     known = provider.existing_state(configuration.connector.application_name).history()
     life = read_life(known, find_named(known, call.path["id"])[-1])
+    if not life.events:
+        life = next(iter(find_senders(provider, known, call.path["id"])), life)
     return life.as_dict(find_places(configuration, provider, life))
 
 

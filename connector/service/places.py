@@ -1,4 +1,4 @@
-"""The places of a deployment where the messages of a life are now."""
+"""The lives of messages in a deployment, and the places where their messages are now."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
+from connector.messaging.history import EVENT_ID, History, origins_of, plain_text
 from connector.messaging.provider_kind import AdapterProvider
 from connector.operate.lives import (
     DELAYED,
@@ -17,6 +18,39 @@ from connector.operate.lives import (
     read_all,
     read_life,
 )
+
+
+def find_senders(provider: AdapterProvider, history: History, named: str) -> list[Life]:
+    """Returns the life of the message for which a message was sent that waits in a queue.
+
+    For a message that the history does not know, because no adapter of this application has taken it.
+
+    Args:
+        named: the JMSMessageID of the message that waits.
+
+    Returns:
+        one life. Empty if nothing is known.
+
+    Raises:
+        ProviderError: the history or a queue cannot be read.
+    """
+    senders = _senders(provider, named) if provider.check() else []
+    return [life for life in (read_life(history, one) for one in senders) if life.events]
+
+
+def _senders(provider: AdapterProvider, identity: str) -> list[str]:
+    """Returns the messages for which a message was sent that waits in a queue."""
+    connection = provider.existing()
+    try:
+        for one in connection.destinations():
+            if not one.destination.is_queue:
+                continue
+            for message in connection.browse(one.destination, ids={identity}):
+                if plain_text(message.message_id or "") == plain_text(identity):
+                    return list(origins_of(message.properties.get(EVENT_ID)))[-1:]
+    finally:
+        connection.close()
+    return []
 
 
 def find_places(configuration: Configuration, provider: AdapterProvider, life: Life) -> list[dict[str, str]]:
@@ -74,4 +108,6 @@ def history_documents(
     else:
         ids = find_ids(known, correlation_id=correlation_id, key=key, since=since)
     lives = [life for life in (read_life(known, one, since) for one in ids) if life.events]
+    if not lives and id is not None:
+        lives = find_senders(provider, known, id)
     return [life.as_dict(find_places(configuration, provider, life)) for life in lives]
