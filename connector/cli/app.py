@@ -18,6 +18,7 @@ import typer
 from connector import __version__
 from connector.cli.common import CannotAnswer, answer, complain, flush
 from connector.cli.hints import command_line, extra_argument, missing_argument, other_command
+from connector.cli.interrupts import interruptible
 from connector.cli.verbs import ROOM_VERBS, VERBS, find_verbs
 from connector.errors import ConfigurationError, ConnectorError
 from connector.log import LogSettings, set_up_logging
@@ -45,10 +46,10 @@ def run(arguments: Sequence[str]) -> int:
         complain(f"connector: {text}")
         return 2
     try:
-        status = _application(arguments)(
-            args=arguments, prog_name="connector", standalone_mode=False, obj=debug
-        )
-        flush()
+        application = _application(arguments)
+        with interruptible():
+            status = application(args=arguments, prog_name="connector", standalone_mode=False, obj=debug)
+            flush()
         return status if isinstance(status, int) else 0
     except CannotAnswer as error:
         _give_up_stdout()
