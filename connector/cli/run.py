@@ -73,33 +73,14 @@ def run(
     adapter = Adapter(configuration, output=show_output, debug=debug, on_hang=_end_hanging)
     manager = ServiceManager()
     polls = partial(_poll_or_drain, adapter, drain=drain) if once or drain else None
-    life = _Life()
-
-    def on_signal(name: str) -> None:
-        is_start = not life.is_ready
-        life.is_interrupted = is_start and name == "SIGINT"
-        life.is_told.set()
-        what = "the start is ended" if is_start else "what is in flight is finished"
-        why = f"{name}: {what}; once more ends at once"
-        manager.stopping(why)  # before the stop, because the process may end at once
-        _log.info("stopping", extra={"reason": why})
-        if life.is_interrupted:
-            life.end_soon(adapter.time_to_stop if configuration.http else 0.0)
-        adapter.request_stop()
-
-    with _signals(on_signal) as stopped:
+    life = _Life(adapter, manager)
+    with _signals(life.on_signal) as stopped:
         failure = None if stopped.is_set() else _work(adapter, polls, stopped, manager, began, life)
         if stopped.is_set():
             life.is_told.wait(_EARLY)
         print_summary(adapter.summary, as_json=json)
-        if (
-            drain
-            and not json
-            and not is_json()
-            and not life.is_interrupted
-            and failure is None
-            and sys.stdout.isatty()
-        ):
+        has_next = drain and not (json or is_json() or life.is_interrupted)
+        if has_next and failure is None and sys.stdout.isatty():
             print_next(adapter.summary, configuration.connector.copies, config)
         if summary is not None:
             write_summary(adapter.summary, summary)
@@ -110,9 +91,11 @@ def run(
 
 
 class _Life:
-    """How far a run has come, for a signal."""
+    """How far a run has come, and what a signal does then."""
 
-    def __init__(self) -> None:
+    def __init__(self, adapter: Adapter, manager: ServiceManager) -> None:
+        self._adapter = adapter
+        self._manager = manager
         self.is_ready = False
         """Whether the start has ended."""
         self.is_interrupted = False
@@ -120,7 +103,20 @@ class _Life:
         self.is_told = threading.Event()
         """Set when a signal has come, and :attr:`is_interrupted` is known."""
 
-    def end_soon(self, seconds: float) -> None:
+    def on_signal(self, name: str) -> None:
+        """Stops the adapter. SIGINT ends the run before it is ready."""
+        is_start = not self.is_ready
+        self.is_interrupted = is_start and name == "SIGINT"
+        self.is_told.set()
+        what = "the start is ended" if is_start else "what is in flight is finished"
+        why = f"{name}: {what}; once more ends at once"
+        self._manager.stopping(why)  # before the stop, because the process may end at once
+        _log.info("stopping", extra={"reason": why})
+        if self.is_interrupted:
+            self._end_soon(self._adapter.time_to_stop if self._adapter.configuration.http else 0.0)
+        self._adapter.request_stop()
+
+    def _end_soon(self, seconds: float) -> None:
         """Ends the process if the start does not end soon. The driver of a database may not let itself end.
 
         The next run recovers, as after a crash.

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from connector.cli import run as run_verb
+from connector.cli.notify import ServiceManager
 from connector.config.loading import load
 from connector.errors import SparkLost
 from connector.service.adapter import Adapter
@@ -197,10 +198,12 @@ def test_ctrl_c_ends_a_start_that_nothing_else_ends(deployment: Path, drain: Ter
 
 
 @pytest.mark.parametrize("is_ready", [False, True])
-def test_only_a_start_is_ended_by_force(monkeypatch: pytest.MonkeyPatch, is_ready: bool) -> None:
+def test_only_a_start_is_ended_by_force(
+    deployment: Path, monkeypatch: pytest.MonkeyPatch, is_ready: bool
+) -> None:
     ends: list[int] = []
     monkeypatch.setattr(os, "_exit", ends.append)
-    life = run_verb._Life()
+    life = run_verb._Life(Adapter(load(deployment / "adapter.yaml")), ServiceManager({}))
     life.is_ready = is_ready
     life._end()
     assert ends == ([] if is_ready else [130])
