@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable
-from typing import Final
+from decimal import Decimal
+from typing import Final, NamedTuple
 
 _ZONED_DATE: Final = re.compile(r"([0-9]{4}-?[0-9]{2}-?[0-9]{2})(Z|[+-][0-9]{2}:[0-9]{2})")
 _END_OF_DAY: Final = re.compile(r"T24(?=[:0Z+-]|$)")
@@ -86,3 +87,32 @@ def _moment(text: str) -> datetime.datetime:
         return read_time(_LEAP_SECOND.sub(lambda found: f"{found[0][:-2]}59", text))
     except Unkeepable:
         return datetime.datetime.max
+
+
+class Instant(NamedTuple):
+    """A point in time, comparable with another one if both have a zone or none has.
+
+    Args:
+        leap: 1 for a leap second, which comes after the second before.
+        fraction: of the second, with all its digits.
+    """
+
+    moment: datetime.datetime
+    leap: int
+    fraction: Decimal
+
+
+_FRACTION: Final = re.compile(r"[.,]([0-9]+)")
+_ZONE: Final = re.compile(r"T[0-9:]*(Z|[+-][0-9:]+)\Z")
+
+
+def instant(text: str) -> Instant:
+    """Returns the instant of a Date. A date is its midnight."""
+    found = _FRACTION.search(text)
+    whole = text if found is None else text[: found.start()] + text[found.end() :]
+    fraction = Decimal(0) if found is None else Decimal(f"0.{found[1]}")
+    is_leap = _LEAP_SECOND.search(whole) is not None
+    moment = _moment(whole)
+    if moment is datetime.datetime.max and (zone := _ZONE.search(whole)) is not None:
+        moment = moment.replace(tzinfo=datetime.datetime.fromisoformat(f"2000-01-01T00{zone[1]}").tzinfo)
+    return Instant(moment, int(is_leap), fraction)

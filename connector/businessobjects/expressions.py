@@ -1,4 +1,4 @@
-"""JMESPath with exact numbers.
+"""JMESPath with exact numbers, and the functions of :mod:`connector.businessobjects.expression_functions`.
 
 The library reads numbers as floats. Here a number with a point or an exponent keeps its digits, in the
 document and in the literals of an expression. So ``price`` equals the literal 0.10 if it is 0.1, and no other
@@ -11,91 +11,45 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
 import jmespath
-from jmespath import functions
 from jmespath.lexer import Lexer
 from jmespath.parser import ParsedResult
+from jmespath.visitor import TreeInterpreter
 
-from connector.text.decimals import ExactFloat, ExactInteger, from_number
-from connector.text.json_text import to_json_text
+from connector.businessobjects.exact_numbers import Number
+from connector.businessobjects.expression_functions import SIGNATURES, Functions, inexact, number_of
+from connector.businessobjects.expression_text import Node, arguments_of
+from connector.businessobjects.lookups import NO_LOOKUPS, Lookups
+from connector.text.decimals import ExactFloat, ExactInteger
+from connector.text.names import did_you_mean
 
-_EXACT: Final = Context(prec=1_000_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
-_QUOTIENT: Final = Context(prec=50, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _LITERAL: Final = re.compile(r"`((?:\\.|[^`\\])*)`", re.DOTALL)
-_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,300}")
 _counter: Final = itertools.count()
 
 
-class Number(Decimal):
-    """A number in an expression. ``is_float`` says that the number comes from a float."""
-
-    is_float = False
-
-    @classmethod
-    def of(cls, value: Decimal | str, *, is_float: bool = False) -> Number:
-        made = cls(value)
-        made.is_float = is_float
-        return made
-
-    def _with(self, other: object, result: Decimal) -> Number:
-        return Number.of(result, is_float=self.is_float or getattr(other, "is_float", False))
-
-    def __add__(self, other: Any) -> Number:
-        return self._with(other, _EXACT.add(self, other))
-
-    __radd__ = __add__
-
-    def __truediv__(self, other: Any) -> Number:
-        return self._with(other, _QUOTIENT.divide(self, other))
-
-    def __abs__(self) -> Number:
-        return self._with(self, self.copy_abs())
-
-
-Number.__name__ = "float"  # the name by which the library knows a number
-
-
-_of_any_type: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = functions.signature({"types": []})
-
-
-class _Functions(functions.Functions):  # type: ignore[misc]  # the library has no types
-    """The functions that would make floats of numbers."""
-
-    @_of_any_type
-    def _func_to_string(self, arg: Any) -> Any:
-        return arg if isinstance(arg, str) else to_json_text(_inexact(arg))
-
-    @_of_any_type
-    def _func_to_number(self, arg: Any) -> Any:
-        if isinstance(arg, Number) or (isinstance(arg, int) and not isinstance(arg, bool)):
-            return arg
-        number = _number(arg.strip()) if isinstance(arg, str) else None
-        return int(number) if number is not None and _WHOLE.fullmatch(arg.strip()) else number
-
-    @_of_any_type
-    def _func_type(self, arg: Any) -> Any:
-        return "number" if isinstance(arg, Number) else super()._func_type(arg)
-
-
-_OPTIONS: Final = jmespath.Options(custom_functions=_Functions())
-
-
 class Expression:
-    """A JMESPath expression. Made by :func:`compile_expression`."""
+    """A JMESPath expression. Made by :func:`compile_expression`.
 
-    def __init__(self, parsed: ParsedResult) -> None:
-        self._parsed = parsed
+    Args:
+        text: as it is written.
+        tree: the syntax tree.
+        lookups: the tables of ``lookup``.
+        is_secret: whether no error may show a text of the document.
+    """
 
-    @property
-    def parsed(self) -> Mapping[str, Any]:
-        """The syntax tree."""
-        tree: Mapping[str, Any] = self._parsed.parsed
-        return tree
+    def __init__(
+        self, text: str, tree: Node, lookups: Lookups = NO_LOOKUPS, *, is_secret: bool = False
+    ) -> None:
+        self.text = text
+        self.tree = tree
+        self.lookups = lookups
+        self._parsed = ParsedResult(text, _with_arguments(tree))
+        self._options = jmespath.Options(custom_functions=Functions(lookups, is_secret=is_secret))
 
     def search(self, document: Any) -> Any:
         """Returns the value that the expression finds. None = none.
@@ -106,8 +60,31 @@ class Expression:
         Raises:
             jmespath.exceptions.JMESPathError: a function got an argument of the wrong type, for example.
         """
+        return self.find(exact(document))
+
+    def find(self, document: Any) -> Any:
+        """Works like :meth:`search`, for a document that :func:`exact` has made."""
+        return self._visit(TreeInterpreter(self._options), self._parsed.parsed, document)
+
+    def find_member(self, document: Any) -> dict[str, Any]:
+        """Returns an object with the member ``value``, or without members if the document has no such value.
+
+        So None is a null that the document has, also in the objects that the expression makes.
+
+        Args:
+            document: as :func:`exact` makes it.
+
+        Raises:
+            jmespath.exceptions.JMESPathError: as :meth:`search`.
+        """
+        member = {"type": "key_val_pair", "value": "value", "children": [self._parsed.parsed]}
+        made = {"type": "multi_select_dict", "children": [member]}
+        found: dict[str, Any] = self._visit(_WithoutMissing(self._options), made, document)
+        return found
+
+    def _visit(self, interpreter: TreeInterpreter, tree: Node, document: Any) -> Any:
         try:
-            return _inexact(self._parsed.search(_exact(document), _OPTIONS))
+            return inexact(interpreter.visit(tree, document))
         except (jmespath.exceptions.JMESPathError, MemoryError):
             raise
         except Exception as error:  # such as the OverflowError of floor() for infinity
@@ -115,13 +92,35 @@ class Expression:
             raise jmespath.exceptions.JMESPathError(text) from error
 
 
+class _WithoutMissing(TreeInterpreter):  # type: ignore[misc]  # the library has no types
+    """Makes objects without the members that only name what the document does not have."""
+
+    def visit_multi_select_dict(self, node: Node, value: Any) -> Any:
+        made = super().visit_multi_select_dict(node, value)
+        if made is None:
+            return None
+        nodes = {one["value"]: one["children"][0] for one in node["children"]}
+        return {key: one for key, one in made.items() if one is not None or self._is_null(nodes[key], value)}
+
+    def _is_null(self, node: Node, value: Any) -> bool:
+        """Tells whether a node names an attribute that is there. What a function makes is not."""
+        if node["type"] == "subexpression":
+            return self._is_null(node["children"][1], self.visit(node["children"][0], value))
+        return node["type"] == "field" and isinstance(value, dict) and node["value"] in value
+
+
 @lru_cache(maxsize=1024)
-def compile_expression(text: str) -> Expression:
+def compile_expression(text: str, lookups: Lookups = NO_LOOKUPS) -> Expression:
     """Reads an expression.
 
     Raises:
-        jmespath.exceptions.JMESPathError: the text is no expression.
+        jmespath.exceptions.JMESPathError: the text is no expression, or calls a function that is not there.
     """
+    return Expression(text, parse(text), lookups)
+
+
+def parse(text: str) -> Node:
+    """Returns the syntax tree of an expression, with exact numbers. Raises as :func:`compile_expression`."""
     jmespath.compile(text)  # errors name places of the text as it is written
     pieces: list[str] = []
     literals: dict[str, Any] = {}
@@ -134,13 +133,65 @@ def compile_expression(text: str) -> Expression:
             )
         if found is not None and _has_float(token["value"]):
             name = f"number {next(_counter)}"  # of its own, because the library keeps what it has read
-            literals[name] = _exact(json.loads(found[1].replace("\\`", "`"), parse_float=ExactFloat))
+            literals[name] = exact(json.loads(found[1].replace("\\`", "`"), parse_float=ExactFloat))
             pieces += [text[end : found.start()], f'`"{name}"`']
             end = found.end()
-    parsed = jmespath.compile("".join([*pieces, text[end:]]))
+    tree: Node = jmespath.compile("".join([*pieces, text[end:]])).parsed
     if literals:
-        _put(parsed.parsed, literals)
-    return Expression(parsed)
+        _put(tree, literals)
+    for called in calls(tree):
+        _check_call(called)
+    return tree
+
+
+def calls(node: Node) -> Iterator[Node]:
+    """Yields the calls of functions in a syntax tree."""
+    if node["type"] == "function_expression":
+        yield node
+    for child in node["children"]:
+        if isinstance(child, dict):
+            yield from calls(child)
+
+
+def files_of(tree: Node) -> list[str]:
+    """Returns the files that an expression looks values up in.
+
+    Raises:
+        jmespath.exceptions.JMESPathError: the name of a file is no literal.
+    """
+    found = []
+    for call in calls(tree):
+        if call["value"] != "lookup":
+            continue
+        file = call["children"][0]
+        if file["type"] != "literal" or not isinstance(file["value"], str):
+            text = "lookup() needs the name of a CSV file in quotes, as in lookup('countries.csv', Region)"
+            raise jmespath.exceptions.JMESPathError(text)
+        found.append(file["value"])
+    return list(dict.fromkeys(found))
+
+
+def _check_call(call: Node) -> None:
+    """Checks the name of a function, and the number of its arguments."""
+    name, given = call["value"], len(call["children"])
+    signature = SIGNATURES.get(name)
+    if signature is None:
+        text = f"there is no function {name}(){did_you_mean(name, SIGNATURES)}"
+        raise jmespath.exceptions.UnknownFunctionError(text)
+    is_variadic = bool(signature) and signature[-1].get("variadic", False)
+    if given < len(signature) or (given > len(signature) and not is_variadic):
+        least = "at least " if is_variadic else ""
+        text = f"{name}() has {given} arguments, expected {least}{len(signature)}"
+        raise jmespath.exceptions.JMESPathError(text)
+
+
+def _with_arguments(node: Node) -> Node:
+    """Returns a copy of a tree whose calls have the texts of their arguments as a last argument."""
+    children = [_with_arguments(child) if isinstance(child, dict) else child for child in node["children"]]
+    if node["type"] == "function_expression":
+        names = arguments_of(node["children"])
+        children.append({"type": "literal", "value": names, "children": []})
+    return {**node, "children": children}
 
 
 def _constant_in(literal: str) -> str:
@@ -165,36 +216,16 @@ def _has_float(value: Any) -> bool:
     return any(map(_has_float, value)) if isinstance(value, list) else isinstance(value, float)
 
 
-def _exact(value: Any) -> Any:
+def exact(value: Any) -> Any:
     """Returns a document whose numbers are exact."""
     if isinstance(value, dict):
-        return {name: _exact(inner) for name, inner in value.items()}
+        return {name: exact(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_exact(inner) for inner in value]
+        return [exact(inner) for inner in value]
     if isinstance(value, ExactFloat | ExactInteger):
-        return _number(value.text)
+        return number_of(value.text)
     if isinstance(value, Decimal):
         return Number.of(value)
     if isinstance(value, float) and math.isfinite(value):
         return Number.of(repr(value), is_float=True)
-    return value
-
-
-def _number(text: str) -> Number | None:
-    """Returns a number. None = the text is none, or has an exponent that is too large for a Decimal."""
-    try:
-        found = from_number(text)
-    except ValueError:
-        return None
-    return Number.of(found) if isinstance(found, Decimal) else None
-
-
-def _inexact(value: Any) -> Any:
-    """Returns what was found, with the types that the document had."""
-    if isinstance(value, dict):
-        return {name: _inexact(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_inexact(inner) for inner in value]
-    if isinstance(value, Number):
-        return float(value) if value.is_float else Decimal(value)
     return value

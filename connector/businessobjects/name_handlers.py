@@ -53,11 +53,11 @@ def name_handler(text: object) -> str | None:
     if not separator or not rest:
         return _VALUES
     if kind == "jmespath":
-        import jmespath
+        from connector.businessobjects.expressions import compile_expression
 
         try:
-            jmespath.compile(rest)
-        except (jmespath.exceptions.JMESPathError, ValueError) as error:
+            compile_expression(rest)
+        except ValueError as error:
             return f"a JMESPath expression: {' '.join(str(error).split())}"
     elif kind == "xpath":
         from lxml import etree

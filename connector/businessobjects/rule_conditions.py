@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from connector.errors import MalformedData
 from connector.messaging.message import Message
@@ -17,6 +17,9 @@ from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.selectors.identifiers import reader
 from connector.messaging.selectors.nodes import And, Comparison, Identifier, Literal, Member, Node
 from connector.text.encoding import decode
+
+if TYPE_CHECKING:
+    from connector.businessobjects.lookups import Lookups
 
 _UNPARSED: Final = object()
 
@@ -44,10 +47,10 @@ class SeenMessage:
         """Tells whether a selector is true for the message."""
         return _selector(text).matches(self._message)
 
-    def fits_expression(self, text: str) -> bool:
+    def fits_expression(self, text: str, lookups: Lookups | None = None) -> bool:
         """Tells whether a JMESPath expression finds a value that is neither null, false nor empty."""
         document = self._document()
-        return document is not None and holds(text, document)
+        return document is not None and holds(text, document, lookups)
 
     def text_at(self, place: TextPath) -> str | None:
         """Returns the text at a place. None = there is none, or another kind of value."""
@@ -71,16 +74,19 @@ class SeenMessage:
         return self._parsed
 
 
-def holds(expression: str, document: Any) -> bool:
+def holds(expression: str, document: Any, lookups: Lookups | None = None) -> bool:
     """Tells whether a JMESPath expression finds a value that is neither null, false nor empty."""
     try:
-        found = _expression(expression).search(document)
-        is_number = isinstance(found, int | float | Decimal) and found is not False
-        return bool(found) or is_number  # 0 is true
+        return is_true(_expression(expression, lookups).search(document))
     except MemoryError:
         raise
     except Exception:  # such as a function of a value of another type
         return False
+
+
+def is_true(value: Any) -> bool:
+    """Tells whether a value of an expression is neither null, false nor empty. 0 is true."""
+    return bool(value) or (isinstance(value, int | float | Decimal) and value is not False)
 
 
 def needed_texts(selector: str | None, expression: str | None) -> tuple[TextPath, frozenset[str]] | None:
@@ -95,7 +101,7 @@ def needed_texts(selector: str | None, expression: str | None) -> tuple[TextPath
         if found is not None:
             return found
     if expression is not None:
-        parsed: Mapping[str, Any] = _expression(expression).parsed
+        parsed: Mapping[str, Any] = _expression(expression).tree
         return next(filter(None, map(_needed_by_expression, _parts(parsed))), None)
     return None
 
@@ -158,7 +164,7 @@ def _selector(text: str) -> Selector:
 
 
 @cache
-def _expression(text: str) -> Any:
+def _expression(text: str, lookups: Lookups | None = None) -> Any:
     from connector.businessobjects.expressions import compile_expression  # few deployments have such a rule
 
-    return compile_expression(text)
+    return compile_expression(text) if lookups is None else compile_expression(text, lookups)

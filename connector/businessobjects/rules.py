@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from connector.businessobjects.definition import Definition
 from connector.businessobjects.rule_conditions import SeenMessage, TextPath, needed_texts
@@ -18,6 +18,9 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.selectors.identifiers import check_property_name
 from connector.tracebacks import error_text
+
+if TYPE_CHECKING:
+    from connector.businessobjects.lookups import Lookups
 
 HANDLER_KEYS: Final = ("DataHandlerClassName", "DataHandlerMimeType")
 """The properties that name a data handler. Within a meta-object the class counts before the MIME type."""
@@ -38,6 +41,7 @@ class Rule:
         rule_priority: of several rules that match, only those with the highest number count.
         names_handler: whether the rule names a data handler, and not ``Default`` for it.
         number: the position in the list of the name, from 0. None = the name has no list.
+        lookups: the tables of ``lookup`` in the expression. None = it has none.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Rule:
     rule_priority: int = 0
     names_handler: bool = False
     number: int | None = None
+    lookups: Lookups | None = field(default=None, repr=False)
 
     @property
     def id(self) -> str:
@@ -79,7 +84,7 @@ class Rule:
         try:
             with stages.Stage("rule", self.id):
                 return (selector is None or message.fits_selector(selector)) and (
-                    expression is None or message.fits_expression(expression)
+                    expression is None or message.fits_expression(expression, self.lookups)
                 )
         except MalformedData:
             raise

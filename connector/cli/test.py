@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from connector.businessobjects.condition import Condition
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Schema
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.rule_conditions import holds
 from connector.businessobjects.types import SECRET, text_of
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -31,7 +31,7 @@ from connector.cli.common import (
 )
 from connector.config.loading import Configuration, load
 from connector.declare.problems import Problems
-from connector.errors import ConfigurationError
+from connector.errors import ConfigurationError, MalformedData
 from connector.messaging.destination import names_of
 from connector.messaging.message import Message
 from connector.printable import printable
@@ -62,13 +62,12 @@ def test(
     places = paths or [Path(os.path.relpath(configuration.directory))]
     root = getattr(configuration.provider, "root", None)  # where a provider keeps its messages
     problems = Problems()
-    definitions = configuration.metaobjects.definitions
     names = [entry.name for entry in configuration.subscriptions]
     with names_of(own_names=configuration.own_names):
         cases = [
             case
             for file in _files(places, root)
-            for case in read_cases(file, os.path.relpath(file), definitions, names, problems)
+            for case in read_cases(file, os.path.relpath(file), configuration.metaobjects, names, problems)
         ]
     if problems.errors:
         raise ConfigurationError(problems.sorted())
@@ -141,7 +140,27 @@ def _run(case: Case, explainer: Explainer, configuration: Configuration) -> list
         *_objects(case.objects, found),
         *_subscribers(case, found),
         *_sends(case, found),
+        *_maps(case, found, configuration),
     ]
+
+
+def _maps(case: Case, found: Explanation, configuration: Configuration) -> Iterator[str]:
+    """Yields the difference between the objects that a case expects of maps and those that they make."""
+    use_defaults = configuration.connector.use_defaults
+    for name, expected in case.maps.items():
+        made = configuration.metaobjects.maps[name]
+        taken = [bo for bo in found.business_objects if bo.type == made.source]
+        if len(taken) != len(expected):
+            wanted, count = counted(len(expected), "object"), counted(len(taken), "object")
+            yield f"maps: {name}: expected {wanted}, found {count}"
+        for number, (wanted_one, bo) in enumerate(zip(expected, taken, strict=False), 1):
+            place = f"maps: {name}: {f'record {number}: ' if len(expected) > 1 else ''}"
+            try:
+                result = made.make(bo, use_defaults=use_defaults)
+            except MalformedData as error:
+                yield f"{place}{error}"
+            else:
+                yield from _object(wanted_one, result, place)
 
 
 def _facts(case: Case, found: Explanation) -> Iterator[str]:
@@ -171,15 +190,26 @@ def _objects(expected: Sequence[ExpectedObject], found: Explanation) -> Iterator
     if len(expected) != len(found.objects):
         yield f"records: expected {len(expected)}, found {len(found.objects)}"
     for number, (wanted, bo) in enumerate(zip(expected, found.business_objects, strict=False), 1):
-        place = f"record {number}: " if len(expected) > 1 else ""
-        for key, name, has in (("object", wanted.object, bo.type), ("verb", wanted.verb, bo.verb)):
-            if name is not None and name != has:
-                yield f"{place}{key}: expected {name}, found {has}"
-        if wanted.values is not None and wanted.object == bo.type:
-            for line in _values(wanted.values, bo, whole=wanted.whole):
-                yield f"{place}{line}"
-        if wanted.expression is not None and not holds(wanted.expression, bo.as_dict()):
-            yield f"{place}jmespath: {wanted.expression} does not hold"
+        yield from _object(wanted, bo, f"record {number}: " if len(expected) > 1 else "")
+
+
+def _object(wanted: ExpectedObject, bo: BusinessObject, place: str) -> Iterator[str]:
+    for key, name, has in (("object", wanted.object, bo.type), ("verb", wanted.verb, bo.verb)):
+        if name is not None and name != has:
+            yield f"{place}{key}: expected {name}, found {has}"
+    if wanted.values is not None and wanted.object == bo.type:
+        for line in _values(wanted.values, bo, whole=wanted.whole):
+            yield f"{place}{line}"
+    if wanted.expression is not None and (reason := _misfit(wanted.expression, bo)) is not None:
+        yield f"{place}jmespath: {wanted.expression.text} does not hold{reason}"
+
+
+def _misfit(condition: Condition, bo: BusinessObject) -> str | None:
+    """Returns why a condition cannot be evaluated for an object, or empty. None = the condition holds."""
+    try:
+        return None if condition.holds(bo, bo.as_dict()) else ""
+    except ValueError as error:
+        return f": {error}"
 
 
 def _values(wanted: dict[str, Any], bo: BusinessObject, *, whole: bool) -> Iterator[str]:

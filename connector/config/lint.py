@@ -9,9 +9,11 @@ from pathlib import Path
 
 from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.config.destination_lint import check_destinations
+from connector.config.duplicate_key_lint import check_duplicate_keys
+from connector.config.expression_lint import find_mistakes
 from connector.config.handler_lint import check_handlers
 from connector.config.http_model import check_http
-from connector.config.metaobjects import Collected, MetaObjects
+from connector.config.metaobjects import KINDS, Collected, MetaObjects
 from connector.config.model import AdapterFile
 from connector.config.order_lint import check_retries_in_order
 from connector.config.subscription_reading import ReadEntry
@@ -24,6 +26,7 @@ from connector.declare.tree import Items, Table
 from connector.formats.catalogue import SHIPPED, Catalogue
 from connector.formats.checks import NEVER_JSON, check_single_attribute
 from connector.formats.handlers import OPTIONS_KEY, choose_handler, normal_mime_type
+from connector.sinks.mapped_entry import MappedEntry
 from connector.sinks.subscription_model import CommonEntry, EntryCheck, PreparedEntry, SinkEntry
 from connector.text.names import nearest, shown
 
@@ -54,6 +57,14 @@ class Lint:
             self.file, self.reading, self.entries, static, self.metaobjects, self.collected, self.reporter
         )
         check_retries_in_order(connector, self.entries, static, self.reporter)
+        check_duplicate_keys(
+            connector,
+            self.reading.positions(*_INPUTS),
+            self.entries,
+            static,
+            None if self.collected.incomplete else self.metaobjects.definitions,
+            self.reporter,
+        )
         self._meta_objects(connector)
         self._requests(connector)
         names: dict[str, int] = {}
@@ -61,7 +72,7 @@ class Lint:
             self._subscription(one, names)
         self._check_repliers()
         self.file.spark.check(self.directory, self.reporter)
-        check_http(self.file.http, self.reporter)
+        check_http(self.file.http, connector, self.reporter)
         check_tracing(self.file.tracing, self.reporter)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
             self.reporter.add(
@@ -273,9 +284,13 @@ class Lint:
     def _subscription(self, one: ReadEntry, names: dict[str, int]) -> None:
         here = ("subscriptions", one.index)
         self._objects(one.index, one.entry)
+        if one.entry.when is not None:
+            self._when(one.entry.when, one.entry.object, (*here, "when"))
         if not isinstance(one.entry, SinkEntry):
             return
         definitions = None if self.collected.incomplete else self.metaobjects.definitions
+        if isinstance(one.entry, MappedEntry) and one.entry.map is not None:
+            self._map(one.entry, one.entry.map, (*here, "map"))
         one.entry.check(
             EntryCheck(
                 self.reporter,
@@ -299,9 +314,32 @@ class Lint:
                 "a name of its own: name: ...",
             )
 
+    def _when(self, text: str, pattern: str, where: Location) -> None:
+        definitions = self.metaobjects.definitions
+        names = [name for name in definitions if fnmatch.fnmatchcase(name, pattern)]
+        found = find_mistakes(text, self.directory, definitions, () if self.collected.incomplete else names)
+        for mistake in found:
+            self.reporter.add(where, *mistake)
+
+    def _map(self, entry: MappedEntry, name: str, where: Location) -> None:
+        """Reports a map that is not there, or is for other objects."""
+        known = [one.name for one in self.collected.documents.values() if one.kind not in KINDS]
+        found = self.metaobjects.maps.get(name)
+        if name not in known and not self.collected.incomplete:
+            expected = f"one of {', '.join(known)}" if known else "a map in metaobjects"
+            self.reporter.add(where, f"there is no map {shown(name)}", expected, nearest(name, known))
+        names = [
+            one
+            for one, definition in self.metaobjects.definitions.items()
+            if definition.verbs and fnmatch.fnmatchcase(one, entry.object)  # others are no events
+        ]
+        other = next((one for one in names if found is not None and one != found.source), None)
+        if found is not None and other is not None:
+            self.reporter.add(where, f"{name} takes {found.source}, not {other}", f"a map from {other}")
+
     def _single_attribute_of(self, entry: SinkEntry, here: tuple[str, int]) -> None:
         """Reports messages that cannot be made, because their body is one attribute that is missing."""
-        definition = self.metaobjects.definitions.get(entry.object)
+        definition = self.metaobjects.definitions.get(entry.delivered_object)
         if isinstance(entry, PreparedEntry) and entry.mime_type is not None and definition is not None:
             config = self.metaobjects.handler_options.get(self.file.connector.data_handler_config_mo, {})
             options = config.get(normal_mime_type(entry.mime_type), {})

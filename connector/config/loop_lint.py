@@ -17,6 +17,7 @@ from connector.config.subscription_reading import ReadEntry
 from connector.declare.input_entry import InputEntry
 from connector.declare.problem_reporter import ProblemReporter
 from connector.messaging.destination import Destination
+from connector.sinks.mapped_entry import MappedEntry
 from connector.sinks.subscription_model import PreparedEntry, SinkEntry
 
 _INPUTS: Final = ("connector", "InputDestination")
@@ -140,11 +141,10 @@ class LoopCheck:
     def _pairs_read(
         self, step: Step, entry: SinkEntry, taken: InputEntry
     ) -> tuple[set[tuple[str, str]], bool]:
-        """Returns the objects and verbs that a sent message can mean, and whether it surely means them.
-
-        A sink that sends another object than the one that it takes changes only this method.
-        """
+        """Returns the objects and verbs that a sent message can mean, and whether it surely means them."""
         sent = (step.object, step.verb)
+        if isinstance(entry, MappedEntry) and entry.map is not None:
+            sent = (entry.map.target or step.object, entry.map.verb or step.verb)
         static = self._static
         if static is None:
             return {sent}, True

@@ -18,6 +18,7 @@ from connector.businessobjects.definition import (
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
 from connector.businessobjects.facets import NO_FACETS
 from connector.businessobjects.metadata import metadata_problems
+from connector.businessobjects.object_map import ObjectMap
 from connector.businessobjects.types import DECIMAL, text_converter
 from connector.config.facet_lint import read_facets
 from connector.config.handler_lint import check_options
@@ -28,6 +29,7 @@ from connector.declare.tree import Leaf
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.catalogue import Catalogue
 from connector.formats.datahandler import OptionText, bare
+from connector.formats.date_format import DATE_FORMAT, DateFormats
 from connector.formats.handlers import normal_mime_type
 from connector.requests.response_selector import ResponseSelector, misspellings
 from connector.requests.selector_values import Quoting
@@ -38,7 +40,12 @@ _BLANK: Final = "CxBlank"
 
 
 def check_metaobjects(
-    collected: Collected, catalogue: Catalogue | None, directory: Path, quoting: Quoting = "quoted"
+    collected: Collected,
+    catalogue: Catalogue | None,
+    directory: Path,
+    quoting: Quoting = "quoted",
+    *,
+    use_defaults: bool = False,
 ) -> MetaObjects:
     """Checks the documents that were read, and returns the meta-objects for the adapter."""
     known = _check_definitions(collected, quoting)
@@ -51,7 +58,17 @@ def check_metaobjects(
         }
         for name, handlers in collected.handler_options.items()
     }
-    return MetaObjects(known, static, options)
+    maps = {} if collected.incomplete else _make_maps(collected, known, use_defaults=use_defaults)
+    return MetaObjects(known, static, options, maps)
+
+
+def _make_maps(collected: Collected, known: Definitions, *, use_defaults: bool) -> dict[str, ObjectMap]:
+    """Returns the maps without those that are wrong. Reports these."""
+    found = {
+        name: kind.make(collected.documents[name], section, known, use_defaults)
+        for name, (kind, section) in collected.others.items()
+    }
+    return {name: made for name, made in found.items() if made is not None}
 
 
 # --- business objects ------------------------------------------------------------------------
@@ -307,6 +324,13 @@ def _check_names(definition: Definition, known: Definitions, document: Document)
         if twice := contradiction(info):
             found = f"two values of the tag {twice}"
             document.add(("attributes", name, "app_specific_info"), found, "one of them")
+        form = tags(info).get(DATE_FORMAT)
+        if form is not None and definition.attributes[name].type == "Date":
+            try:
+                DateFormats((form,))
+            except ValueError as error:
+                found, _, expected = str(error).partition(", expected ")
+                document.add(("attributes", name, "app_specific_info"), found, expected)
     given = {tag for info in infos.values() for tag in tags(info)}
     try:
         if "name" in given:

@@ -20,6 +20,7 @@ from connector.businessobjects.metadata import (
     read_timeout,
 )
 from connector.declare.destinations import ANY_DESTINATION, REPLIES, SELECTOR, SINK
+from connector.declare.expression_type import JMESPATH
 from connector.declare.section import Section
 from connector.declare.value_types import (
     AS_WRITTEN,
@@ -61,23 +62,6 @@ def is_name(name: str) -> bool:
 
 
 NAME_RULE: Final = "at most 80 letters (A-Z, a-z), digits and _"
-
-
-def _read_jmespath(value: object) -> str:
-    import jmespath  # most deployments have no such rule
-
-    expected = "a JMESPath expression such as order.lines[?price > `100`]"
-    written = leaf(value, expected)
-    try:
-        jmespath.compile(written)
-    except (jmespath.exceptions.JMESPathError, ValueError) as error:
-        reason = " ".join(str(error).split("\n", 1)[0].split())
-        raise refuse(f"no JMESPath expression: {reason}", expected) from None
-    return str(written)
-
-
-JMESPATH: Final = ValueType(_read_jmespath, str, {"type": "string"}, "JMESPath expression")
-"""The text of a valid JMESPath expression."""
 
 
 def _read_name(value: object) -> str:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.object_map import ObjectMap
 from connector.businessobjects.rules import StaticMetaObject
+from connector.config.document_kinds import DOCUMENTS, DocumentKind
 from connector.config.metaobject_model import (
     ALIASES,
     NAME_RULE,
@@ -22,8 +24,10 @@ from connector.config.metaobject_model import (
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position, Problems
 from connector.declare.reading import Location, Model, SectionReader, find, join, node_at
+from connector.declare.section import Section
 from connector.declare.tree import Items, Leaf, Node, Table, kind_of, read_file
 from connector.formats.datahandler import OptionText
+from connector.plugins import PlugInError
 from connector.text.names import nearest, shown
 
 _IGNORE: Final = "CxIgnore"
@@ -31,7 +35,11 @@ _IGNORE: Final = "CxIgnore"
 
 KINDS: Final = ("business_object", "static_metaobject", "datahandler_metaobject")
 """The keys that name the kind of a document."""
-_KINDS: Final = "business_object, static_metaobject or datahandler_metaobject"
+
+
+def _expected() -> str:
+    *names, last = (*KINDS, *DOCUMENTS.names)
+    return f"{', '.join(names)} or {last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +48,13 @@ class MetaObjects:
 
     Attributes:
         handler_options: data-handler meta-object -> MIME type -> option -> its value, as written.
+        maps: by their names.
     """
 
     definitions: Definitions = field(default_factory=Definitions)
     static: dict[str, StaticMetaObject] = field(default_factory=dict)
     handler_options: dict[str, dict[str, dict[str, OptionText]]] = field(default_factory=dict, repr=False)
+    maps: dict[str, ObjectMap] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,7 @@ class Collected:
         defaults: texts of attribute defaults, by business object and attribute.
         facets: as they are written, by business object, attribute and key.
         rules: the texts of each static meta-object, by its name.
+        others: the documents of further kinds, by their names: how each makes its map, and its section.
         home_of: as of :func:`collect`.
     """
 
@@ -104,6 +115,7 @@ class Collected:
     facets: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     rules: dict[str, StaticTexts] = field(default_factory=dict)
     handler_options: dict[str, dict[str, dict[str, OptionText]]] = field(default_factory=dict)
+    others: dict[str, tuple[DocumentKind, Section]] = field(default_factory=dict)
     incomplete: bool = False
     home_of: Callable[[str], str | None] | None = None
 
@@ -161,10 +173,11 @@ def _files(
 
 def _take(node: Node, collected: Collected, problems: Problems) -> None:
     if not isinstance(node, Table):
-        problems.add(node.position, "", kind_of(node), f"a mapping with {_KINDS}")
+        problems.add(node.position, "", kind_of(node), f"a mapping with {_expected()}")
         collected.incomplete = True
         return
-    present = [kind for kind in KINDS if kind in node.entries]
+    kinds = (*KINDS, *DOCUMENTS.names)
+    present = [kind for kind in kinds if kind in node.entries]
     if len(present) != 1:
         collected.incomplete = True
         if present:
@@ -174,9 +187,9 @@ def _take(node: Node, collected: Collected, problems: Problems) -> None:
             )
             return
         first = next(iter(node.keys.values()), None)
-        near = next((close for key in node.keys if (close := nearest(key, KINDS))), None)
+        near = next((close for key in node.keys if (close := nearest(key, kinds))), None)
         problems.add(
-            first.position if first else node.position, "", "a document of unknown kind", _KINDS, near
+            first.position if first else node.position, "", "a document of unknown kind", _expected(), near
         )
         return
     kind = present[0]
@@ -200,12 +213,24 @@ def _take(node: Node, collected: Collected, problems: Problems) -> None:
         )
         return
     collected.documents[name] = document
-    reader = {
+    readers = {
         "business_object": _read_business_object,
         "static_metaobject": _read_static,
         "datahandler_metaobject": _read_handlers,
-    }[kind]
-    reader(document, collected, problems)
+    }
+    readers.get(kind, _read_other)(document, collected, problems)
+
+
+def _read_other(document: Document, collected: Collected, problems: Problems) -> None:
+    """Reads a document of a kind that is found by entry point."""
+    try:
+        kind = DOCUMENTS.load(document.kind)
+    except PlugInError as error:
+        problems.add(document.key_position(document.kind), document.kind, str(error.text), "")
+        return
+    read = _read(kind.section, document, collected)
+    if read is not None:
+        collected.others[document.name] = kind, read
 
 
 def _rename(table: Table, problems: Problems, path: str) -> Table:

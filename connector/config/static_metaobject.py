@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.rules import (
@@ -15,6 +16,7 @@ from connector.businessobjects.rules import (
     complete_properties,
     split_rule_name,
 )
+from connector.config.expression_lint import lookups_of
 from connector.config.handler_lint import check_handlers
 from connector.config.metaobject_model import MATCH_KEYS
 from connector.config.metaobjects import Collected, Document
@@ -24,6 +26,9 @@ from connector.formats.handlers import OPTIONS_KEY
 from connector.messaging.destination import parse_destination
 from connector.messaging.selector import selector_text
 from connector.text.names import nearest, shown
+
+if TYPE_CHECKING:
+    from connector.businessobjects.lookups import Lookups
 
 _MQ_ONLY: Final = {
     "CollaborationName": "it left out, and a subscription with reply: true",
@@ -53,7 +58,8 @@ def make_static(
         own = {key: str(text) for key, text in given.items() if key not in MATCH_KEYS}
         properties[rule_id] = complete = complete_properties(own, defaults)
         handler: dict[str, str] = {key: complete[key] for key in _READING if key in complete}
-        rules.append(_make_rule(rule_name, number, pair, given, handler))
+        lookups = _lookups(given.get("jmespath"), ("rules", rule_id, "jmespath"), document)
+        rules.append(replace(_make_rule(rule_name, number, pair, given, handler), lookups=lookups))
     _check_ambiguity(rules, document)
     entries = tuple(_entries(rules, properties, texts.rules, document))
     return StaticMetaObject(name, tuple(rules), defaults, entries)
@@ -79,6 +85,18 @@ def _make_rule(
         names_handler=any(key in texts for key in HANDLER_KEYS),
         number=number,
     )
+
+
+def _lookups(expression: Leaf | None, where: tuple[str, ...], document: Document) -> Lookups | None:
+    """Returns the tables of the expression of a rule, from files beside its own file. None = it has none."""
+    if expression is None:
+        return None
+    try:
+        return lookups_of(str(expression), Path(document.tree.position.file).parent)
+    except ValueError as error:
+        found, _, expected = str(error).partition(", expected ")
+        document.add(where, found, expected)
+        return None
 
 
 def _entries(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from connector.businessobjects.object_map import ObjectMap
 from connector.config.sinks import SINKS
 from connector.declare.problems import Problems
 from connector.declare.reading import SectionReader, expected_key, field_names, join
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent
 from connector.declare.value_types import words
 from connector.plugins import PlugInError
+from connector.sinks.mapped_entry import MapName, MappedEntry
 from connector.sinks.subscription_model import CommonEntry, SinkEntry
+
+NO_MAPS: Final[Mapping[str, ObjectMap]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +50,20 @@ class SubscriptionReader:
     def problems(self) -> Problems:
         return self.reader.problems
 
-    def read(self, subscriptions: Node | None) -> Iterator[ReadEntry]:
+    def read(
+        self, subscriptions: Node | None, maps: Mapping[str, ObjectMap] = NO_MAPS
+    ) -> Iterator[ReadEntry]:
         """Yields the entries that could be read.
 
         Args:
             subscriptions: the list. Values that are no list or no mapping are reported elsewhere.
+            maps: by their names. Each entry with ``map`` gets to know what its map makes.
         """
         for index, node in enumerate(subscriptions.items if isinstance(subscriptions, Items) else ()):
             if isinstance(node, Table):
                 key, entry = self._entry(node, f"subscriptions[{index}]")
+                if isinstance(entry, MappedEntry) and (found := maps.get(entry.map or "")) is not None:
+                    entry = entry.model_copy(update={"map": MapName.of(found)})
                 if entry is not None:
                     yield ReadEntry(index, key, entry)
 

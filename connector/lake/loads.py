@@ -109,7 +109,7 @@ def _load(configuration: Configuration, entry: LotsEntry, instance: str) -> Load
     return Load(
         settings.application_name,
         entry.name,
-        entry.object,
+        entry.delivered_object,
         load_queue(settings.application_name, instance, entry.name),
         entry.size,
         entry.every,

@@ -15,6 +15,7 @@ from connector.declare.value_types import Text, choice, duration, integer, one_o
 from connector.lake.columns import column_mistake
 from connector.lake.sink import LoadSpec
 from connector.messaging.destination import Destination
+from connector.sinks.mapped_entry import MappedEntry
 from connector.sinks.subscription_model import EntryCheck, PreparedEntry, RetryLaterEntry
 from connector.text.names import nearest, twins
 
@@ -61,17 +62,17 @@ class LotsEntry(PreparedEntry):
                 check.add(key, f"{key} of a {check.key}", "it with a destination only")
         if any(letter in self.object for letter in "*?"):
             check.add("object", f"the pattern {self.object} with a {check.key}", "the name of one object")
-        elif check.definitions is not None and self.object in check.definitions:
-            if mistake := column_mistake(check.definitions, self.object):
+        elif check.definitions is not None and self.delivered_object in check.definitions:
+            if mistake := column_mistake(check.definitions, self.delivered_object):
                 check.add("object", mistake, "an object that has columns")
-            self.check_columns(check.definitions.schema(self.object), check)
+            self.check_columns(check.definitions.schema(self.delivered_object), check)
 
     @abstractmethod
     def check_columns(self, schema: Schema, check: EntryCheck) -> None:
         """Reports columns that are no attributes of the object."""
 
 
-class LoadEntry(LotsEntry):
+class LoadEntry(MappedEntry, LotsEntry):
     """A function that gets many objects as one DataFrame, `def orders(dataframe, lot)`."""
 
     load: Text = Field(

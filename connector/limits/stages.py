@@ -19,6 +19,8 @@ STAGES: Final = {
     "data_handler": "data handler",
     "schema": "schema",
     "dynamic_metaobject": "dynamic meta-object",
+    "when": "when of",
+    "map": "map",
     "subscription": "subscription",
     "template": "template",
     "reply": "reply of",

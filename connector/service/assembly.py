@@ -28,7 +28,9 @@ from connector.operate.control import Targets
 from connector.operate.own_history import OwnHistory
 from connector.operate.tracer import Tracer, open_exporter
 from connector.requests.settings import RequestSettings
-from connector.sinks.subscription_model import PreparedEntry
+from connector.sinks.mapped_entry import MappedEntry
+from connector.sinks.subscription_model import PreparedEntry, SinkEntry
+from connector.sinks.subscriptions import Subscription
 from connector.spark.section import Spark
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ def make_task_settings(
         default_handler=shared.default_handler,
         persistent=shared.persistent,
         own_names=shared.own_names,
-        subscriptions=tuple(entry.subscription() for entry in configuration.subscriptions),
+        subscriptions=tuple(_complete(entry, configuration) for entry in configuration.subscriptions),
         access=access,
         requests=requests,
         logging=configuration.logging.settings(debug=debug),
@@ -108,6 +110,16 @@ def make_task_settings(
         by_input={named: _without_inputs(one) for named, one in configuration.connector.by_input.items()},
         sample=None if configuration.tracing is None else configuration.tracing.sample,
     )
+
+
+def _complete(entry: SinkEntry, configuration: Configuration) -> Subscription:
+    """Returns a subscription with its condition and its map."""
+    subscription = entry.subscription()
+    if entry.when is not None:
+        subscription = dataclasses.replace(subscription, when=configuration.conditions[entry.name])
+    if isinstance(entry, MappedEntry) and entry.map is not None:
+        subscription = dataclasses.replace(subscription, map=configuration.metaobjects.maps[entry.map])
+    return subscription
 
 
 def make_tracer(configuration: Configuration) -> Tracer | None:

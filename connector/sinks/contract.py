@@ -74,6 +74,7 @@ class Event:
         traceparent: the place of the event in its trace (W3C Trace Context), for calls that the process
             makes. Empty = the event belongs to no trace.
         writer: makes the messages of :meth:`send`. None = nothing can be sent.
+        mapped_from: the object of the event, if the sink gets the object of a map in its place.
         outbox: what was sent. None = nothing yet.
         has_ended: whether the sink has returned.
     """
@@ -87,9 +88,18 @@ class Event:
     transaction: Any = field(default=None, repr=False, compare=False)
     retries: int = 0
     traceparent: str = ""
+    mapped_from: BusinessObject | None = field(default=None, repr=False, compare=False)
     writer: OutboxWriter | None = field(default=None, repr=False, compare=False)
     outbox: Outbox | None = field(default=None, repr=False, compare=False)
     has_ended: bool = field(default=False, repr=False, compare=False)
+
+    def objects(self, bo: BusinessObject) -> tuple[BusinessObject, ...]:
+        """Returns the objects that the placeholders of a sink may name, the object of the event first.
+
+        Args:
+            bo: that the sink gets.
+        """
+        return (bo,) if self.mapped_from is None else (self.mapped_from, bo)
 
     # long: more than half is its arguments and their meaning
     def send(

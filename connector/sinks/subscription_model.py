@@ -18,6 +18,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import BeforeValidator, Field
 
 from connector.businessobjects.definition import Definitions
+from connector.declare.expression_type import JMESPATH
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, node_at
 from connector.declare.section import Section
@@ -112,6 +113,11 @@ class CommonEntry(Section):
         default=None, description="Verbs. Left out: every verb."
     )
     name: Text = Field(default="", description="Default: the object, and the target of the delivery.")
+    when: Annotated[str, JMESPATH] | None = Field(
+        default=None,
+        description="A JMESPath expression on the object. The subscription gets the object only if the value "
+        "is neither null, false nor empty.",
+    )
 
 
 class SinkEntry(CommonEntry, ABC):
@@ -152,6 +158,16 @@ class SinkEntry(CommonEntry, ABC):
     def database(self) -> str | None:
         """The key in ``databases:`` that a transactional sink writes to. None = the sink is another one."""
         return None
+
+    @property
+    def delivered_object(self) -> str:
+        """The type of the objects that the sink gets."""
+        return self.object
+
+    @property
+    def delivered_verbs(self) -> tuple[str, ...] | None:
+        """The verbs of these objects. None = every verb."""
+        return self.verbs
 
     @property
     def sends_to(self) -> Destination | None:

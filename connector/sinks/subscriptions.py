@@ -5,10 +5,15 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from connector.businessobjects.rules import StaticMetaObject
 from connector.sinks.contract import SinkSpec
 from connector.sinks.retry_later import RetryLater
+
+if TYPE_CHECKING:
+    from connector.businessobjects.condition import Condition
+    from connector.businessobjects.object_map import ObjectMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class Subscription:
         mime_type: format of the reply. None = the format of the request.
         format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
             the rule.
+        when: the condition on the values of the object. None = any object.
+        map: makes the object that the sink gets. None = it gets the object of the event.
     """
 
     name: str
@@ -40,8 +47,11 @@ class Subscription:
     reply: bool = False
     mime_type: str | None = None
     format: str | None = None
+    when: Condition | None = None
+    map: ObjectMap | None = None
 
     def wants(self, object_name: str, verb: str) -> bool:
+        """Tells whether the subscription is for an object and verb. Its ``when`` may still say no."""
         if self.verbs is not None and verb not in self.verbs:
             return False
         return fnmatch.fnmatchcase(object_name, self.object)

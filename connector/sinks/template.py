@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -22,18 +22,22 @@ _PART: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _EXPECTED: Final = "{Attribute} or {Child.Attribute}, and {{ or }} for a brace"
 
 
-def find_value(bo: BusinessObject, name: str) -> tuple[Field, SimpleValue | None]:
+def find_value(objects: Sequence[BusinessObject], name: str) -> tuple[Field, SimpleValue | None]:
     """Returns an attribute of an object or of its children, and its value. None = it is not set.
 
     Args:
+        objects: the object of the event, and the object of the map if there is one. The first that has the
+            attribute counts.
         name: of the attribute, with the attributes of the children before it: ``Child.Attribute``.
 
     Raises:
         ObjectRefused: the attribute has no single value.
         UnknownAttribute: the definition has no such attribute.
     """
-    schema = bo.definitions.schema(bo.type)
     *children, last = name.split(".")
+    first = [*children, last][0]
+    bo = next((one for one in objects if first in one.definitions.schema(one.type).fields), objects[0])
+    schema = bo.definitions.schema(bo.type)
     value: Any = bo
     for part in children:
         attribute = schema.fields.get(part)
@@ -78,8 +82,8 @@ class TextTemplate:
         """Returns the text with ``text`` in place of each placeholder."""
         return "".join(fixed + (text if name else "") for fixed, name in self.parts)
 
-    def fill(self, bo: BusinessObject) -> str | None:
-        """Returns the text for an object. None = an attribute is not set.
+    def fill(self, objects: Sequence[BusinessObject]) -> str | None:
+        """Returns the text for objects, see :func:`find_value`. None = an attribute is not set.
 
         Raises:
             ObjectRefused, UnknownAttribute: as :func:`find_value`.
@@ -88,14 +92,14 @@ class TextTemplate:
         for fixed, name in self.parts:
             texts.append(fixed)
             if name:
-                value = find_value(bo, name)[1]
+                value = find_value(objects, name)[1]
                 if value is None:
                     return None
                 texts.append(text_of(value))
         return "".join(texts)
 
-    def property_of(self, bo: BusinessObject) -> tuple[PropertyValue | None, str]:
-        """Returns the value of a property for an object, and its JMS type. None = an attribute is not set.
+    def property_of(self, objects: Sequence[BusinessObject]) -> tuple[PropertyValue | None, str]:
+        """Returns the value of a property for objects, and its JMS type. None = an attribute is not set.
 
         A template that is one placeholder has the type of the attribute, a Decimal as text. Any other
         template is a text.
@@ -104,8 +108,8 @@ class TextTemplate:
             ObjectRefused, UnknownAttribute: as :func:`find_value`.
         """
         if len(self.parts) != 2 or self.parts[0][0] or self.parts[1][0]:
-            return self.fill(bo), "string"
-        attribute, value = find_value(bo, self.parts[0][1])
+            return self.fill(objects), "string"
+        attribute, value = find_value(objects, self.parts[0][1])
         kind = NATURAL_TYPES[attribute.attribute.type]
         if value is None or kind != "string":
             return value, kind  # type: ignore[return-value]  # a Decimal is a string
@@ -139,16 +143,19 @@ class PlaceholderMistake(NamedTuple):
 
 
 def placeholder_mistakes(
-    names: Iterable[str], definition: Definition, definitions: Definitions, *, shows: bool = False
+    names: Iterable[str], objects: Sequence[str], definitions: Definitions, *, shows: bool = False
 ) -> Iterator[PlaceholderMistake]:
-    """Yields the mistakes of placeholders for the objects of one definition.
+    """Yields the mistakes of placeholders for objects of these types.
 
     Args:
+        objects: as :func:`find_value` gets them. Nothing is a mistake if a definition is not known.
         shows: whether logs and errors show the values, so that no Ciphertext can be among them.
     """
-    for name in names:
-        of: Definition | None = definition
+    known = [definition for one in objects if (definition := definitions.get(one)) is not None]
+    for name in names if len(known) == len(objects) else ():
         *children, last = name.split(".")
+        first = [*children, last][0]
+        of: Definition | None = next((one for one in known if first in one.attributes), known[0])
         for part in children:
             child = of.attributes.get(part) if of is not None else None
             if of is not None and (child is None or not child.is_child or child.is_many):

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from jmespath.exceptions import JMESPathError
-
-from connector.businessobjects.definition import Definitions, Schema
-from connector.businessobjects.expressions import compile_expression
-from connector.businessobjects.types import Converter
+from connector.businessobjects.condition import Condition
+from connector.config.expression_lint import lookups_of
+from connector.config.metaobjects import MetaObjects
+from connector.declare.object_values import ObjectValues
 from connector.declare.problems import Position, Problems
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent, kind_of, read_file
-from connector.errors import DestinationError, UnknownBusinessObject
+from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import STANDARD_TYPES, PropertyValue, parse_property
 from connector.messaging.selectors.identifiers import check_property_name
@@ -39,6 +38,7 @@ _EXPECT: Final = (
     "data_handler",
     "subscriptions",
     "sends",
+    "maps",
 )
 _FACTS: Final = ("outcome", "destination", "reason", "rule", "data_handler")
 _NONE: Final = "none"
@@ -52,14 +52,14 @@ class ExpectedObject:
     Args:
         values: attributes with typed values.
         whole: whether the object must have no other attributes.
-        expression: the JMESPath expression that must hold for the object.
+        expression: the condition that must hold for the object.
     """
 
     object: str | None
     verb: str | None
     values: dict[str, Any] | None
     whole: bool
-    expression: str | None = None
+    expression: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ class Case:
         facts: expected texts by key: outcome, destination, reason, rule, data_handler.
         subscriptions: names of the expected subscribers. None = anything.
         sends: from the name of a subscription to the messages that it sends, in their order.
+        maps: from the name of a map to the objects that it makes, in their order.
     """
 
     name: str
@@ -103,17 +104,19 @@ class Case:
     facts: dict[str, str]
     subscriptions: tuple[str, ...] | None
     sends: dict[str, tuple[ExpectedMessage, ...]]
+    maps: dict[str, tuple[ExpectedObject, ...]]
 
 
 def read_cases(
-    path: Path, display: str, definitions: Definitions, subscriptions: Sequence[str], problems: Problems
+    path: Path, display: str, metaobjects: MetaObjects, subscriptions: Sequence[str], problems: Problems
 ) -> list[Case]:
     """Returns the cases of a file.
 
     Args:
+        subscriptions: their names.
         problems: gets the mistakes. A case with a mistake is left out.
     """
-    reader = _Reader(path, definitions, subscriptions, problems)
+    reader = _Reader(path, metaobjects, subscriptions, problems)
     cases = []
     for document in read_file(path, display, problems) or ():
         for node in document.items if isinstance(document, Items) else [document]:
@@ -128,10 +131,11 @@ class _Reader:
     """Reads cases and reports their mistakes."""
 
     def __init__(
-        self, path: Path, definitions: Definitions, subscriptions: Sequence[str], problems: Problems
+        self, path: Path, metaobjects: MetaObjects, subscriptions: Sequence[str], problems: Problems
     ) -> None:
         self._path = path
-        self._definitions = definitions
+        self._values = ObjectValues(metaobjects.definitions, problems)
+        self._maps = metaobjects.maps
         self._names = subscriptions
         self._problems = problems
 
@@ -172,6 +176,7 @@ class _Reader:
             facts,
             self._subscriptions(expect),
             dict(self._sends(expect)),
+            dict(self._maps_of(expect)),
         )
 
     # --- the message --------------------------------------------------------------------------
@@ -236,8 +241,8 @@ class _Reader:
                 if table is not None:
                     yield self._object(table, f"expect.records[{number}]")
 
-    def _object(self, table: Table, path: str) -> ExpectedObject:
-        name = self._text(table, "object", path)
+    def _object(self, table: Table, path: str, default: str | None = None) -> ExpectedObject:
+        name = self._text(table, "object", path) or default
         key = next((key for key in ("values", "contains") if not is_absent(table.entries.get(key))), None)
         values = None
         if key is not None:
@@ -247,80 +252,22 @@ class _Reader:
                     node.position, f"{path}.{key}", f"{key} without object", "object: NAME too"
                 )
             else:
-                values = self._values_of(node, name, f"{path}.{key}")
+                values = self._values.read(node, name, f"{path}.{key}")
         elif "values" in table.entries:
             values = {}
-        expression = self._text(table, "jmespath", path)
-        if expression is not None:
-            try:
-                compile_expression(expression)
-            except JMESPathError as error:
-                reason = " ".join(str(error).split())
-                self._problems.add(table.entries["jmespath"].position, f"{path}.jmespath", reason, "JMESPath")
-        return ExpectedObject(name, self._text(table, "verb", path), values, key != "contains", expression)
+        verb, expression = self._text(table, "verb", path), self._expression(table, path)
+        return ExpectedObject(name, verb, values, key != "contains", expression)
 
-    def _values_of(self, node: Node, name: str, path: str) -> dict[str, Any] | None:
-        try:
-            schema = self._definitions.schema(name)
-        except UnknownBusinessObject as error:
-            self._problems.add(node.position, path, str(error), "a business object of the deployment")
-            return None
-        return self._values(node, schema, path)
-
-    def _values(self, node: Node, schema: Schema, path: str) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        table = self._table(node, path, ())
-        for key, value in ({} if table is None else table.entries).items():
-            field = schema.fields.get(key)
-            here = f"{path}.{key}"
-            if field is None:
-                self._problems.add(
-                    table.keys[key].position if table else node.position,
-                    here,
-                    f"{schema.name} has no such attribute",
-                    f"one of {', '.join(schema.fields)}",
-                    nearest(key, schema.fields),
-                )
-            elif field.from_text is not None and isinstance(value, Leaf):
-                values[key] = None if is_absent(value) else self._value(value, field.from_text, here)
-            elif field.is_list and isinstance(value, Items):
-                assert field.value_from_text is not None
-                values[key] = [
-                    self._value(one, field.value_from_text, f"{here}[{number}]")
-                    for number, one in enumerate(value.items)
-                ]
-            elif field.child is not None and field.many and isinstance(value, Items):
-                child = field.child
-                values[key] = [
-                    self._values(one, child, f"{here}[{number}]") for number, one in enumerate(value.items)
-                ]
-            elif field.child is not None and not field.many and isinstance(value, Table):
-                values[key] = self._values(value, field.child, here)
-            elif is_absent(value):
-                values[key] = None
-            else:
-                if field.is_list:
-                    expected = "a list of values"
-                else:
-                    expected = "a list of mappings" if field.many else "a mapping"
-                    expected = expected if field.child else "a single value"
-                self._problems.add(value.position, here, kind_of(value), expected)
-        return values
-
-    def _value(self, node: Node, convert: Converter, path: str) -> Any:
-        """Returns a value of a simple type. None if it does not fit."""
-        if not isinstance(node, Leaf):
-            self._problems.add(node.position, path, kind_of(node), "a single value")
-            return None
-        if is_absent(node):
-            self._problems.add(node.position, path, "null", "a value, because a list has no gaps")
+    def _expression(self, table: Table, path: str) -> Condition | None:
+        text = self._text(table, "jmespath", path)
+        if text is None:
             return None
         try:
-            return convert(str(node))
+            return Condition(text, lookups_of(text, self._path.parent))
         except ValueError as error:
-            found, _, expected = str(error).partition(", expected ")
-            self._problems.add(node.position, path, found, expected)
-        return None
+            reason = " ".join(str(error).split())
+            self._problems.add(table.entries["jmespath"].position, f"{path}.jmespath", reason, "JMESPath")
+            return None
 
     def _subscriptions(self, expect: Table) -> tuple[str, ...] | None:
         node = expect.entries.get("subscriptions")
@@ -367,6 +314,23 @@ class _Reader:
                 continue
             name, _, kind = key.partition(":")
             yield name, kind, None if value.is_absent else str(value)
+
+    def _maps_of(self, expect: Table) -> Iterator[tuple[str, tuple[ExpectedObject, ...]]]:
+        node = expect.entries.get("maps")
+        table = None if node is None else self._table(node, "expect.maps", ())
+        for name, value in ({} if table is None else table.entries).items():
+            path = f"expect.maps.{name}"
+            found = self._maps.get(name)
+            if found is None and table is not None:
+                expected = f"one of {', '.join(self._maps) or 'none'}"
+                text = f"there is no map {shown(name)}"
+                self._problems.add(table.keys[name].position, path, text, expected, nearest(name, self._maps))
+                continue
+            objects = []
+            for one in value.items if isinstance(value, Items) else [value]:
+                if (inner := self._table(one, path, _OBJECT)) is not None:
+                    objects.append(self._object(inner, path, found.target if found is not None else None))
+            yield name, tuple(objects)
 
     def _check_subscription(self, name: str, position: Position, path: str) -> None:
         if name not in self._names:

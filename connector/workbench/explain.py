@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -12,9 +12,12 @@ from connector.businessobjects.dump import masked_values
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, message_format
+from connector.declare.duplicate_key import BODY, has_value_key
 from connector.errors import ConfigurationError, MalformedData, ObjectRefused, UnknownBusinessObject
 from connector.events.outcome import history
 from connector.events.run.convert import Choice, Converter
+from connector.events.run.event_keys import body_key, object_keys
+from connector.events.run.publication import NOT_MAPPED, conditions_of, mapper_of, unwanted_text
 from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionValue, resolve_options
 from connector.formats.handlers import normal_mime_type
@@ -24,7 +27,7 @@ from connector.log import AT_WORK
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.history import HOPS, check_hops, hops_of
 from connector.messaging.input import Input
-from connector.messaging.message import Message
+from connector.messaging.message import CONTENT_TYPE, Message
 from connector.operate.own_history import APPLICATION
 from connector.sinks.contract import Event, PreparedSink, SinkContext
 from connector.sinks.subscriptions import Subscription
@@ -62,6 +65,9 @@ class SubscriptionFinding:
             subscription does not get the object again.
         sends_to: the destination that the subscription sends a message to. None = it calls or writes.
         sent: that message. None = there is none.
+        refused: whether its ``when`` says no.
+        map: the name of the map that makes the object of the subscription. None = it gets that of the event.
+        mapped: that object.
     """
 
     name: str
@@ -70,6 +76,9 @@ class SubscriptionFinding:
     confirmed: bool = False
     sends_to: str | None = None
     sent: Message | None = field(default=None, repr=False)
+    refused: bool = False
+    map: str | None = None
+    mapped: BusinessObject | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +112,13 @@ class Explanation:
         rule: the id of the rule that dictates the object, or None.
         why: why this rule counts, or why none does.
         data_handler, mime_type, config: class, MIME type and data-handler meta-object. Empty = not found.
-        named_by: what names the data handler: a rule, ``Default``, the input or the connector.
+        named_by: what names the data handler: a rule, ``Default``, the input, the connector or a property.
         options: of the data handler, as configured or by default.
         objects: the business objects. Several for a body that is split.
         reason: why the message is unsubscribed or has failed, as the copy has it. Empty = neither.
         outcome: ``published`` if every subscriber confirms, else ``unsubscribed`` or ``failed``.
         settled: the destination of the copy. None = no copy is kept.
+        duplicate_key: the key of the message by values, those of several objects joined. Empty = none.
         business_objects: the objects themselves.
     """
 
@@ -127,6 +137,7 @@ class Explanation:
     reason: str = ""
     outcome: str = ""
     settled: str | None = None
+    duplicate_key: str = ""
     business_objects: tuple[BusinessObject, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -157,6 +168,9 @@ class Explainer:
         self._deployment = deployment
         self._input_of = input_of
         self._converter = Converter(task_settings, deployment)
+        self._conditions = conditions_of(task_settings.subscriptions)
+        use_defaults = task_settings.connector.use_defaults
+        self._mapper = mapper_of(task_settings.subscriptions, use_defaults=use_defaults)
         self._sinks = {
             one.name: self._open(one) for one in task_settings.subscriptions if one.name in prepared
         }
@@ -226,8 +240,13 @@ class Explainer:
         choice, objects, kind, reason = self._convert(message, destination, named)
         is_split = choice is not None and getattr(choice.handler, "splits", False)
         findings = tuple(self._findings(objects, message, is_split=is_split))
-        if findings:
+        key = ""
+        if findings and not reason:
             kind, reason = _outcome(findings, is_split=is_split)
+            try:
+                key = self._duplicate_key(message, named, objects, findings, is_split=is_split)
+            except MalformedData as problem:
+                kind, reason = OutcomeKind.FAILED, str(problem)
         copy = self._copies.of(kind, named)
         return Explanation(
             message.message_id,
@@ -239,14 +258,41 @@ class Explainer:
             "" if choice is None else type(choice.handler).__name__,
             "" if choice is None else choice.mime_type,
             "" if choice is None else choice.config,
-            "" if choice is None else self._naming_part(choice, named),
+            "" if choice is None else self._naming_part(choice, named, message),
             {} if choice is None else self._options(choice),
             findings,
             reason,
             kind,
             None if copy is None else str(copy),
+            key,
             tuple(objects),
         )
+
+    def _duplicate_key(
+        self,
+        message: Message,
+        named: Input | None,
+        objects: Sequence[BusinessObject],
+        findings: Sequence[ObjectFinding],
+        *,
+        is_split: bool,
+    ) -> str:
+        """Returns the text of the duplicate key by values.
+
+        Raises:
+            MalformedData: an object lacks a value of it.
+        """
+        connector = self._task_settings.connector if named is None else self._task_settings.by_input[named]
+        template = connector.duplicate_key or ""
+        if not has_value_key(template):
+            return ""
+        if template == BODY:
+            return body_key(self._converter.body_of(message, connector)).text
+        wanted = [
+            (bo, f"record {number}: " if is_split else "") if finding.subscribers else None
+            for number, (bo, finding) in enumerate(zip(objects, findings, strict=True), 1)
+        ]
+        return ", ".join([one.text for one in object_keys(template, wanted) if one.digest])
 
     def _convert(
         self, message: Message, destination: str, named: Input | None
@@ -263,7 +309,7 @@ class Explainer:
                 raise MalformedData(
                     f"the body has {len(message.body)} bytes, more than max_body ({limit} bytes)"
                 )
-            return choice, self._converter.convert(message, destination, named), OutcomeKind.FAILED, ""
+            objects = self._converter.convert(message, destination, named)
         except ConfigurationError as problem:
             return choice, (), OutcomeKind.FAILED, problem.problems[0].mistake
         except MalformedData as problem:
@@ -271,6 +317,31 @@ class Explainer:
             place = problem.place(self._deployment) if isinstance(problem, HandlerFailed) else ""
             kind = OutcomeKind.UNSUBSCRIBED if is_unknown else OutcomeKind.FAILED
             return choice, (), kind, f"{problem}{place}"
+        is_split = getattr(choice.handler, "splits", False)
+        try:
+            for record, bo in enumerate(objects, 1):
+                number = record if is_split else 0
+                self._map(bo, self._choose(bo, self._task_settings.subscriptions, number)[0], number)
+        except MalformedData as problem:
+            return choice, objects, OutcomeKind.FAILED, str(problem)
+        return choice, objects, OutcomeKind.FAILED, ""
+
+    def _choose(
+        self, bo: BusinessObject, subscriptions: Sequence[Subscription], record: int = 0
+    ) -> tuple[Sequence[Subscription], Sequence[str]]:
+        """Returns the subscribers of an object, and the names of those whose ``when`` says no."""
+        subscribers = [one for one in subscriptions if one.wants(bo.type, bo.verb or "")]
+        return (
+            (subscribers, ())
+            if self._conditions is None
+            else self._conditions.choose(bo, subscribers, record)
+        )
+
+    def _map(
+        self, bo: BusinessObject, subscribers: Sequence[Subscription], record: int = 0
+    ) -> Mapping[str, BusinessObject]:
+        """Returns the objects that maps make for subscribers, by their names."""
+        return NOT_MAPPED if self._mapper is None else self._mapper.make(bo, subscribers, record)
 
     def _findings(
         self, objects: Sequence[BusinessObject], message: Message, *, is_split: bool
@@ -286,7 +357,8 @@ class Explainer:
                 label = f"{subscription.name}#{number}" if is_split else subscription.name
                 subscriptions.append(self._finding(subscription, bo, event, label in confirmed))
             values = masked_values(bo)
-            has_secret = values != bo.as_dict()
+            mapped = [one.mapped for one in subscriptions if one.mapped is not None]
+            has_secret = any(masked_values(one) != one.as_dict() for one in (bo, *mapped))
             yield ObjectFinding(bo.type, bo.verb, values, tuple(subscriptions), has_secret)
 
     def _finding(
@@ -298,10 +370,34 @@ class Explainer:
         if not subscription.wants(bo.type, bo.verb or ""):
             verbs = "" if subscription.verbs is None else f".{'|'.join(subscription.verbs)}"
             return SubscriptionFinding(name, False, f"wants {subscription.object}{verbs}", sends_to=sends_to)
+        try:
+            _, refused_by = self._choose(bo, [subscription])
+        except MalformedData as error:
+            return SubscriptionFinding(name, True, str(error).removeprefix(f"{name}: "), sends_to=sends_to)
+        if refused_by and subscription.when is not None:
+            reason = f"its when says no: {subscription.when.text}"
+            return SubscriptionFinding(name, False, reason, sends_to=sends_to, refused=True)
         if confirmed:
             return SubscriptionFinding(name, True, "has confirmed already", True, sends_to)
+        mapped = None
+        if subscription.map is not None:
+            try:
+                mapped = self._map(bo, [subscription])[name]
+            except MalformedData as error:
+                reason = str(error).removeprefix(f"{name}: ")
+                return SubscriptionFinding(name, True, reason, sends_to=sends_to)
+        if mapped is None or subscription.map is None:
+            return self._send(name, bo, event, sink)
+        found = self._send(name, mapped, replace(event, mapped_from=bo), sink)
+        return replace(found, map=subscription.map.name, mapped=mapped)
+
+    def _send(
+        self, name: str, bo: BusinessObject, event: Event, sink: PreparedSink | None
+    ) -> SubscriptionFinding:
+        """Returns a subscription that gets an object, with the message that it sends."""
         if sink is None:
             return SubscriptionFinding(name, True)
+        sends_to = str(sink.destination)
         try:
             sent = sink.prepare(bo, event)
             sent.set_property(HOPS, hops_of(event.message) + 1, "int")
@@ -339,7 +435,10 @@ class Explainer:
         common = {option.name for option in COMMON_OPTIONS}
         return {name: value for name, value in options.items() if name in own or name not in common}
 
-    def _naming_part(self, choice: Choice, named: Input | None) -> str:
+    def _naming_part(self, choice: Choice, named: Input | None, message: Message) -> str:
+        named_type = message.properties.get(CONTENT_TYPE)
+        if named_type is not None and choice.mime_type == normal_mime_type(str(named_type)):
+            return f"the property {CONTENT_TYPE}"
         if choice.rule is None or not any(choice.rule.handler.get(key) for key in HANDLER_KEYS):
             own = None if named is None else self._task_settings.by_input[named].default_handler
             is_own = own is not None and own != self._task_settings.connector.default_handler
@@ -372,7 +471,8 @@ def _outcome(findings: Sequence[ObjectFinding], *, is_split: bool) -> tuple[Outc
             if subscription.wants and subscription.reason and not subscription.confirmed
         ]
         if not one.subscribers:
-            unwanted.append(f"{place}no subscription wants {one.object}.{one.verb}")
+            refused_by = [found.name for found in one.subscriptions if found.refused]
+            unwanted.append(f"{place}{unwanted_text(one.object, one.verb, refused_by)}")
     if failures:
         return OutcomeKind.FAILED, "; ".join(failures)
     kind = OutcomeKind.UNSUBSCRIBED if len(unwanted) == len(findings) else OutcomeKind.PUBLISHED

@@ -81,5 +81,8 @@ if __name__ == "__main__":
     os.chdir(directory)
     imported, stored = import_all(), run_an_event()
     Path("broker.yaml").write_text(ADAPTER.replace(DROPBOX, JMS), "utf-8")
+    Path("map.yaml").write_text(ADAPTER.replace("./metaobjects", "[./metaobjects, ./maps]"), "utf-8")
+    Path("maps").mkdir()
+    Path("maps/map.yaml").write_text("map: OrderToOrder\nfrom: Order\nto: Order\n", "utf-8")
     Path("console.yaml").write_text(f"{ADAPTER}http: {{console: true}}\n", "utf-8")
     print(json.dumps({"imported": imported, "stored": stored, "said": list(map(run_command, commands))}))

@@ -32,7 +32,7 @@ FLOORS = (
     ("config", "events"),
     ("workbench",),
     ("service",),
-    ("authoring", "brokers/verbs", "cli", "http", "lake"),
+    ("authoring", "brokers/verbs", "cli", "http", "lake", "maps"),
     ("testing",),
 )
 """The folders of ``connector``, from the ground up. ``connector`` itself stands for files without a folder.
@@ -44,7 +44,7 @@ Each folder may import from itself, from its floor and from the floors below.
 WINGS = ("brokers", "sinks", "spark", "stores")
 """Folders of plug-ins with their engines. A wing imports no other wing."""
 
-OFF_THE_WAY = ("authoring", "brokers", "channels", "http.console", "lake")
+OFF_THE_WAY = ("authoring", "brokers", "channels", "http.console", "lake", "maps")
 """Rooms without which all the rest works. ``test_rooms.py`` takes each of them away."""
 
 FOUND_BY_ENTRY_POINT = (

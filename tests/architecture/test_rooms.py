@@ -23,6 +23,7 @@ def lack(what: str, folder: str) -> str:
 
 _JMS = lack("provider 'jms'", "connector/brokers")
 _PAGE = lack("page 'console'", "connector/http/console")
+_MAP = lack("document 'map'", "connector/maps")
 NO_CONSOLE = f"console.yaml:11:17: http.console: {_PAGE}"
 SAID = {
     "authoring": {
@@ -34,6 +35,10 @@ SAID = {
         "jars": (2, lack("verb 'jars'", "connector/brokers")),
         "check -c broker.yaml": (2, f"broker.yaml:1:18: provider.type: {_JMS}"),
         "schema": (0, "dropbox"),
+    },
+    "maps": {
+        "check": (0, "adapter.yaml: no mistakes"),
+        "check -c map.yaml": (2, f"maps/map.yaml:1:1: map: {_MAP}"),
     },
     "http.console": {
         "check": (0, "adapter.yaml: no mistakes"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
 from tests.cli.in_process import Commands
@@ -85,6 +86,12 @@ def test_rules_of_one_name_are_told_apart(plain: Commands) -> None:
     assert (found["rule"], found["named_by"]) == ("Order_Create[1]", "the rule Order_Create[1]")
     why = plain("explain", "order.json", "--type", "LIST", "--destination", "web").stdout
     assert "several rules match (Order_Create[0], Order_Create[1])" in why
+
+
+def test_the_type_that_a_message_names_is_told_to_have_chosen(plain: Commands) -> None:
+    given = ("explain", "order.json", "--destination", "web", "--json")
+    found = plain(*given, "--property", "connector_content_type=text/plain").document
+    assert (found["mime_type"], found["named_by"]) == ("text/plain", "the property connector_content_type")
 
 
 def test_the_message_that_a_subscription_sends_is_shown(plugged: Commands) -> None:
@@ -171,3 +178,69 @@ def test_what_is_neither_a_file_nor_a_message_is_told(plain: Commands, line: str
     plain.send("orders", "x")
     plain.write("data/orders/incoming/target/order-7.json", '{"BusinessObject": "Order", "OrderId": "7"}')
     assert words in plain("explain", *line.split()).refusal()
+
+
+TIMERS = """timers:
+  - {name: nightly, cron: "0 2 * * *", to: queue://jobs, object: Order, data: {OrderId: 7}, misfire: all}
+  - {name: each, every: 15m, to: queue://beats, body: alive}
+"""
+
+
+def test_timers_are_shown_with_their_next_times(plain: Commands) -> None:
+    refusal = plain("explain").refusal()
+    assert "expected a FILE or the id of a message, because the configuration has no timers" in refusal
+    file = plain.directory / "adapter.yaml"
+    file.write_text(f"{file.read_text()}\n{TIMERS}")
+    done = plain("explain", "--json")
+    nightly, each = done.document["timers"]
+    assert {key: nightly[key] for key in ("to", "object", "times", "misfire")} == {
+        "to": "queue://jobs",
+        "object": "Order",
+        "times": "cron 0 2 * * *",
+        "misfire": "all",
+    }
+    moments = [datetime.datetime.fromisoformat(one) for one in each["next"]]
+    assert [one.minute % 15 for one in moments] == [0, 0, 0]
+    assert moments[2] - moments[1] == moments[1] - moments[0] == datetime.timedelta(minutes=15)
+    assert [one.astimezone().hour for one in map(datetime.datetime.fromisoformat, nightly["next"])] == [2] * 3
+    lines = plain("explain").stdout.splitlines()
+    assert lines[0] == "timer nightly: cron 0 2 * * *, misfire all"
+    assert lines[1] == "  sends Order to queue://jobs"
+    assert lines[4] == "  sends a body to queue://beats"
+    assert not (plain.directory / "data").exists()
+
+
+def test_the_when_that_says_no_is_named(plain: Commands) -> None:
+    file = plain.directory / "adapter.yaml"
+    text = file.read_text()
+    assert text.count("name: book") == 1, text
+    file.write_text(text.replace("name: book", "name: book, when: 'Total > `99`'"))
+    done = plain("explain", "order.json", "--destination", "web")
+    assert "  subscription book: its when says no: Total > `99`\n" in done.stdout
+    assert (
+        "reason: no subscription wants Order.Create (the when of book says no)\nunsubscribed" in done.stdout
+    )
+    file.write_text(text.replace("name: book", "name: book, when: 'divide(Total, `0`, `2`)'"))
+    done = plain("explain", "order.json", "--destination", "web")
+    reason = "when: `0`: found the number 0, expected another number than 0 in divide()"
+    assert (done.returncode, f"reason: book: {reason}\nfailed" in done.stdout) == (1, True), done.stdout
+
+
+def test_the_object_that_a_map_makes_is_shown(plain: Commands) -> None:
+    file = plain.directory / "adapter.yaml"
+    plain.write(
+        "metaobjects/bill.yaml",
+        "business_object: Bill\nverbs: [Create]\nattributes: {Number: {type: String, key: true}}\n---\n"
+        'map: OrderToBill\nfrom: Order\nto: Bill\nattributes: {Number: "upper(OrderId)"}\n',
+    )
+    bill = "{object: Order, destination: bills, name: bill, map: OrderToBill}"
+    file.write_text(file.read_text().replace("subscriptions:\n", f"subscriptions:\n  - {bill}\n"))
+    done = plain("explain", "order.json", "--destination", "web")
+    assert (
+        "  subscription bill: sends it to queue://bills\n    Bill.Create of the map OrderToBill\n"
+        in done.stdout
+    )
+    found = plain("explain", "order.json", "--destination", "web", "--json").document
+    mapped = {one["name"]: one.get("mapped") for one in found["objects"][0]["subscriptions"]}
+    assert mapped["bill"]["values"].keys() == {"Number"}
+    assert (mapped["bill"]["map"], mapped["bill"]["object"], mapped["book"]) == ("OrderToBill", "Bill", None)

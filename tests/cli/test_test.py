@@ -278,6 +278,41 @@ expect: {object: Order, jmespath: "%s"}
     assert answer.returncode == 1
     assert "jmespath: length(Line) == Line[0].Count does not hold" in answer.stdout + answer.stderr
     assert check(run, case % "length(Line) == `1` && Total == `2.50`").returncode == 0
+    (run.directory / "names.csv").write_text("item,name\n7,screw\n")
+    assert check(run, case % "lookup('names.csv', Line[0].Item) == 'screw'").returncode == 0
+    answer = check(run, case % "lookup('none.csv', Line[0].Item) == 'screw'")
+    assert "none.csv: No such file or directory" in answer.stderr
+    answer = check(run, case % "upper(Total) == 'X'")
+    assert "does not hold: Total: found the number 2.5, expected a text in upper()" in answer.stdout
     answer = check(run, case % "length(Line")
     assert answer.returncode == 2
     assert "expect.jmespath" in answer.stderr
+
+
+MAPS = """\
+business_object: Bill
+verbs: [Create]
+attributes: {Number: {type: String, key: true}, Amount: Decimal}
+---
+map: OrderToBill
+from: Order
+to: Bill
+attributes: {Number: OrderId, Amount: "round(to_number(to_string(Total)), `1`)"}
+"""
+
+
+def test_the_object_that_a_map_makes_is_compared(run: Commands) -> None:
+    run.write("metaobjects/bill.yaml", MAPS)
+    case = """\
+name: billed
+message: {destination: web, body: '{"OrderId": "1", "Total": 2.55}'}
+expect: {maps: {OrderToBill: %s}}
+"""
+    for good in ("{verb: Create, values: {Number: '1', Amount: 2.6}}", '{jmespath: "Amount == `2.60`"}'):
+        assert check(run, case % good).stdout == "1 passed, 0 failed\n"
+    answer = check(run, case % "{values: {Number: '1', Amount: 2.5}}")
+    assert '  maps: OrderToBill: -  "Amount": 2.5,' in answer.stdout
+    answer = check(run, case % "[]")
+    assert "maps: OrderToBill: expected no objects, found 1 object" in answer.stdout
+    answer = check(run, (case % "{}").replace("OrderToBill", "OrderToBil"))
+    assert "there is no map 'OrderToBil', expected one of OrderToBill, did you mean" in answer.stderr

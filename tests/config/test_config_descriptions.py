@@ -83,7 +83,7 @@ subscriptions:
   - {object: Cust*, verbs: Create, process: "processes:store_customer", name: store, timeout: 60s, retries: 2,
      rest_after: 30, reply: true,
      retry_later: {attempts: 3, first: 1s, factor: 1.5, most: 1m, "on": [temporary, package.Error]}}
-  - {object: Order, destination: "queue://erp-orders", mime_type: text/xml, format: 0710}
+  - {object: Order, destination: "queue://erp-orders", mime_type: text/xml, format: 0710, when: "Id != ''"}
   - object: Customer
     table: shop.public.customers
     columns: {id: CustomerId, limit: "Limit", city: "Address[0].City"}
@@ -92,6 +92,7 @@ subscriptions:
     children: {Address: {table: shop.public.addresses, key: {customer_id: CustomerId}, columns: {city: City}}}
   - {object: Order, process: "processes:store_customer", transaction: shop}
   - object: Order
+    map: OrderToOrder
     webhook: {url: "https://books.example/orders/{Id}", method: PUT, mime_type: text/xml, timeout: 10s,
       headers: {Authorization: "Bearer ${TOKEN:0123456789abcdef}"}}
 databases: {shop: {url: "sqlite:///./shop.db"}}
@@ -108,6 +109,8 @@ http:
   listen: 127.0.0.1:8080
   console: true
   tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456, {token: abcdef0123456789, name: ann, roles: read}]
+  events:
+    - {destination: queue://orders, signature: {header: X-Signed, secret: "${TOKEN:0123456789abcdef}"}}
   hosts: orders.example.com
   max_body: 1MiB
   max_requests: 100
@@ -139,6 +142,8 @@ def violations(value: Any, part: dict[str, Any] | None = None) -> list[str]:
 
 def test_the_check_and_the_schema_accept_a_configuration_with_every_key(deployment: Sample) -> None:
     deployment.write(A, EVERY_KEY)
+    a_map = "map: OrderToOrder\nfrom: Order\nto: Order\nattributes: {Id: Id}\n"
+    deployment.write("metaobjects/map.yaml", a_map)
     deployment.write(
         "handlers.py",
         'class Csv:\n    mime_types = ("text/csv",)\n'
@@ -174,7 +179,16 @@ def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mist
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     sections = (
         *("dropbox", "memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "Health", "Http"),
-        *("TokenEntry", "Tracing", "TableEntry", "ChildTable", "WebhookEntry", "Webhook"),
+        *(
+            "TokenEntry",
+            "EventEntry",
+            "Signature",
+            "Tracing",
+            "TableEntry",
+            "ChildTable",
+            "WebhookEntry",
+            "Webhook",
+        ),
         *("DatabaseSection", "HistorySection"),
     )
     for section in (SCHEMA, *(SCHEMA["$defs"][name] for name in sections)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Definitions
+from connector.config.metaobjects import MetaObjects
 from connector.declare.problems import Problems
 from connector.declare.scalar import scalar
 from connector.declare.tree import Items, Leaf, Node, Table, parse
@@ -152,7 +152,7 @@ def test_a_property_of_a_test_case_without_a_value_is_not_set(tmp_path: Path, nu
     file = tmp_path / "a.test.yaml"
     file.write_text(f"message: {{properties: {{a: {null}, b: x}}, body: {null}}}\nexpect: {{rule: none}}\n")
     problems = Problems()
-    (case,) = read_cases(file, "a.test.yaml", Definitions({}), [], problems)
+    (case,) = read_cases(file, "a.test.yaml", MetaObjects(), [], problems)
     assert problems.sorted() == []
     assert [name for name, _, _ in case.properties] == ["b"]
     assert case.body == b""

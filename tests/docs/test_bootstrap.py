@@ -68,8 +68,8 @@ class Clone:
             [self.root / "script/bootstrap", "docs"],
             env={
                 "PATH": f"{self.bin}:/usr/bin:/bin", "PYTHON": str(self.bin / "python"),
-                "PYTHONPATH": str(packages), "HOME": str(self.root), "UV_LOG": str(self.log), "UV_FAILS": fails,
-                **variables,
+                "PYTHONPATH": str(packages), "HOME": str(self.root), "UV_LOG": str(self.log),
+                "UV_FAILS": fails, **variables,
             },
             capture_output=True,
             text=True,

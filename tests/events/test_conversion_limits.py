@@ -35,6 +35,11 @@ attributes:
 business_object: WorkMeta
 attributes: {MessageID: String}
 ---
+map: Copy
+from: Work
+to: Work
+attributes: {Id: Id}
+---
 static_metaobject: MO_Config
 rules:
   Work_Create: {jmespath: "Id == 'nobody' || Id == 'no one'"}
@@ -51,7 +56,14 @@ def reply(bo, event):
 """
 
 SUBSCRIPTIONS = (
-    {"object": "*", "destination": "queue://out", "mime_type": "text/template", "name": "out"},
+    {
+        "object": "*",
+        "destination": "queue://out",
+        "mime_type": "text/template",
+        "name": "out",
+        "when": "Id",
+        "map": "Copy",
+    },
     {"object": "*", "process": "processes:reply", "name": "reply", "reply": True},
 )
 

@@ -69,6 +69,26 @@ def test_each_object_is_a_request_and_its_message_is_archived(
     assert "s3cr3t" not in caplog.text
 
 
+def test_a_map_makes_the_object_of_the_request(bench: Bench, server: WebServer) -> None:
+    url = f"{server.url}/{{BookId}}/{{InvoiceId}}"
+    deployment = deploy(bench, server, map="ToBook", webhook={"url": url})
+    names = "{BookId: {type: String, key: true}, InvoiceId: String}"
+    book = f"business_object: Book\nverbs: [Create]\nattributes: {names}\n"
+    attributes = "{BookId: \"join('', ['B', InvoiceId])\", InvoiceId: \"'none'\"}"
+    rule = f"map: ToBook\nfrom: Invoice\nto: Book\nattributes: {attributes}\n"
+    deployment.write("metaobjects/map.yaml", f"{book}---\n{rule}")
+    identity = deployment.send("queue://in", invoice("7"))
+    assert deployment.outcomes() == {identity: ("published", "")}
+    (asked,) = server.asked
+    assert asked.target == "/B7/7"  # the object of the event comes first
+    assert json.loads(asked.body) == {
+        "BusinessObject": "Book",
+        "Verb": "Create",
+        "BookId": "B7",
+        "InvoiceId": "none",
+    }
+
+
 def test_tries_in_place_repeat_the_request_with_its_key(bench: Bench, server: WebServer) -> None:
     deployment = deploy(bench, server, retries=2)
     server.answers = [hang_up, answer(503, Retry_After="1")]

@@ -1,4 +1,4 @@
-"""``connector new``: drafts a business object, a data handler or a name handler, or writes types."""
+"""``connector new``: drafts a business object, a data handler, a map, a name handler or a sink, or types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class DraftKind(str, Enum):
 
     BUSINESSOBJECT = "businessobject"
     DATAHANDLER = "datahandler"
+    MAP = "map"
     NAMEHANDLER = "namehandler"
+    SINK = "sink"
     TYPES = "types"
 
 
@@ -24,13 +26,16 @@ class DraftKind(str, Enum):
 def new(
     kind: Annotated[
         DraftKind,
-        typer.Argument(metavar="businessobject|datahandler|namehandler|types", help="What is drafted."),
+        typer.Argument(
+            metavar="businessobject|datahandler|map|namehandler|sink|types", help="What is drafted."
+        ),
     ],
     name: Annotated[
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="Its name. Of types: the file. Left out: business_objects.py beside the configuration.",
+            help="Its name. Of a map: the object that it takes, and behind it the object that it makes. Of "
+            "types: the file. Left out: business_objects.py beside the configuration.",
             show_default=False,
         ),
     ] = None,
@@ -83,8 +88,9 @@ def new(
     config: ConfigOption = DEFAULT_CONFIG,
     json: JsonOption = False,
 ) -> None:
-    """Drafts a business object, from a sample if there is one, a data handler or a name handler.
+    """Drafts a business object, from a sample if there is one, a data handler, map, name handler or sink.
 
+    A map gets what has the same name in both objects: `connector new map Order Invoice`. A sink is a package.
     With `types`, writes a module of classes for the definitions, for editors and type checkers.
     Prints the path of the file, and what a person has to look at. Overwrites nothing without --force.
     Exit status 2 when the sample cannot be read, or the name or the file exists already.
@@ -108,6 +114,13 @@ def new(
         new_businessobject(name, samples, into, config, force=force, as_json=json)
         return
     options = (format_name, charset, header, schema_directory)
+    if kind is DraftKind.MAP:
+        if more is None or len(more) != 1 or from_sample or any(one is not None for one in options):
+            raise BadArgument("connector new map takes two business objects: connector new map Order Invoice")
+        from connector.authoring.verbs.new_map import new_map
+
+        new_map(name, str(more[0]), into, config, force=force, as_json=json)
+        return
     if more or from_sample or any(option is not None for option in options):
         raise BadArgument(
             "--from-sample, --format, --charset, --header and --schema-directory are for a business object"
@@ -116,6 +129,11 @@ def new(
         from connector.authoring.verbs.new_namehandler import new_namehandler
 
         new_namehandler(name, config, into, force=force, as_json=json)
+        return
+    if kind is DraftKind.SINK:
+        from connector.authoring.verbs.new_sink import new_sink
+
+        new_sink(name, config, into, force=force, as_json=json)
         return
     from connector.authoring.verbs.new_datahandler import new_datahandler
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from connector.businessobjects.instance import BusinessObject
 from connector.events.outcome import Outcome, pack_prepared, shorten
@@ -19,6 +19,13 @@ from connector.sinks.retry_later import join_retries
 from connector.sinks.subscriptions import Subscription
 from connector.status import OutcomeKind
 
+if TYPE_CHECKING:
+    from connector.sinks.conditions import Conditions
+    from connector.sinks.mapper import Mapper
+
+
+NOT_MAPPED: Final[Mapping[str, BusinessObject]] = {}
+
 
 class MatchedObject(NamedTuple):
     """An object of a message, with the subscriptions that want the object.
@@ -27,6 +34,11 @@ class MatchedObject(NamedTuple):
         subscribers: in the order of their calls.
         record: the number of the object in a body that was split, from 1. 0 = the body was not split.
         input: of the message, if the input has keys of its own.
+        refused_by: the subscriptions whose ``when`` says no.
+        mapped: the objects that maps have made, by subscription. Empty = there are no maps.
+        key: in the duplicate window, by the values of the object. Empty = there is none.
+        shares_key: whether the key is that of the whole message.
+        duplicate: why the object is a duplicate, so that nobody gets it. Empty = it is none.
     """
 
     bo: BusinessObject
@@ -34,6 +46,18 @@ class MatchedObject(NamedTuple):
     subscribers: Sequence[Subscription]
     record: int = 0
     input: Input | None = None
+    refused_by: Sequence[str] = ()
+    mapped: Mapping[str, BusinessObject] = NOT_MAPPED
+    key: str = ""
+    shares_key: bool = False
+    duplicate: str = ""
+
+    def as_delivered_to(self, name: str) -> MatchedObject:
+        """Returns this object as a subscription gets it."""
+        made = self.mapped.get(name)
+        if made is None:
+            return self
+        return self._replace(bo=made, event=replace(self.event, mapped_from=self.bo))
 
     def label(self, subscription: str) -> str:
         """Returns the name by which ``connector_delivered`` names a subscription that has confirmed."""
@@ -46,7 +70,37 @@ class MatchedObject(NamedTuple):
 
     @property
     def unwanted(self) -> str:
-        return f"{self.place}no subscription wants {self.bo.type}.{self.bo.verb}"
+        if self.duplicate:
+            return f"{self.place}{self.duplicate}"
+        return f"{self.place}{unwanted_text(self.bo.type, self.bo.verb, self.refused_by)}"
+
+
+def unwanted_text(object_name: str, verb: str | None, refused_by: Sequence[str]) -> str:
+    """Returns the reason of an object that no subscription wants.
+
+    Args:
+        refused_by: the subscriptions whose ``when`` says no.
+    """
+    refusal = f" (the when of {', '.join(refused_by)} says no)" if refused_by else ""
+    return f"no subscription wants {object_name}.{verb}{refusal}"
+
+
+def conditions_of(subscriptions: Sequence[Subscription]) -> Conditions | None:
+    """Returns the conditions of subscriptions. None = none has ``when``."""
+    if all(one.when is None for one in subscriptions):
+        return None
+    from connector.sinks.conditions import Conditions  # few subscriptions have a condition
+
+    return Conditions(subscriptions)
+
+
+def mapper_of(subscriptions: Sequence[Subscription], *, use_defaults: bool) -> Mapper | None:
+    """Returns what makes the objects of subscriptions with ``map``. None = none has one."""
+    if all(one.map is None for one in subscriptions):
+        return None
+    from connector.sinks.mapper import Mapper  # few subscriptions have a map
+
+    return Mapper(use_defaults=use_defaults)
 
 
 @dataclass(slots=True, eq=False)

@@ -192,7 +192,7 @@ class Publisher:
         """Returns the deliveries in order. Notes earlier confirmations, and objects without a subscriber."""
         found = [
             _Delivery(
-                one,
+                one.as_delivered_to(subscription.name) if one.mapped else one,
                 subscription,
                 label := one.label(subscription.name),
                 self._sinks.called.get(subscription.name),
@@ -251,8 +251,9 @@ class Publisher:
     def _key(self, matched: MatchedObject, sequence: int, reference: object) -> EventKey:
         """Returns the key of the rows of an event."""
         event = matched.event
-        identity = identity_of(self._ids.get(sequence), self._access, reference, event.message)
-        if matched.record:
+        key = matched.key or self._ids.get(sequence)
+        identity = identity_of(key, self._access, reference, event.message)
+        if matched.record and (matched.shares_key or not matched.key):
             identity = f"{identity}#{matched.record}"
         return EventKey(digest(identity), event.id, self._task_settings.client_id, self._batch)
 
@@ -548,6 +549,7 @@ def _event_for(subscription: str, event: Event, retries: int, writer: OutboxWrit
         event.requests,
         retries=retries,
         traceparent=event.traceparent,
+        mapped_from=event.mapped_from,
         writer=writer,
     )
 

@@ -9,6 +9,7 @@ from typing import Final
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.metadata import read_delivery_delay, read_priority
 from connector.errors import ObjectRefused
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message, delivery_time_after
 from connector.sinks.contract import Event, SinkContext
 from connector.sinks.destination.sink import DestinationSink, DestinationSpec
@@ -69,22 +70,22 @@ class ComputedSink(DestinationSink):
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
         """Returns the message with its computed destination, headers and properties."""
         spec = self._spec
-        message = super().prepare(bo, event)
+        message, objects = super().prepare(bo, event), event.objects(bo)
         for name, template in spec.properties:
-            value, kind = template.property_of(bo)
+            value, kind = template.property_of(objects)
             message.remove_property(name)
             if value is not None:
                 message.set_property(name, value, kind)
         if spec.correlation_id is not None:
-            message.correlation_id = spec.correlation_id.fill(bo) or None
+            message.correlation_id = spec.correlation_id.fill(objects) or None
         if spec.group is not None:
-            self._set_group(message, spec.group.fill(bo))
-        if spec.priority is not None and (text := spec.priority.fill(bo)) is not None:
+            self._set_group(message, spec.group.fill(objects))
+        if spec.priority is not None and (text := spec.priority.fill(objects)) is not None:
             message.priority = read_priority(text)
-        if spec.delay is not None and (text := spec.delay.fill(bo)) is not None:
+        if spec.delay is not None and (text := spec.delay.fill(objects)) is not None:
             message.delivery_time = delivery_time_after(read_delay(text))
         if spec.destination is not None:
-            message.destination = self._destination(spec.destination, bo)
+            message.destination = self._destination(spec.destination.fill(objects))
         return message
 
     @staticmethod
@@ -95,8 +96,8 @@ class ComputedSink(DestinationSink):
         if group:
             message.set_property(GROUP, group)
 
-    def _destination(self, template: DestinationTemplate, bo: BusinessObject) -> str:
-        text = str(template.fill(bo))
+    def _destination(self, destination: Destination) -> str:
+        text = str(destination)
         if not any(fits(pattern, text) for pattern in self._spec.destinations):
             allowed = ", ".join(self._spec.destinations)
             raise ObjectRefused(f"the destination would be {text}, which is none of destinations ({allowed})")

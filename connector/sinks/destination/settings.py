@@ -19,6 +19,7 @@ from connector.messaging.settlement import HISTORY
 from connector.sinks.destination.computed import GROUP, ComputedSpec, read_delay
 from connector.sinks.destination.sink import DestinationSpec
 from connector.sinks.destination.templates import DestinationTemplate, fits, may_both_be
+from connector.sinks.mapped_entry import MappedEntry
 from connector.sinks.subscription_model import EntryCheck, PreparedEntry
 from connector.sinks.template import TextTemplate, placeholder_mistakes
 
@@ -98,7 +99,7 @@ _DELAY: Final = _template_type(
 )
 
 
-class DestinationEntry(PreparedEntry):
+class DestinationEntry(MappedEntry, PreparedEntry):
     """Sends the object as a message to a destination of the provider.
 
     `{Attribute}` in a value stands for the value of an attribute, `{Child.Attribute}` for that of a single
@@ -168,11 +169,10 @@ class DestinationEntry(PreparedEntry):
         for name in self.properties:
             if found := _property_mistake(name):
                 check.add(f"properties.{name}", *found)
-        definition = check.definitions.get(self.object) if check.definitions is not None else None
-        if definition is None or check.definitions is None:
+        if check.definitions is None:
             return
         for key, template in self._templates():
-            for mistake in placeholder_mistakes(template.names, definition, check.definitions, shows=True):
+            for mistake in placeholder_mistakes(template.names, self.objects, check.definitions, shows=True):
                 check.add(key, *mistake)
 
     def _check_destinations(self, check: EntryCheck) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -38,17 +39,17 @@ class DestinationTemplate:
         pattern = self.text.filled_with("*")
         return pattern if "://" in pattern else f"queue://{pattern}"
 
-    def fill(self, bo: BusinessObject) -> Destination:
-        """Returns the destination for an object.
+    def fill(self, objects: Sequence[BusinessObject]) -> Destination:
+        """Returns the destination for objects, see :func:`.find_value`.
 
         Raises:
             ObjectRefused: a value is missing or empty, or cannot be a part of a name.
             UnknownAttribute: the definition has no such attribute.
         """
         for name in self.text.names:
-            if reason := _mistake(find_value(bo, name)[1]):
+            if reason := _mistake(find_value(objects, name)[1]):
                 raise ObjectRefused(f"the destination {self} needs {name}, {reason}")
-        text = self.text.fill(bo) or ""
+        text = self.text.fill(objects) or ""
         try:
             found = parse_destination(text, own_names=self.own_names)
         except DestinationError as error:

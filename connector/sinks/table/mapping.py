@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from jmespath.exceptions import JMESPathError
 
 from connector.businessobjects.definition import Attribute, Definition
-from connector.businessobjects.expressions import compile_expression
+from connector.businessobjects.expressions import compile_expression, files_of
 from connector.businessobjects.instance import BusinessObject
 from connector.text.names import did_you_mean
 
@@ -60,6 +60,9 @@ def source_of(text: str, definition: Definition) -> Source:
         expression = compile_expression(text)
     except JMESPathError as error:
         raise WrongExpression(f"{text!r} is no JMESPath expression: {' '.join(str(error).split())}") from None
+
+    if files_of(expression.tree):
+        raise WrongExpression(f"{text!r} looks up in a file, which only a map does for a table")
 
     def value(bo: BusinessObject) -> Any:
         try:

@@ -10,6 +10,7 @@ from pydantic import Field
 from connector.businessobjects.definition import Definition
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, leaf, refuse
+from connector.sinks.mapped_entry import MappedEntry
 from connector.sinks.subscription_model import EntryCheck, TransactionalEntry
 from connector.sinks.table.mapping import TableMapping, WrongExpression, default_columns, owner_of, source_of
 from connector.sinks.table.sink import OPERATIONS, TableSpec
@@ -54,7 +55,7 @@ class ChildTable(Section):
         return TableMapping(_inside(self.table), _pairs(self.columns), tuple(self.key.items()), children)
 
 
-class TableEntry(TransactionalEntry):
+class TableEntry(MappedEntry, TransactionalEntry):
     """A table of a database. Create inserts a row, Update updates by the key attributes, Delete deletes."""
 
     table: _TableName = Field(description=f"The table, `{_EXPECTED}`. DATABASE is a key of `databases`.")
@@ -81,7 +82,7 @@ class TableEntry(TransactionalEntry):
         """Returns the recipe, which reads the table in the worker."""
         return TableSpec(
             self.database,
-            self.object,
+            self.delivered_object,
             self._mapping(),
             on_conflict=self.on_conflict,
             operation=self.operation,
@@ -97,7 +98,7 @@ class TableEntry(TransactionalEntry):
         if any(letter in self.object for letter in "*?"):
             check.add("object", f"the pattern {self.object} with a table", "the name of one business object")
             return
-        definition = check.definitions.get(self.object) if check.definitions is not None else None
+        definition = check.definitions.get(self.delivered_object) if check.definitions is not None else None
         if definition is None or check.definitions is None:
             return
         url = check.reporter.leaf("databases", self.database, "url")
@@ -107,7 +108,7 @@ class TableEntry(TransactionalEntry):
         _check_children("", self.children, (definition,), check, self.database, is_sqlite=is_sqlite)
 
     def _check_verbs(self, definition: Definition, check: EntryCheck) -> None:
-        verbs = list(definition.verbs) if self.verbs is None else list(self.verbs)
+        verbs = list(self.delivered_verbs or definition.verbs)
         other = [verb for verb in verbs if verb not in OPERATIONS]
         if other and self.operation is None:
             known = ", ".join(verb for verb in OPERATIONS if verb in definition.verbs)
@@ -122,7 +123,9 @@ class TableEntry(TransactionalEntry):
         has_key = any(one.is_key and one.name in mapped for one in definition.attributes.values())
         if needs_key and not has_key:
             check.add(
-                "table", f"{self.object} has no key attribute with a column", "key: true at an attribute"
+                "table",
+                f"{self.delivered_object} has no key attribute with a column",
+                "key: true at an attribute",
             )
         if "update" in operations or self.on_conflict == "update":
             self._check_tables(check)

@@ -12,6 +12,7 @@ from connector.declare.masking import MASK, mask_path
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, duration, leaf, refuse
 from connector.errors import WrongValue
+from connector.sinks.mapped_entry import MappedEntry
 from connector.sinks.subscription_model import CalledEntry, EntryCheck, ExternalEntry
 from connector.sinks.template import placeholder_mistakes
 from connector.sinks.webhook.network import check_network
@@ -70,7 +71,7 @@ class Webhook(Section):
     )
 
 
-class WebhookEntry(ExternalEntry):
+class WebhookEntry(MappedEntry, ExternalEntry):
     """A server that gets the object by HTTP. A status from 200 to 299 confirms the object."""
 
     refused = frozenset({"reply", "mime_type", "format"})
@@ -121,9 +122,8 @@ class WebhookEntry(ExternalEntry):
             check.add("webhook", error.found, error.expected)
 
     def _check_attributes(self, check: EntryCheck) -> None:
-        definition = check.definitions.get(self.object) if check.definitions is not None else None
-        if definition is None or check.definitions is None:
+        if check.definitions is None:
             return
         names = UrlTemplate(self.webhook.url).names
-        for mistake in placeholder_mistakes(names, definition, check.definitions):
+        for mistake in placeholder_mistakes(names, self.objects, check.definitions):
             check.add("webhook.url", *mistake)

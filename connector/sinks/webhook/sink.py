@@ -84,7 +84,7 @@ class WebhookSink(ExternalSink):
         """Sends one request. A status from 200 to 299 confirms the object."""
         from connector.sinks.webhook.connection import NoAnswer, Unsendable
 
-        url, body = self._spec.url.fill(bo), self._body(bo)
+        url, body = self._spec.url.fill(event.objects(bo)), self._body(bo)
         headers = self._headers(event, has_body=body is not None)
         try:
             status, given, answer = self._server.send(

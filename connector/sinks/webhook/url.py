@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote
@@ -65,13 +65,13 @@ class UrlTemplate:
         parts = [*path.split("/"), *(value for _, value in parse_qsl(query))]
         return (part for part in parts if "{" not in part)
 
-    def fill(self, bo: BusinessObject) -> str:
-        """Returns the URL for an object. Every value is percent-encoded.
+    def fill(self, objects: Sequence[BusinessObject]) -> str:
+        """Returns the URL for objects, see :func:`.find_value`. Every value is percent-encoded.
 
         Raises:
             ObjectRefused: an attribute has no single value, or the value makes a segment ``.`` or ``..``.
         """
-        url = _PLACEHOLDER.sub(lambda match: _encode(bo, match[1]), self.text)
+        url = _PLACEHOLDER.sub(lambda match: _encode(objects, match[1]), self.text)
         if has_dot_segment(url.removeprefix(self.origin)):
             raise ObjectRefused(f"{', '.join(self.names)} would make a segment '.' or '..' in the URL")
         return url
@@ -83,8 +83,8 @@ def has_dot_segment(rest: str) -> bool:
     return "." in segments or ".." in segments
 
 
-def _encode(bo: BusinessObject, name: str) -> str:
-    value = find_value(bo, name)[1]
+def _encode(objects: Sequence[BusinessObject], name: str) -> str:
+    value = find_value(objects, name)[1]
     if value is None or value == "":
         raise ObjectRefused(f"the URL needs {name}, which has no value")
     try:
