@@ -376,13 +376,9 @@ def _read_parts(
     lint = Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory)
     lint.run()
     timers = TimerReader(lint, makes=scope.thorough).read()
-    if read.spark.runs_here:
-        check_handler_imports(collected, catalogue, directory, reporter)
-    if scope.thorough:
-        check_made(collected, catalogue, metaobjects.definitions, directory)
-    if scope.machine:
-        _check_machine(read, directory, display, reporter)
-    check_selectors(read, reading, reporter, own_selectors=_has_own_selectors(provider))
+    _check_more(lint, scope, display)
+    own_selectors = provider is not None and PROVIDERS.load(provider.type).own_selectors
+    check_selectors(read, reading, reporter, own_selectors=own_selectors)
     if provider is None:
         return None
     capabilities = check_provider(
@@ -401,9 +397,15 @@ def _read_parts(
     return _configuration(file, read, provider, entries, timers, metaobjects, problems.file_contents)
 
 
-def _has_own_selectors(provider: ProviderSection | None) -> bool:
-    """Tells whether the selectors of a provider are in a language of its own."""
-    return provider is not None and PROVIDERS.load(provider.type).own_selectors
+def _check_more(lint: Lint, scope: _Scope, display: str) -> None:
+    """Reports what needs a look at the code of data handlers, their files, or this machine."""
+    collected, catalogue, directory = lint.collected, lint.catalogue, lint.directory
+    if lint.file.spark.runs_here:
+        check_handler_imports(collected, catalogue, directory, lint.reporter)
+    if scope.thorough:
+        check_made(collected, catalogue, lint.metaobjects.definitions, directory)
+    if scope.machine:
+        _check_machine(lint.file, directory, display, lint.reporter)
 
 
 def _configuration(

@@ -12,9 +12,11 @@ from connector.businessobjects.dump import masked_values
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, message_format
+from connector.declare.duplicate_key import BODY, has_value_key
 from connector.errors import ConfigurationError, MalformedData, ObjectRefused, UnknownBusinessObject
 from connector.events.outcome import history
 from connector.events.run.convert import Choice, Converter
+from connector.events.run.event_keys import body_key, object_keys
 from connector.events.run.publication import NOT_MAPPED, conditions_of, mapper_of, unwanted_text
 from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionValue, resolve_options
@@ -116,6 +118,7 @@ class Explanation:
         reason: why the message is unsubscribed or has failed, as the copy has it. Empty = neither.
         outcome: ``published`` if every subscriber confirms, else ``unsubscribed`` or ``failed``.
         settled: the destination of the copy. None = no copy is kept.
+        duplicate_key: the key of the message by values, those of several objects joined. Empty = none.
         business_objects: the objects themselves.
     """
 
@@ -134,6 +137,7 @@ class Explanation:
     reason: str = ""
     outcome: str = ""
     settled: str | None = None
+    duplicate_key: str = ""
     business_objects: tuple[BusinessObject, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -236,8 +240,13 @@ class Explainer:
         choice, objects, kind, reason = self._convert(message, destination, named)
         is_split = choice is not None and getattr(choice.handler, "splits", False)
         findings = tuple(self._findings(objects, message, is_split=is_split))
+        key = ""
         if findings and not reason:
             kind, reason = _outcome(findings, is_split=is_split)
+            try:
+                key = self._duplicate_key(message, named, objects, findings, is_split=is_split)
+            except MalformedData as problem:
+                kind, reason = OutcomeKind.FAILED, str(problem)
         copy = self._copies.of(kind, named)
         return Explanation(
             message.message_id,
@@ -255,8 +264,35 @@ class Explainer:
             reason,
             kind,
             None if copy is None else str(copy),
+            key,
             tuple(objects),
         )
+
+    def _duplicate_key(
+        self,
+        message: Message,
+        named: Input | None,
+        objects: Sequence[BusinessObject],
+        findings: Sequence[ObjectFinding],
+        *,
+        is_split: bool,
+    ) -> str:
+        """Returns the text of the duplicate key by values.
+
+        Raises:
+            MalformedData: an object lacks a value of it.
+        """
+        connector = self._task_settings.connector if named is None else self._task_settings.by_input[named]
+        template = connector.duplicate_key or ""
+        if not has_value_key(template):
+            return ""
+        if template == BODY:
+            return body_key(self._converter.body_of(message, connector)).text
+        wanted = [
+            (bo, f"record {number}: " if is_split else "") if finding.subscribers else None
+            for number, (bo, finding) in enumerate(zip(objects, findings, strict=True), 1)
+        ]
+        return ", ".join([one.text for one in object_keys(template, wanted) if one.digest])
 
     def _convert(
         self, message: Message, destination: str, named: Input | None

@@ -75,6 +75,7 @@ _OF_EACH: Final = {
     ANYWHERE: 16,
 }
 """Places, and about how often a life comes there."""
+_OF_KEYS: Final = {"keys.found": 3, "keys.reserved": 3}
 _OF_FILES: Final = {"settle.move": 6}
 _OF_TABLES: Final = {"claim.uncommitted": 3}
 _OF_BROKERS: Final = {"claim.known": 2, "claim.noted": 2, "rollback": 1}
@@ -170,6 +171,8 @@ class World:
         store = self.scenario.store
         is_sql = store in ("sqlite", "postgresql")
         places = {**_OF_EACH, **(_OF_FILES if store == "dropbox" else _OF_TABLES if is_sql else _OF_BROKERS)}
+        if self.scenario.keyed:
+            places |= _OF_KEYS
         if self.scenario.has_database:
             places |= {"transaction.returned": 3, "transaction.committed": 3}
         if store == "dropbox" and (self.scenario.topic or "news" in self.scenario.sinks):

@@ -22,10 +22,12 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from tests.stores.conftest import Children
+from tests.stores.dropbox.steps import Died, at, closed, die
 from tests.stores.sql.conftest import program
 from tests.tables import Table
 
 ORDERS = parse_destination("queue://orders")
+NOTES = parse_destination("queue://notes")
 PRICES = parse_destination("topic://prices")
 SUBSCRIBED = [TopicSubscription(PRICES, name, durable=True, shared=True) for name in ("one", "two")]
 _Places = tuple[str, ...]
@@ -117,6 +119,24 @@ def _check(
     assert send(heir, destination) == answer._replace(is_new=False)
     take_over(heir, at_start=True)
     assert waiting(heir, destination) == [[]] * len(each)
+    heir.close()
+
+
+def test_a_queue_that_cannot_be_written_holds_up_its_own_key_only(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    folder = provider.folders(ORDERS).target
+    dead, heir = provider.connect(), provider.connect()
+    heir.send(NOTES, [Message()])
+    with pytest.raises(Died), at("settle.committing", die):
+        send(dead, ORDERS, b"first")
+    dead.abandon()
+    with closed(folder):
+        assert heir.send_once(NOTES, Message(), OnceKey("suite", "another", 3600)).is_new
+        with pytest.raises(ProviderError, match="Permission denied"):
+            send(heir, ORDERS)
+    answer = send(heir, ORDERS)
+    assert not answer.is_new
+    assert waiting(heir, ORDERS) == [[(answer.message_id, b"first")]]
     heir.close()
 
 

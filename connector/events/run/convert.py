@@ -139,6 +139,21 @@ class Converter:
             self._trace(message, input_destination, choice, objects[0], len(body))
         return objects
 
+    @staticmethod
+    def body_of(message: Message, connector: Connector) -> bytes:
+        """Returns the body that a data handler gets.
+
+        Args:
+            connector: the section as it holds for the input.
+
+        Raises:
+            MalformedData: the body is packed, and cannot be unpacked within ``max_body``.
+        """
+        body = b"" if message.message_class == "M" else message.body
+        if body and (connector.unpack != "none" or CONTENT_ENCODING in message.properties):
+            return _unpacked(body, message, connector)
+        return body
+
     def _trace(
         self, message: Message, destination: str, choice: Choice, first: BusinessObject, size: int
     ) -> None:

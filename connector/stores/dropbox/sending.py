@@ -41,7 +41,7 @@ class MessageSender:
         """As :meth:`connector.stores.engine.store.Store.put_once`."""
         keys = self._keys(once.application)
         with keys.using():
-            self._settle_notes(keys)
+            self._settle_notes(keys, once.key)
             found = keys.find(once.key)
             if found is not None:
                 return found
@@ -64,28 +64,35 @@ class MessageSender:
         if not keys.exists():
             return None
         with keys.using():
-            self._settle_notes(keys)
+            self._settle_notes(keys, key)
             return keys.find(key)
 
     def _keys(self, application: str) -> SentKeyFiles:
         return SentKeyFiles(self._layout.application(application), durable=self._context.durable)
 
-    def _settle_notes(self, keys: SentKeyFiles) -> None:
+    def _settle_notes(self, keys: SentKeyFiles, key: str) -> None:
         """Finishes the records of the notes that others have left. A note without a record is removed.
 
         Raises:
-            ProviderError: a record cannot be finished.
+            ProviderError: the record of the key cannot be finished. Those of other keys are left.
         """
         for note in keys.left():
-            is_committed = self._finish_record_of(note)
-            if not os.path.lexists(note.path):
-                continue
-            if is_committed:
-                raise ProviderError(
-                    f"cannot move {note.path}, which remembers a message that was sent; let this user rename "
-                    "the file (its owner, its attributes, a mount)"
-                )
-            files.remove(note.path)
+            try:
+                self._settle_note(note)
+            except ProviderError:
+                if note.values["key"] == key:
+                    raise
+
+    def _settle_note(self, note: KeyNote) -> None:
+        is_committed = self._finish_record_of(note)
+        if not os.path.lexists(note.path):
+            return
+        if is_committed:
+            raise ProviderError(
+                f"cannot move {note.path}, which remembers a message that was sent; let this user rename "
+                "the file (its owner, its attributes, a mount)"
+            )
+        files.remove(note.path)
 
     def _finish_record_of(self, note: KeyNote) -> bool:
         """Finishes the record that moves a note. Returns whether there is such a record."""
