@@ -24,6 +24,9 @@ from typing import Final
 PLACES: Final = (
     # the life of an event, in order
     "claim",
+    # only with duplicate_key by values: the keys are found, and then reserved. No delivery has begun
+    "keys.found",
+    "keys.reserved",
     "begin",
     "deliver",
     "transaction.returned",
@@ -58,6 +61,10 @@ PLACES: Final = (
     "claim.uncommitted",
     "prepare.uncommitted",
     "prepare",
+    # a timer is due, its message is sent, all instances know
+    "timer.due",
+    "timer.sent",
+    "timer.noted",
     # a message is sent once by key: its key is noted, all is done but the commit, the commit has happened
     "once.noted",
     "once.uncommitted",

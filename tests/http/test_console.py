@@ -43,6 +43,7 @@ EXACT = """\
     1
   ]
 }"""
+TIMERS = "timers: [{name: yearly, every: 366d, to: queue://jobs, body: x}]\n"
 HOSTILE = "bad<script>alert(1)</script>\u202e{{ 7*7 }}"
 
 
@@ -51,7 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A service with two failed events and one published one. Its explanations may take long."""
     with (
         pytest.MonkeyPatch.context() as patch,
-        service(tmp_path_factory.mktemp("console"), with_archive(), **CONSOLE) as made,
+        service(tmp_path_factory.mktemp("console"), with_archive() + TIMERS, **CONSOLE) as made,
     ):
         patch.setattr(views, "_EXPLAIN_SECONDS", 240.0)
         deployment, adapter, _ = made
@@ -102,6 +103,9 @@ def test_pages_show_what_happened(world: World) -> None:
         (reason,) = re.findall(r'class="reason">([^<]*)<', http.get("/console/errors").text)
         assert "secret-7" not in reason
         assert READER not in http.get("/console/configuration").text
+        (row,) = re.findall(r"<tr>\s*<th[^>]*>yearly</th>.*?</tr>", http.get("/console").text, re.DOTALL)
+        assert re.findall(r"<td>([^<]*)", row)[:2] == ["queue://jobs", "every 366d"]
+        assert 'datetime="20' in row
 
 
 def test_hostile_text_is_only_shown(world: World) -> None:
