@@ -85,7 +85,7 @@ class SendingOnce(ProviderClient, Protocol):
     def find_sent(self, application: str, key: str) -> SentOnce | None:
         """Returns the answer that :meth:`send_once` gives for a remembered key. Sends nothing.
 
-        Returns None if the key is not remembered.
+        Returns None if the key is not remembered. The key of a send that has not ended may be missing.
 
         Raises:
             CapabilityError: the provider cannot send once.

@@ -10,7 +10,7 @@
     <directory>/redeliveries                            messages that a broker delivers again
     <directory>/control.json                            what operators have told the application
     <directory>/calls.d/                                calls over HTTP that had a key, and their answers
-    <directory>/sent.d/                                 messages that were sent once by key
+    <directory>/sent.d/, sent.<time>.d/                 messages that were sent once by key
     <directory>/history/                                what happened to events and requests
 """
 
@@ -22,7 +22,6 @@ from typing import Final
 from urllib.parse import quote
 
 from connector.messaging.state_store import CallLimits, InstanceNote, PublishedIds, StateStore
-from connector.state import sent_keys
 from connector.state.call_files import CallFiles
 from connector.state.control_file import ControlFile
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow, read_keys
@@ -33,7 +32,7 @@ from connector.state.journal import JournalDirectory
 PUBLISHED: Final = "published"
 """The folder into which a provider puts records of published ids."""
 
-FOLDERS: Final = (PUBLISHED, IN_FLIGHT, HISTORY, sent_keys.FOLDER)
+FOLDERS: Final = (PUBLISHED, IN_FLIGHT, HISTORY)
 """The folders that belong to no instance."""
 
 

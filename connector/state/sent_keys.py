@@ -2,9 +2,11 @@
 
 ::
 
-    <directory>/sent.d/<end>/<digest of the key>    kept until <end> at least, in seconds since 1970
+    <directory>/sent.<end>.d/<digest of the key>    kept until <end> at least, in seconds since 1970
     <directory>/sent.d/new-<name>                   a note: its message is about to be sent
     <directory>/sent.d.lock                         locked by the client that uses a key
+
+Earlier versions tidy what they take for folders of instances, and remove a directory in a directory there.
 
 A client writes a note before the step that sends the message. A note that another client finds was left by a
 client that has not seen the end of that step. Who finds it has to find out whether the message was sent.
@@ -16,6 +18,7 @@ import contextlib
 import hashlib
 import math
 import os
+import re
 import time
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -28,8 +31,9 @@ from connector.messaging.once import OnceKey, SentOnce
 from connector.state import file_systems
 from connector.state.locked_file import exclusive
 
-FOLDER: Final = "sent.d"
+_FOLDER: Final = "sent.d"
 """The folder of an instance has no dot in its name."""
+_OF_KEYS: Final = re.compile(r"sent\.(\d+)\.d").fullmatch
 _NEW: Final = "new-"
 _SHORT: Final = 3600
 _LONG: Final = 86400
@@ -54,7 +58,7 @@ class KeyNote(NamedTuple):
     values: dict[str, Any]
 
 
-class SentKeys:
+class SentKeyFiles:
     """The keys of an application. Every method but :meth:`exists` needs :meth:`using`.
 
     Args:
@@ -63,7 +67,8 @@ class SentKeys:
     """
 
     def __init__(self, directory: str, *, durable: bool) -> None:
-        self._folder = os.path.join(directory, FOLDER)
+        self._directory = directory
+        self._folder = os.path.join(directory, _FOLDER)
         self._durable = durable
 
     def path(self, name: str) -> str:
@@ -95,6 +100,8 @@ class SentKeys:
             if name.startswith(_NEW):
                 path = self.path(name)
                 values = _read(path)
+                if values is None:  # moved by who takes over from its client
+                    continue
                 if not values:  # it was not written whole, so its message was not sent
                     os.unlink(path)
                 else:
@@ -104,7 +111,7 @@ class SentKeys:
         """Returns the answer of a key that is remembered. The notes are settled."""
         for end in self._ends():
             if end > time.time():
-                path = os.path.join(self._folder, str(end), _digest(key))
+                path = os.path.join(self._folder_of(end), _digest(key))
                 values = _read(path)
                 if values is None:
                     continue
@@ -157,7 +164,7 @@ class SentKeys:
         old = next((end for end in self._ends() if end <= time.time()), None)
         if old is None:
             return
-        folder = os.path.join(self._folder, str(old))
+        folder = self._folder_of(old)
         with contextlib.suppress(OSError):
             with os.scandir(folder) as entries:
                 gone = [entry.path for _, entry in zip(range(_MOST_REMOVED), entries, strict=False)]
@@ -176,11 +183,15 @@ class SentKeys:
             own_files.sync_directory(folder)
 
     def _ends(self) -> list[int]:
-        return sorted(int(name) for name in os.listdir(self._folder) if name.isdecimal())
+        found = map(_OF_KEYS, os.listdir(self._directory))
+        return sorted(int(one[1]) for one in found if one is not None)
+
+    def _folder_of(self, end: int) -> str:
+        return os.path.join(self._directory, f"sent.{end}.d")
 
     def _kept(self, values: dict[str, Any]) -> str:
         end = math.ceil(values["until"] / values["width"]) * values["width"]
-        return os.path.join(self._folder, str(end), _digest(values["key"]))
+        return os.path.join(self._folder_of(end), _digest(values["key"]))
 
 
 def _digest(key: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
 import time
@@ -23,10 +22,12 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from tests.stores.conftest import Children
+from tests.stores.dropbox.steps import Died, at, closed, die
 from tests.stores.sql.conftest import program
 from tests.tables import Table
 
 ORDERS = parse_destination("queue://orders")
+NOTES = parse_destination("queue://notes")
 PRICES = parse_destination("topic://prices")
 SUBSCRIBED = [TopicSubscription(PRICES, name, durable=True, shared=True) for name in ("one", "two")]
 _Places = tuple[str, ...]
@@ -121,6 +122,24 @@ def _check(
     heir.close()
 
 
+def test_a_queue_that_cannot_be_written_holds_up_its_own_key_only(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    folder = provider.folders(ORDERS).target
+    dead, heir = provider.connect(), provider.connect()
+    heir.send(NOTES, [Message()])
+    with pytest.raises(Died), at("settle.committing", die):
+        send(dead, ORDERS, b"first")
+    dead.abandon()
+    with closed(folder):
+        assert heir.send_once(NOTES, Message(), OnceKey("suite", "another", 3600)).is_new
+        with pytest.raises(ProviderError, match="Permission denied"):
+            send(heir, ORDERS)
+    answer = send(heir, ORDERS)
+    assert not answer.is_new
+    assert waiting(heir, ORDERS) == [[(answer.message_id, b"first")]]
+    heir.close()
+
+
 # -- keys whose time is over -----------------------------------------------------------------------
 
 
@@ -137,7 +156,7 @@ def test_each_new_key_removes_some_files_of_old_keys(root: Path, monkeypatch: py
     use_new_keys(connection, 2, keep=86400)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 7200)
-    keys = sent_keys.SentKeys(provider.layout.application("suite"), durable=False)
+    keys = sent_keys.SentKeyFiles(provider.layout.application("suite"), durable=False)
     left = [len(_files(keys))]
     for number in range(6):
         connection.send_once(ORDERS, Message(), OnceKey("suite", f"new/{number}", 10))
@@ -147,8 +166,8 @@ def test_each_new_key_removes_some_files_of_old_keys(root: Path, monkeypatch: py
     connection.close()
 
 
-def _files(keys: sent_keys.SentKeys) -> list[str]:
-    return [name for _, _, names in os.walk(keys.path("")) for name in names]
+def _files(keys: sent_keys.SentKeyFiles) -> list[Path]:
+    return list(Path(keys.path("")).parent.glob("sent.*d/*"))
 
 
 def test_each_new_key_removes_some_rows_of_old_keys(tmp_path: Path) -> None:
@@ -175,9 +194,8 @@ def test_a_key_that_cannot_be_read_sends_nothing_and_names_its_file(root: Path) 
     provider = DropboxProvider(root, create=True, durable=False)
     connection = provider.connect()
     send(connection, ORDERS)
-    keys = sent_keys.SentKeys(provider.layout.application("suite"), durable=False)
-    (name,) = _files(keys)
-    (path,) = Path(keys.path("")).glob(f"*/{name}")
+    keys = sent_keys.SentKeyFiles(provider.layout.application("suite"), durable=False)
+    (path,) = _files(keys)
     path.write_bytes(b"")
     with pytest.raises(ProviderError, match=f"cannot read {path}.*remove the file"):
         send(connection, ORDERS)

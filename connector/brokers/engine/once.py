@@ -32,7 +32,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.history import KEY
 from connector.messaging.message import Message
 from connector.messaging.once import OnceKey, SentOnce
-from connector.state.sent_keys import KeyNote, SentKeys
+from connector.state.sent_keys import KeyNote, SentKeyFiles
 
 SENT_QUEUE: Final = "connector.{application}.sent"
 _CHAIN: Final = "connector_sent_chain"
@@ -88,7 +88,12 @@ class RemoteOnce:
             return keys.find(key)
 
     def _send(
-        self, keys: SentKeys, state: RemoteState, destination: Destination, message: Message, once: OnceKey
+        self,
+        keys: SentKeyFiles,
+        state: RemoteState,
+        destination: Destination,
+        message: Message,
+        once: OnceKey,
     ) -> str:
         """Sends a message and a mark in one transaction, and keeps the key. Returns the id of the message."""
         chain = _read_chain(keys)
@@ -127,7 +132,7 @@ class RemoteOnce:
             raise _MarkMissing(f"the broker gives no message of {sent_queue(application)}")
         return found[0].message
 
-    def _begin_chain(self, keys: SentKeys, state: RemoteState) -> None:
+    def _begin_chain(self, keys: SentKeyFiles, state: RemoteState) -> None:
         """Begins a chain with its first mark, and removes marks of earlier chains.
 
         No commit is on its way.
@@ -146,7 +151,7 @@ class RemoteOnce:
             file.write(chain)
         os.rename(f"{path}.new", path)
 
-    def _settle_notes(self, keys: SentKeys, state: RemoteState) -> None:
+    def _settle_notes(self, keys: SentKeyFiles, state: RemoteState) -> None:
         """Finds out which messages were sent whose notes others have left.
 
         Raises:
@@ -195,11 +200,11 @@ def sent_queue(application: str) -> Destination:
     return Destination("queue", SENT_QUEUE.replace("{application}", application))
 
 
-def _keys(state: RemoteState) -> SentKeys:
-    return SentKeys(state.path, durable=True)
+def _keys(state: RemoteState) -> SentKeyFiles:
+    return SentKeyFiles(state.path, durable=True)
 
 
-def _read_chain(keys: SentKeys) -> str:
+def _read_chain(keys: SentKeyFiles) -> str:
     """Returns the present chain. Empty = none has begun."""
     try:
         with open(keys.path(_CHAIN_FILE), encoding="ascii") as file:

@@ -11,7 +11,7 @@ from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError, UnknownDestination, remedy
 from connector.messaging.message import Message
 from connector.messaging.once import OnceKey, SentOnce
-from connector.state.sent_keys import KeyNote, SentKeys
+from connector.state.sent_keys import KeyNote, SentKeyFiles
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG
 from connector.stores.dropbox.client_context import ClientContext
@@ -23,7 +23,7 @@ from connector.stores.dropbox.transaction_log import FileMove, parse_record
 from connector.stores.engine.channel import Channel
 
 
-class Sender:
+class MessageSender:
     """Sends the messages of one client.
 
     The move of a key's note to its place is a line of the record that sends the message. So both happen.
@@ -41,7 +41,7 @@ class Sender:
         """As :meth:`connector.stores.engine.store.Store.put_once`."""
         keys = self._keys(once.application)
         with keys.using():
-            self._settle_notes(keys)
+            self._settle_notes(keys, once.key)
             found = keys.find(once.key)
             if found is not None:
                 return found
@@ -64,28 +64,35 @@ class Sender:
         if not keys.exists():
             return None
         with keys.using():
-            self._settle_notes(keys)
+            self._settle_notes(keys, key)
             return keys.find(key)
 
-    def _keys(self, application: str) -> SentKeys:
-        return SentKeys(self._layout.application(application), durable=self._context.durable)
+    def _keys(self, application: str) -> SentKeyFiles:
+        return SentKeyFiles(self._layout.application(application), durable=self._context.durable)
 
-    def _settle_notes(self, keys: SentKeys) -> None:
+    def _settle_notes(self, keys: SentKeyFiles, key: str) -> None:
         """Finishes the records of the notes that others have left. A note without a record is removed.
 
         Raises:
-            ProviderError: a record cannot be finished.
+            ProviderError: the record of the key cannot be finished. Those of other keys are left.
         """
         for note in keys.left():
-            is_committed = self._finish_record_of(note)
-            if not os.path.lexists(note.path):
-                continue
-            if is_committed:
-                raise ProviderError(
-                    f"cannot move {note.path}, which remembers a message that was sent; let this user rename "
-                    "the file (its owner, its attributes, a mount)"
-                )
-            files.remove(note.path)
+            try:
+                self._settle_note(note)
+            except ProviderError:
+                if note.values["key"] == key:
+                    raise
+
+    def _settle_note(self, note: KeyNote) -> None:
+        is_committed = self._finish_record_of(note)
+        if not os.path.lexists(note.path):
+            return
+        if is_committed:
+            raise ProviderError(
+                f"cannot move {note.path}, which remembers a message that was sent; let this user rename "
+                "the file (its owner, its attributes, a mount)"
+            )
+        files.remove(note.path)
 
     def _finish_record_of(self, note: KeyNote) -> bool:
         """Finishes the record that moves a note. Returns whether there is such a record."""

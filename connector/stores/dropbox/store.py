@@ -41,7 +41,7 @@ from connector.stores.dropbox.prepared_files import remove_prepared
 from connector.stores.dropbox.pruning import RootPruner
 from connector.stores.dropbox.reader import DropboxReader
 from connector.stores.dropbox.scan_order import scan_order
-from connector.stores.dropbox.sending import Sender
+from connector.stores.dropbox.sending import MessageSender
 from connector.stores.dropbox.subscription_files import DELETED
 from connector.stores.dropbox.tasks import DropboxTaskSpec, without_owner
 from connector.stores.engine.changes import Change, Edit, GivenBack
@@ -66,7 +66,7 @@ class DropboxStore(Store):
         self.headers = context.headers
         fan_out = FanOutFiles(context.layout, context.headers, durable=context.durable)
         self.changes = Changes(context, fan_out)
-        self._sender = Sender(context, fan_out)
+        self._sender = MessageSender(context, fan_out)
         self._pruner = pruner
         self._readers: list[DropboxReader] = []
         self._numbers = itertools.count(1)

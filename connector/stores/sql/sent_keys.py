@@ -15,7 +15,7 @@ _MOST_REMOVED: Final = 20
 """Rows of old keys that a new key removes at most. Each new key adds one."""
 
 
-class SentKeys:
+class SentKeyRows:
     """The keys of all applications in a database, as one client uses them."""
 
     def __init__(self, db: DatabaseClient) -> None:

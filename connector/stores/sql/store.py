@@ -46,7 +46,7 @@ from connector.stores.sql.messages import SqlClaim, add_messages, channel_name, 
 from connector.stores.sql.reader import SqlReader
 from connector.stores.sql.schema import NOBODY, PROCESSED, copied_at, message, reference, subscription
 from connector.stores.sql.schema import channel as channels
-from connector.stores.sql.sent_keys import SentKeys
+from connector.stores.sql.sent_keys import SentKeyRows
 from connector.stores.sql.statements import (
     ANY_ROW,
     IS_CLAIMED,
@@ -91,7 +91,7 @@ class SqlStore(Store):
         self._keep_processed = keep_processed
         self._notify = notify
         self._statements = db.statements
-        self._sent_keys = SentKeys(db)
+        self._sent_keys = SentKeyRows(db)
         self._queues: set[Destination] = set()
         """Existing queues that are not temporary. They need no further check."""
 
