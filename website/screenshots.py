@@ -19,7 +19,7 @@ from connector.config.loading import load
 from connector.http.server import Server
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.http.shop import looping
+from tests.events.conftest import serving
 from tests.http.webdriver import Browser, browser
 from tests.http.world import client, settings
 from tests.waiting import wait_for
@@ -175,7 +175,7 @@ def shop(directory: Path) -> Iterator[tuple[Deployment, Server, str]]:
         server.start()
         stack.callback(server.stop)
         for one in adapters:
-            stack.enter_context(looping(one))
+            stack.enter_context(serving(one))
         an_hour(deployment, adapters)
         with client(server, TOKEN) as http:
             repaired = next(one for one in deployment.messages("error") if b"12-004" in one.body).message_id
