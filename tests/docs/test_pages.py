@@ -141,9 +141,9 @@ def test_the_front_page_fits_on_two_screens_and_shows_each_file_of_the_first_dep
 
 def test_the_page_of_contents_has_each_page_of_the_site_once_and_in_the_same_order() -> None:
     """The site has a navigation of its own. A reader of the repository has this page."""
-    contents = re.findall(r"\]\(([a-z-]+/[a-z-]+\.md)\)", without_blocks(REPOSITORY / "docs/contents.md"))
+    contents = re.findall(r"\]\(([a-z-]+/[\w.-]+\.md)\)", without_blocks(REPOSITORY / "docs/contents.md"))
     navigation = (REPOSITORY / "website/mkdocs.yml").read_text("utf-8")
-    listed = re.findall(r"^ +- ([a-z-]+/[a-z-]+\.md)", navigation, re.MULTILINE)
+    listed = re.findall(r"^ +- ([a-z-]+/[\w.-]+\.md)", navigation, re.MULTILINE)
     assert contents == listed, "give docs/contents.md a line for each page of website/mkdocs.yml"
 
 
