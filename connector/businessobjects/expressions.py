@@ -19,6 +19,7 @@ from typing import Any, Final
 import jmespath
 from jmespath.lexer import Lexer
 from jmespath.parser import ParsedResult
+from jmespath.visitor import TreeInterpreter
 
 from connector.businessobjects.exact_numbers import Number
 from connector.businessobjects.expression_functions import SIGNATURES, Functions, inexact, number_of
@@ -63,13 +64,49 @@ class Expression:
 
     def find(self, document: Any) -> Any:
         """Works like :meth:`search`, for a document that :func:`exact` has made."""
+        return self._visit(TreeInterpreter(self._options), self._parsed.parsed, document)
+
+    def find_member(self, document: Any) -> dict[str, Any]:
+        """Returns an object with the member ``value``, or without members if the document has no such value.
+
+        So None is a null that the document has, also in the objects that the expression makes.
+
+        Args:
+            document: as :func:`exact` makes it.
+
+        Raises:
+            jmespath.exceptions.JMESPathError: as :meth:`search`.
+        """
+        member = {"type": "key_val_pair", "value": "value", "children": [self._parsed.parsed]}
+        made = {"type": "multi_select_dict", "children": [member]}
+        found: dict[str, Any] = self._visit(_WithoutMissing(self._options), made, document)
+        return found
+
+    def _visit(self, interpreter: TreeInterpreter, tree: Node, document: Any) -> Any:
         try:
-            return inexact(self._parsed.search(document, self._options))
+            return inexact(interpreter.visit(tree, document))
         except (jmespath.exceptions.JMESPathError, MemoryError):
             raise
         except Exception as error:  # such as the OverflowError of floor() for infinity
             text = f"{type(error).__name__}: {error}"
             raise jmespath.exceptions.JMESPathError(text) from error
+
+
+class _WithoutMissing(TreeInterpreter):  # type: ignore[misc]  # the library has no types
+    """Makes objects without the members that only name what the document does not have."""
+
+    def visit_multi_select_dict(self, node: Node, value: Any) -> Any:
+        made = super().visit_multi_select_dict(node, value)
+        if made is None:
+            return None
+        nodes = {one["value"]: one["children"][0] for one in node["children"]}
+        return {key: one for key, one in made.items() if one is not None or self._is_null(nodes[key], value)}
+
+    def _is_null(self, node: Node, value: Any) -> bool:
+        """Tells whether a node names an attribute that is there. What a function makes is not."""
+        if node["type"] == "subexpression":
+            return self._is_null(node["children"][1], self.visit(node["children"][0], value))
+        return node["type"] == "field" and isinstance(value, dict) and node["value"] in value
 
 
 @lru_cache(maxsize=1024)

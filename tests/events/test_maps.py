@@ -216,3 +216,30 @@ def test_a_load_gets_the_object_that_the_map_makes(bench: Bench) -> None:
     (message,) = deployment.messages(str(load_queue("test", "one", "lake")))
     found = read_object(deployment.configuration.metaobjects.definitions, "Invoice", message)
     assert found["Number"] == "INV-7", identity
+
+
+def test_a_null_that_the_handler_keeps_stays_a_null(bench: Bench) -> None:
+    objects = OBJECTS.replace("Currency: \"'EUR'\"", "Currency: \"'EUR'\"\n  Note: Note").replace(
+        "Lines[].{Sku: Sku,", "Lines[].{Sku: Sku, Price: Price, Note: upper(default(Note, 'x')), By: By,"
+    )
+    objects = objects.replace("  Region: String\n", "  Region: String\n  Note: String\n")
+    objects = objects.replace("  Country: String\n", "  Country: String\n  Note: String\n")
+    objects = objects.replace("Price: Decimal}", "Price: Decimal, Note: String, By: String}")
+    objects = objects.replace(
+        "Quantity: Integer}\n---\nmap",
+        "Quantity: Integer, Price: Decimal, Note: String, By: String}\n---\nmap",
+    )
+    objects += (
+        "---\ndatahandler_metaobject: MO_DataHandler_Default\nhandlers: {application/json: {null: value}}\n"
+    )
+    lines = [{"Sku": "a", "Price": None, "Quantity": 1}, {"Sku": "b", "Price": 1, "By": None}]
+    deployment = deploy(bench, BILL, objects=objects)
+    identity = send(deployment, Note=None, Region=None, Lines=lines)
+    assert deployment.outcomes() == {identity: ("published", "")}
+    (made,) = invoices(deployment)
+    assert made["Note"] is None
+    assert "Country" not in made  # lookup() made a null of its own
+    assert made["Lines"] == [
+        {"Sku": "a", "Quantity": 1, "Price": None, "Note": "X"},
+        {"Sku": "b", "Price": 1, "Note": "X", "By": None},
+    ]
