@@ -39,6 +39,8 @@ NOT_RUN = {
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
     ("README.md", "needs-packages"): 1,  # test_installation.py follows it
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
+    ("docs/how-to/install.md", "needs-uv"): 1,
+    ("docs/how-to/install.md", "needs-pipx"): 1,
     ("docs/how-to/jms-broker.md", "needs-packages"): 1,
     ("docs/how-to/jms-broker.md", "needs-broker"): 3,  # tests/servers/test_example.py follows this page
     ("docs/questions/jms-from-python.md", "needs-broker"): 1,  # likewise
