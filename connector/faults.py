@@ -61,6 +61,14 @@ PLACES: Final = (
     "claim.uncommitted",
     "prepare.uncommitted",
     "prepare",
+    # a timer is due, its message is sent, all instances know
+    "timer.due",
+    "timer.sent",
+    "timer.noted",
+    # a message is sent once by key: its key is noted, all is done but the commit, the commit has happened
+    "once.noted",
+    "once.uncommitted",
+    "once.committed",
     # a reload: nothing is in flight, the connection is closed, the new one works and nobody knows
     "reload.begin",
     "reload.closed",

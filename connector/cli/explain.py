@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json as json_module
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -28,6 +29,7 @@ from connector.cli.deployment import load_for
 from connector.cli.messages import as_document
 from connector.cli.send import add_property
 from connector.config.loading import CONVERSION, Configuration
+from connector.config.timer_model import TimerEntry
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.history import file_name
@@ -35,6 +37,8 @@ from connector.messaging.message import PROPERTY_TYPES, Message
 from connector.messaging.selector import may_match
 from connector.printable import printable
 from connector.service.assembly import make_explainer, make_provider
+from connector.service.timer_times import DueTimes
+from connector.text.iso_time import iso_time
 from connector.text.json_text import to_json_text
 from connector.workbench.explain import Explanation, ObjectFinding, SubscriptionFinding
 
@@ -49,15 +53,16 @@ _SENT: Final = (
     "body_encoding",
 )
 _MAX_SHOWN: Final = 2000
+_NEXT_TIMES: Final = 3
 
-_NEEDED: Final = CONVERSION | {"subscriptions", "databases"}
+_NEEDED: Final = CONVERSION | {"subscriptions", "databases", "timers"}
 
 
 def explain(
     what: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="FILE-OR-ID", help="A file with a body, or the id of a message in a queue."),
-    ],
+    ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     type: Annotated[str | None, typer.Option(metavar="T", help="JMSType of the body in FILE.")] = None,
     property: Annotated[
@@ -75,12 +80,17 @@ def explain(
 ) -> None:
     """Shows the rule, the data handler, the object, and who would get it. Sends and takes nothing.
 
+    Without FILE-OR-ID shows the timers and their next times.
+
     FILE holds the body of a text message. By default it comes from the first InputDestination. The id is
     that of a message in an input, in the archive, error or unsubscribed destination, or in the queue of
     --destination. A copy is explained as a message of the input that it came from.
     Exit status 1 when the message would fail.
     """
     configuration = load_for(config, _NEEDED, in_process=True, thorough=True)
+    if what is None:
+        _show_timers(configuration, json=json)
+        return
     target = None if destination is None else read_destination(destination, configuration)
     path = Path(what)
     if path.is_file():
@@ -97,6 +107,29 @@ def explain(
     else:
         _show(found, what)
     raise typer.Exit(1 if found.outcome == "failed" else 0)
+
+
+def _show_timers(configuration: Configuration, *, json: bool) -> None:
+    """Shows each timer: what it sends, and when it is due next."""
+    if not configuration.timers:
+        raise BadArgument("expected a FILE or the id of a message, because the configuration has no timers")
+    now = round(time.time() * 1000)
+    coming = [DueTimes.of(one).coming(now, _NEXT_TIMES) for one in configuration.timers]
+    texts = [[iso_time(moment / 1000) for moment in moments] for moments in coming]
+    timers = list(zip(configuration.timers, texts, strict=True))
+    if json:
+        keys = ("name", "to", "object", "times", "misfire")
+        answer_json({"timers": [{**_facts(one, keys), "next": moments} for one, moments in timers]})
+        return
+    for one, moments in timers:
+        answer(printable(f"timer {one.name}: {one.times}, misfire {one.misfire}"))
+        answer(printable(f"  sends {one.object or 'a body'} to {one.to}"))
+        answer(f"  next: {', '.join(moments)}")
+
+
+def _facts(timer: TimerEntry, keys: Sequence[str]) -> dict[str, Any]:
+    values = ((key, getattr(timer, key)) for key in keys)
+    return {key: value if value is None else str(value) for key, value in values}
 
 
 def _message(path: Path, format_: str | None, properties: list[str] | tuple[()]) -> Message:

@@ -15,6 +15,7 @@ from connector.config.loading import MESSAGES
 from connector.printable import printable
 from connector.service.assembly import make_provider
 from connector.service.status_document import StatusReader, as_json
+from connector.text.iso_time import iso_time
 
 
 def status(
@@ -112,6 +113,13 @@ _PARTS: Final = (
         "none",
         {"destination": "input"} | _same("waiting", "delayed") | {"age of the oldest": "age"},
     ),
+    _Part(
+        "timers",
+        "timers",
+        "",  # most applications have no timers
+        {"timer": "name", "sends to": "to", "times": "times", "next": "next_due"}
+        | {"last": "last_fired", "error": "last_error"},
+    ),
 )
 
 
@@ -135,6 +143,8 @@ def _cell(field: str, value: Any, now: float) -> str:
         return ago(value, now)
     if value is None or value == "":
         return "-"
+    if field in ("next_due", "last_fired"):
+        return iso_time(value)
     if field == "age":
         return span(value)
     if field in ("events", "waiting", "delayed"):

@@ -33,6 +33,9 @@ def check_capabilities(
     if file.connector.in_progress_destination is not None and not capabilities.in_progress:
         location = ("connector", "InProgressDestination")
         reporter.add(location, f"the provider {name} has no messages in progress", "it left out")
+    if file.timers and not capabilities.sends_once:
+        found = f"the provider {name} cannot send a message once by key"
+        reporter.add(("timers",), found, "it left out, or a local provider", at_key=True)
     for one in entries if not capabilities.retries_later else ():
         if isinstance(one.entry, CalledEntry) and one.entry.retry_later is not None:
             location = ("subscriptions", one.index, "retry_later")

@@ -24,6 +24,7 @@ from connector.sinks.subscription_model import CalledEntry, PreparedEntry, SinkE
 _INPUTS = ("connector", "InputDestination")
 _OF_TOPICS = ("subscription", "shared", "no_local")
 _REPLY_TO = "ReplyToDestination"
+_SENT_TO = "destination of a subscription"
 
 Roles = dict[Destination, tuple[str, Position]]
 """The role of each destination, and the place that gives the destination this role."""
@@ -58,7 +59,7 @@ def check_destinations(
     whole = [one for one in inputs if not _is_partial(reading, one[0])]
     _check_twice(whole, reporter)
     _check_order(file, whole, reporter)
-    taken = _check_roles(file, inputs, entries, reporter)
+    taken = _check_roles(file, reading, inputs, entries, reporter)
     if static is not None:
         _check_replies(static, collected, taken, reporter)
     loops = LoopCheck(file, entries, static, metaobjects.definitions, inputs)
@@ -216,6 +217,7 @@ def _form(selector: str | None) -> str:
 
 def _check_roles(
     file: AdapterFile,
+    reading: Reading[AdapterFile],
     inputs: list[tuple[int, InputEntry]],
     entries: Sequence[ReadEntry],
     reporter: ProblemReporter,
@@ -240,12 +242,15 @@ def _check_roles(
     for one in entries:
         if isinstance(one.entry, SinkEntry):
             _check_sent(one.entry, ("subscriptions", one.index, one.key), taken, reporter)
+    for index, timer in zip(reading.positions("timers"), file.timers, strict=False):
+        if taken.get(timer.to, (_SENT_TO,))[0] not in ("InputDestination", _SENT_TO):
+            _take(timer.to, "destination of a timer", ("timers", index, "to"), taken, reporter)
     return taken
 
 
 def _check_sent(entry: SinkEntry, location: Location, taken: Roles, reporter: ProblemReporter) -> None:
     """Reports a subscription that sends to a destination of the adapter's own. An input is another step."""
-    role = "destination of a subscription"
+    role = _SENT_TO
     destination = entry.sends_to
     if destination is not None:
         if taken.get(destination, ("",))[0] != "InputDestination":

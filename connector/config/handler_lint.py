@@ -21,7 +21,7 @@ from connector.declare.reading import Location
 from connector.errors import ConfigurationError
 from connector.formats.catalogue import SHIPPED, Catalogue
 from connector.formats.checks import check_mime_type
-from connector.formats.datahandler import Option, OptionText, all_options, bare
+from connector.formats.datahandler import DataHandler, Option, OptionText, all_options, bare
 from connector.formats.handlers import HANDLER_CLASS, HANDLER_METHODS, Handlers, normal_mime_type
 from connector.text.names import nearest, shown, twins
 
@@ -164,15 +164,47 @@ def _check_made(
     catalogue: Catalogue,
     document: Document,
 ) -> None:
-    shipped = [one for one in catalogue.mime_types if _origin(catalogue, one) == SHIPPED]
-    specs = [catalogue.spec(mime_type, texts), *(catalogue.spec(one) for one in shipped if one != mime_type)]
     try:
-        Handlers(specs, definitions, directory).get(mime_type)
+        _make_shipped(mime_type, texts, definitions, directory, catalogue)
     except ConfigurationError as error:
         for problem in error.problems:
             option = _named_option(problem.found, texts)
             at = ("handlers", mime_type, option) if option is not None else ("handlers", mime_type)
             document.add(at, problem.found, problem.expected, problem.nearest, at_key=option is None)
+
+
+def _make_shipped(
+    mime_type: str,
+    texts: Mapping[str, OptionText],
+    definitions: Definitions,
+    directory: Path,
+    catalogue: Catalogue,
+) -> DataHandler:
+    shipped = [one for one in catalogue.mime_types if _origin(catalogue, one) == SHIPPED]
+    specs = [catalogue.spec(mime_type, texts), *(catalogue.spec(one) for one in shipped if one != mime_type)]
+    return Handlers(specs, definitions, directory).get(mime_type)
+
+
+def shipped_handler(
+    mime_type: str,
+    given: Mapping[str, OptionText],
+    definitions: Definitions,
+    directory: Path,
+    catalogue: Catalogue,
+) -> DataHandler | None:
+    """Returns a data handler to write objects with. None = it is code of users, or needs such code.
+
+    Args:
+        given: options by their names, as written.
+
+    Raises:
+        ConfigurationError: the handler refuses its options.
+    """
+    mime_type = normal_mime_type(mime_type)
+    texts = {key: bare(value) for key, value in given.items() if key != "NameHandlerClass"}
+    if _origin(catalogue, mime_type) != SHIPPED or _needs_others(texts, catalogue):
+        return None
+    return _make_shipped(mime_type, texts, definitions, directory, catalogue)
 
 
 def _origin(catalogue: Catalogue, mime_type: str) -> str:

@@ -72,7 +72,7 @@ class Lint:
             self._subscription(one, names)
         self._check_repliers()
         self.file.spark.check(self.directory, self.reporter)
-        check_http(self.file.http, self.reporter)
+        check_http(self.file.http, connector, self.reporter)
         check_tracing(self.file.tracing, self.reporter)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
             self.reporter.add(

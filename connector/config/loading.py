@@ -22,6 +22,8 @@ from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Logging, State
 from connector.config.provider_section import adopt_keys, check_provider, has_own_names, read_provider
 from connector.config.subscription_reading import ReadEntry, SubscriptionReader
+from connector.config.timer_lint import TimerReader
+from connector.config.timer_model import TimerEntry
 from connector.config.tracing_model import Tracing
 from connector.databases.settings import DatabaseSettings
 from connector.declare.connector_section import Connector
@@ -84,6 +86,7 @@ class Configuration:
         file: the absolute path of ``adapter.yaml``.
         directory: the directory of the file. Relative paths count from here, and processes are found here.
         subscriptions: in the order of the file, each with a name.
+        timers: in the order of the file. The data of their objects have the types of the attributes.
         metaobject_paths: the files and directories that the meta-objects were read from.
         datahandlers: plug-ins of the deployment. None = no plug-ins.
         state: the place of journals, published ids and locks. None = the provider decides.
@@ -111,6 +114,7 @@ class Configuration:
     tracing: Tracing | None = None
     databases: tuple[DatabaseSettings, ...] = ()
     history: HistorySection = _HISTORY
+    timers: tuple[TimerEntry, ...] = ()
     file_contents: frozenset[str] = field(default=frozenset(), repr=False)
     conditions: Mapping[str, Condition] = field(default_factory=dict)
 
@@ -369,13 +373,10 @@ def _read_parts(
     entries = list(SubscriptionReader(reader).read(complete.entries.get("subscriptions"), metaobjects.maps))
     check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
-    Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
-    if read.spark.runs_here:
-        check_handler_imports(collected, catalogue, directory, reporter)
-    if scope.thorough:
-        check_made(collected, catalogue, metaobjects.definitions, directory)
-    if scope.machine:
-        _check_machine(read, directory, display, reporter)
+    lint = Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory)
+    lint.run()
+    timers = TimerReader(lint, makes=scope.thorough).read()
+    _check_more(lint, scope, display)
     own_selectors = provider is not None and PROVIDERS.load(provider.type).own_selectors
     check_selectors(read, reading, reporter, own_selectors=own_selectors)
     if provider is None:
@@ -393,7 +394,18 @@ def _read_parts(
         check_capabilities(provider.type, capabilities, read, reading, entries, reporter)
         static = metaobjects.static.get(read.connector.configuration_meta_object or "")
         check_delays(provider.type, capabilities, static, collected)
-    return _configuration(file, read, provider, entries, metaobjects, problems.file_contents)
+    return _configuration(file, read, provider, entries, timers, metaobjects, problems.file_contents)
+
+
+def _check_more(lint: Lint, scope: _Scope, display: str) -> None:
+    """Reports what needs a look at the code of data handlers, their files, or this machine."""
+    collected, catalogue, directory = lint.collected, lint.catalogue, lint.directory
+    if lint.file.spark.runs_here:
+        check_handler_imports(collected, catalogue, directory, lint.reporter)
+    if scope.thorough:
+        check_made(collected, catalogue, lint.metaobjects.definitions, directory)
+    if scope.machine:
+        _check_machine(lint.file, directory, display, lint.reporter)
 
 
 def _configuration(
@@ -401,6 +413,7 @@ def _configuration(
     read: AdapterFile,
     provider: ProviderSection,
     entries: Sequence[ReadEntry],
+    timers: tuple[TimerEntry, ...],
     metaobjects: MetaObjects,
     file_contents: frozenset[str],
 ) -> Configuration:
@@ -430,6 +443,7 @@ def _configuration(
             DatabaseSettings(name, one.url).at(directory) for name, one in read.databases.items()
         ),
         history=read.history,
+        timers=timers,
         file_contents=file_contents,
         conditions=read_conditions(subscriptions, directory),
     )

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from connector.config.database_url import DATABASE_URL
 from connector.config.http_model import Http
+from connector.config.timer_model import TimerEntry
 from connector.config.tracing_model import Tracing
 from connector.declare.connector_section import Connector
 from connector.declare.history_section import HistorySection
@@ -84,6 +85,9 @@ class AdapterFile(Section):
     )
     """Each entry is read by :mod:`connector.config.subscription_reading`, with the model of its sink."""
 
+    timers: tuple[TimerEntry, ...] = Field(
+        default=(), description="Messages that the adapter sends when their times come."
+    )
     metaobjects: Annotated[tuple[PathName, ...], BeforeValidator(one_or_list)] = Field(
         default=(),
         description="Business objects and meta-objects: a directory (its `*.yaml`), or a list of "

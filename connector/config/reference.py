@@ -25,6 +25,7 @@ from connector.businessobjects.dynamic import (
 from connector.businessobjects.metadata import PROPERTY_FITTING, READERS
 from connector.businessobjects.types import SIMPLE_TYPES, TEXTS
 from connector.config.document_kinds import DOCUMENTS
+from connector.config.events_model import EventEntry, Signature
 from connector.config.http_model import Http, TokenEntry
 from connector.config.metaobject_model import (
     ALIASES,
@@ -39,6 +40,7 @@ from connector.config.metaobject_model import (
 from connector.config.model import AdapterFile, DatabaseSection, Logging, State
 from connector.config.provider_section import provider_sections
 from connector.config.sinks import SINKS
+from connector.config.timer_model import TimerEntry
 from connector.config.tracing_model import Tracing
 from connector.declare.connector_section import Connector, ReplyMatching
 from connector.declare.history_section import HistorySection
@@ -59,6 +61,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("connector.InputDestination[]", InputEntry),
     ("connector.reply_matching", ReplyMatching),
     ("subscriptions[]", CommonEntry),
+    ("timers[]", TimerEntry),
     ("spark", Pipeline),
     ("logging", Logging),
     ("state", State),
@@ -66,6 +69,8 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("history", HistorySection),
     ("http", Http),
     ("http.tokens[]", TokenEntry),
+    ("http.events[]", EventEntry),
+    ("http.events[].signature", Signature),
     ("tracing", Tracing),
     ("databases.NAME", DatabaseSection),
 )

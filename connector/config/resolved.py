@@ -41,6 +41,7 @@ def as_document(configuration: Configuration) -> dict[str, Any]:
         "provider": _section(configuration.provider),
         "connector": connector,
         "subscriptions": [_section(subscription) for subscription in configuration.subscriptions],
+        "timers": [_section(one) for one in configuration.timers] or None,
         "metaobjects": [str(path) for path in configuration.metaobject_paths],
         "datahandlers": None if configuration.datahandlers is None else str(configuration.datahandlers),
         "spark": _section(configuration.spark),

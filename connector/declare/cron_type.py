@@ -37,6 +37,14 @@ def _write(value: int | Cron | None) -> object:
     return f"{_WORD} {value.text}" if isinstance(value, Cron) else _NUMBER.write(value)
 
 
+_FIVE_FIELDS: Final = '"0 6 * * mon-fri", as in crontab(5)'
+CRON: Final = ValueType(
+    lambda value: read_cron(leaf(value, _FIVE_FIELDS)),
+    lambda value: None if value is None else value.text,
+    {"type": "string"},
+    _WORD,
+)
+"""Times of a crontab, without more words."""
 POLL_FREQUENCY: Final = ValueType(
     _read,
     _write,

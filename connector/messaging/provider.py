@@ -35,6 +35,7 @@ from typing import Protocol
 
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.once import SendingOnce
 from connector.messaging.polling import Arrivals
 from connector.messaging.roles import Browsing, Looking, Receiving, Recovering, Settling, Subscribing, Taking
 from connector.messaging.state_store import StateStore
@@ -75,6 +76,7 @@ class Capabilities:
             :attr:`~connector.messaging.provider_kind.ProviderKind.own_names`.
         min_age: others may write a message in place, so that a poller can wait until it is complete
             (:meth:`.Poller.set_min_age`).
+        sends_once: a message is sent once by key (:meth:`.once.SendingOnce.send_once`).
     """
 
     topics: bool = False
@@ -94,13 +96,14 @@ class Capabilities:
     lots: bool = False
     own_names: bool = False
     min_age: bool = False
+    sends_once: bool = False
 
 
 class SessionClient(Receiving, Settling, Browsing, Subscribing, Protocol):
     """What a session of a program needs."""
 
 
-class Connection(Taking, Recovering, Settling, Looking, Subscribing, Protocol):
+class Connection(Taking, Recovering, Settling, SendingOnce, Looking, Subscribing, Protocol):
     """The view of one client on a provider. For one thread, except :meth:`close` and :meth:`wake`.
 
     A topic holds no messages itself. A message sent to a topic goes to every subscription of the topic at

@@ -115,6 +115,17 @@ class AdapterProvider(Provider, Protocol):
         """
         return ()
 
+    def survey_once(self, application: str) -> Sequence[Finding]:
+        """Connects, and tries what sending once by key needs at a server. Leaves no message behind.
+
+        Asked only if an application sends once by key (:mod:`connector.messaging.once`). A local provider has
+        nothing to try.
+
+        Raises:
+            ProviderError: the server cannot be reached.
+        """
+        return ()
+
     def existing(self) -> Looking:
         """Opens a connection that only looks and makes nothing.
 

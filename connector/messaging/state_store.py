@@ -310,16 +310,37 @@ class ReloadNote:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class TimerNote:
+    """How far the instances of an application are with a timer. Times are in milliseconds since 1970.
+
+    Args:
+        times: when the timer is due, as text.
+        until: every due time up to here has its message, or needs none.
+        fired: the due time of the last message. None = there was none.
+        message_id: of the last message.
+        error: why the next message could not be sent. Empty = no attempt has failed.
+    """
+
+    times: str
+    until: int
+    fired: int | None = None
+    message_id: str = ""
+    error: str = ""
+
+
 @dataclass(slots=True)
 class Control:
-    """What operators have told an application.
+    """What operators have told an application, and how far its timers are.
 
     Args:
         reload: None = nobody has asked so far.
+        timers: by name.
     """
 
     paused: list[PauseNote] = field(default_factory=list)
     reload: ReloadNote | None = None
+    timers: dict[str, TimerNote] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the values for JSON."""
@@ -330,12 +351,14 @@ class Control:
         """Undoes :meth:`to_json`. Raises TypeError or KeyError for other values."""
         reload = values.get("reload")
         return cls(
-            [PauseNote(**one) for one in values["paused"]], None if reload is None else ReloadNote(**reload)
+            [PauseNote(**one) for one in values["paused"]],
+            None if reload is None else ReloadNote(**reload),
+            {name: TimerNote(**one) for name, one in values.get("timers", {}).items()},
         )
 
 
 class ControlRecord(Protocol):
-    """What operators have told an application, for all its instances. It survives a power cut.
+    """The :class:`Control` of an application, for all its instances. It survives a power cut.
 
     Every method raises ProviderError if the store cannot be used.
     """

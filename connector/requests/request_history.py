@@ -47,8 +47,10 @@ class HistorySpec(NamedTuple):
         return self.connector.instance or ""
 
 
-class RequestHistory:
-    """Appends the requests of one client. Thread-safe. A history that cannot be written fails no request.
+class RowWriter:
+    """Appends rows of another thread than the one of the events. Thread-safe.
+
+    A history that cannot be written is logged, and fails nothing.
 
     Args:
         spec: None = nothing is written.
@@ -60,6 +62,40 @@ class RequestHistory:
         self._lock = threading.Lock()
         self._quiet_until = 0.0
         self._prune_at = 0.0
+
+    def append(self, row: HistoryRow) -> None:
+        """Appends a row, and removes old rows now and then."""
+        spec = self._spec
+        if spec is None:
+            return
+        with self._lock:
+            try:
+                if self._history is None:
+                    self._history = spec.state(spec.connector.application_name).history(spec.instance)
+                self._history.append([row])
+                if row.time >= self._prune_at:  # an adapter without inputs removes nothing otherwise
+                    self._prune_at = row.time + _PRUNE_SECONDS
+                    self._history.prune(row.time - spec.history.keep)
+            except (ProviderError, OSError) as error:
+                self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        now = time.monotonic()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _WARNING_SECONDS
+            _log.warning("the history cannot be written", extra={"reason": str(error)})
+
+
+class RequestHistory:
+    """Appends the requests of one client. Thread-safe. A history that cannot be written fails no request.
+
+    Args:
+        spec: None = nothing is written.
+    """
+
+    def __init__(self, spec: HistorySpec | None) -> None:
+        self._spec = spec
+        self._writer = RowWriter(spec)
 
     def requested(self, call: Call, message_id: str) -> None:
         """Appends a request before the commit that sends it."""
@@ -91,19 +127,4 @@ class RequestHistory:
             reason=reason,
             notes=[note] if note else (),
         )
-        with self._lock:
-            try:
-                if self._history is None:
-                    self._history = spec.state(spec.connector.application_name).history(spec.instance)
-                self._history.append([row])
-                if row.time >= self._prune_at:  # an adapter without inputs removes nothing otherwise
-                    self._prune_at = row.time + _PRUNE_SECONDS
-                    self._history.prune(row.time - spec.history.keep)
-            except (ProviderError, OSError) as error:
-                self._warn(error)
-
-    def _warn(self, error: Exception) -> None:
-        now = time.monotonic()
-        if now >= self._quiet_until:
-            self._quiet_until = now + _WARNING_SECONDS
-            _log.warning("the history cannot be written", extra={"reason": str(error)})
+        self._writer.append(row)

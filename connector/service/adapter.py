@@ -33,6 +33,7 @@ from connector.service.instance_notes import InstanceNotes, count_errors
 from connector.service.reload import check_changes, stale_files
 from connector.service.restarts import Restarts
 from connector.service.stopping import StopRequest
+from connector.service.timer_thread import TimerThread
 from connector.sinks.lazy_requests import LazyRequests
 from connector.spark.pipeline import SparkPipeline
 from connector.status import ReturnCode
@@ -109,6 +110,7 @@ class Adapter:
             self._tracer,
             debug=debug,
         )
+        self._timers: Final = TimerThread()
         self._restarts = self._make_restarts()
         self.notes: Final = self._make_notes()
         self._is_ready = self._started = self._ended = False
@@ -136,6 +138,11 @@ class Adapter:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    @property
+    def provider(self) -> AdapterProvider:
+        """The provider, whose memory the adapter may be."""
+        return self._provider
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -189,6 +196,15 @@ class Adapter:
         finally:
             self._working_since = None
 
+    def start_timers(self) -> None:
+        """Sends the messages of timers from now on, until a stop. Only a service does so.
+
+        Raises:
+            ConfigurationError: a message cannot be made.
+        """
+        timers = self._timers.make(self.configuration, self._provider)
+        self._timers.use(timers, self.configuration, self._provider)
+
     def stop(self) -> None:
         """Ends requests, events and Spark, and leaves no process behind. Repeatable.
 
@@ -197,6 +213,7 @@ class Adapter:
         if self._started and self.has_inputs:
             self.notes.look(is_good=False, at_once=True)
         self._started, self._ended, self._is_ready = False, True, False
+        self._timers.stop(self.time_to_stop)
         try:
             self.requests.stop(self.time_to_stop)
         finally:
@@ -205,12 +222,13 @@ class Adapter:
                 self._tracer.close()
 
     def request_stop(self) -> None:
-        """Stops claiming. Events and requests in flight have ``stop_timeout`` to finish.
+        """Stops claiming, and ends a start. Events and requests in flight have ``stop_timeout`` to finish.
 
         For any thread, and for a signal handler.
         """
         self._stop.make()
-        self._stop.start_timer()  # before anything that may hang
+        self._stop.start_timer(aborts_now=self.starts_now)  # before anything that may hang
+        self._timers.request_stop()
         self._connection.request_stop()
 
     def abort(self) -> None:
@@ -226,6 +244,16 @@ class Adapter:
     def time_to_stop(self) -> float:
         """Seconds of ``stop_timeout`` that are left for events and requests in flight."""
         return self._stop.time_left
+
+    @property
+    def starts_now(self) -> bool:
+        """Whether :meth:`start` is at work. For any thread."""
+        return self._started and not self._is_ready
+
+    @property
+    def step(self) -> str:
+        """What :meth:`start` is doing now, for who waits for it. For any thread."""
+        return self._connection.step
 
     @property
     def stopping(self) -> bool:
@@ -458,6 +486,7 @@ class Adapter:
         try:
             after = self._load_again()
             check_changes(before, after)
+            timers = self._timers.make(after, provider)
             if after.paths != before.paths and provider.capabilities.transactions:
                 self._provider = self._make_provider(after)
             self._connection.reload(after, self._provider, request.number)
@@ -471,6 +500,7 @@ class Adapter:
             self._connection.inbound.pausing = False
             return ReloadAnswer(request.number, "refused", str(error))
         self._take(before, after)
+        self._timers.use(timers, after, self._provider)
         restart = stale_files(after, self._loaded_at, ships=self._connection.pipeline.ships)
         if after.http is not None and before.metaobjects.definitions != after.metaobjects.definitions:
             restart.append("the business objects of requests over HTTP")

@@ -19,19 +19,17 @@ events that come again later are taken.
 
 from __future__ import annotations
 
-import datetime
 import logging
 import math
-import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from connector.cron import Cron
 from connector.errors import ConnectorError
 from connector.events.cycle_report import CycleReport
 from connector.events.summary import Summary
-from connector.local_time import LOCAL
 from connector.service.adapter import Adapter
+from connector.service.clock import Clock, SystemClock
 from connector.service.poll_window import CronWindow, PollWindow, Window
 from connector.status import ReturnCode
 
@@ -48,26 +46,6 @@ _AGAIN: Final = 0.1
 """Shortest seconds between two looks for events that come again, between the times of a cron."""
 _BURST: Final = 0.001
 """Seconds between the first new message and the poll, so that messages of a burst share a job."""
-
-
-class Clock(Protocol):
-    """The clock of a service."""
-
-    def monotonic(self) -> float:
-        """Returns seconds that only go forward."""
-
-    def local(self) -> datetime.datetime:
-        """Returns local time with the zone."""
-
-
-class SystemClock:
-    """The clocks of this machine."""
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def local(self) -> datetime.datetime:
-        return datetime.datetime.now(LOCAL)
 
 
 class Service:
@@ -106,6 +84,7 @@ class Service:
         Returns:
             why the adapter cannot go on. None after a stop.
         """
+        self._adapter.start_timers()
         if not self._adapter.has_inputs:
             self._adapter.wait_to_stop(None)
             return None

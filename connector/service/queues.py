@@ -32,7 +32,8 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
     """Returns the role of each destination that the configuration names. The first of several roles counts.
 
     The roles are ``input``, ``in-progress``, ``archive``, ``error``, ``unsubscribed``, ``reply``,
-    ``subscription`` (a subscription sends there) and ``request`` (requests go there).
+    ``subscription`` (a subscription sends there), ``timer`` (a timer does) and ``request``
+    (requests go there).
     """
     connector = configuration.connector
     found = {entry.destination: INPUT for entry in connector.inputs}
@@ -41,6 +42,8 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
     for subscription in configuration.subscriptions:
         if subscription.sends_to is not None:
             found.setdefault(subscription.sends_to, "subscription")
+    for timer in configuration.timers:
+        found.setdefault(timer.to, "timer")
     static = configuration.metaobjects.static.get(connector.configuration_meta_object or "")
     if static is not None:
         for properties in (static.defaults, *(entry.properties for entry in static.entries)):

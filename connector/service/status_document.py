@@ -22,11 +22,12 @@ from connector.operate.well import Facts, InstanceFacts, Reason, well
 from connector.service.assembly import make_event_settings
 from connector.service.instance_notes import count_errors
 from connector.service.poll_window import PollWindow
+from connector.service.timer_notes import timer_rows
 from connector.text.iso_time import iso_time
 
 StatusRow = dict[str, Any]
 
-_TIMES: Final = ("since", "oldest", "last_good_poll", "time")
+_TIMES: Final = ("since", "oldest", "last_good_poll", "time", "next_due", "last_fired")
 _RECENT: Final = 300.0
 """Seconds that count as recent."""
 
@@ -127,6 +128,7 @@ class StatusReader:
         """
         provider, settings = self._provider, self.configuration.connector
         is_there = provider.check()  # otherwise no adapter has run yet
+        found.timers = timer_rows(self.configuration.timers, {}, found.now)
         found.inputs = [self._input(entry, found.now, looks=is_there) for entry in self._inputs]
         of_sources = zip((one.source for one in self._inputs), found.inputs, strict=True)
         found.delayed = sum({source: row["delayed"] for source, row in of_sources}.values())
@@ -142,7 +144,9 @@ class StatusReader:
         found.batches = [_batch(one, names[one.client_id]) for one in _running(batches, found.workers)]
         found.resting = list(_rows_of(found.notes, "resting"))
         found.loads = list(_rows_of(found.notes, "loads"))
-        found.paused = [asdict(one) for one in state.control().read().paused]
+        control = state.control().read()
+        found.paused = [asdict(one) for one in control.paused]
+        found.timers = timer_rows(self.configuration.timers, control.timers, found.now)
         found.error_waiting = count_errors(provider, settings.copies)
         if found.error_waiting is not None:
             samples = [one for note in found.notes for one in note.note.get("error_waiting", ())]
@@ -211,6 +215,7 @@ class StatusFound:
         self.loads: list[StatusRow] = []
         self.paused: list[StatusRow] = []
         self.inputs: list[StatusRow] = []
+        self.timers: list[StatusRow] = []
         self.delayed = 0
         self.error_waiting: int | None = None
         self.error_growth: int | None = None
@@ -232,6 +237,7 @@ class StatusFound:
             "inputs": [
                 {**row, "hour": last_hour(self._steps(row["destination"]), self.now)} for row in self.inputs
             ],
+            "timers": self.timers,
         }
 
     @property

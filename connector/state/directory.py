@@ -10,6 +10,7 @@
     <directory>/redeliveries                            messages that a broker delivers again
     <directory>/control.json                            what operators have told the application
     <directory>/calls.d/                                calls over HTTP that had a key, and their answers
+    <directory>/sent.d/, sent.<time>.d/                 messages that were sent once by key
     <directory>/history/                                what happened to events and requests
 """
 

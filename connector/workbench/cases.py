@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from connector.businessobjects.condition import Condition
-from connector.businessobjects.definition import Schema
-from connector.businessobjects.types import Converter
 from connector.config.expression_lint import lookups_of
 from connector.config.metaobjects import MetaObjects
+from connector.declare.object_values import ObjectValues
 from connector.declare.problems import Position, Problems
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent, kind_of, read_file
-from connector.errors import DestinationError, UnknownBusinessObject
+from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import STANDARD_TYPES, PropertyValue, parse_property
 from connector.messaging.selectors.identifiers import check_property_name
@@ -135,7 +134,7 @@ class _Reader:
         self, path: Path, metaobjects: MetaObjects, subscriptions: Sequence[str], problems: Problems
     ) -> None:
         self._path = path
-        self._definitions = metaobjects.definitions
+        self._values = ObjectValues(metaobjects.definitions, problems)
         self._maps = metaobjects.maps
         self._names = subscriptions
         self._problems = problems
@@ -253,7 +252,7 @@ class _Reader:
                     node.position, f"{path}.{key}", f"{key} without object", "object: NAME too"
                 )
             else:
-                values = self._values_of(node, name, f"{path}.{key}")
+                values = self._values.read(node, name, f"{path}.{key}")
         elif "values" in table.entries:
             values = {}
         verb, expression = self._text(table, "verb", path), self._expression(table, path)
@@ -269,69 +268,6 @@ class _Reader:
             reason = " ".join(str(error).split())
             self._problems.add(table.entries["jmespath"].position, f"{path}.jmespath", reason, "JMESPath")
             return None
-
-    def _values_of(self, node: Node, name: str, path: str) -> dict[str, Any] | None:
-        try:
-            schema = self._definitions.schema(name)
-        except UnknownBusinessObject as error:
-            self._problems.add(node.position, path, str(error), "a business object of the deployment")
-            return None
-        return self._values(node, schema, path)
-
-    def _values(self, node: Node, schema: Schema, path: str) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        table = self._table(node, path, ())
-        for key, value in ({} if table is None else table.entries).items():
-            field = schema.fields.get(key)
-            here = f"{path}.{key}"
-            if field is None:
-                self._problems.add(
-                    table.keys[key].position if table else node.position,
-                    here,
-                    f"{schema.name} has no such attribute",
-                    f"one of {', '.join(schema.fields)}",
-                    nearest(key, schema.fields),
-                )
-            elif field.from_text is not None and isinstance(value, Leaf):
-                values[key] = None if is_absent(value) else self._value(value, field.from_text, here)
-            elif field.is_list and isinstance(value, Items):
-                assert field.value_from_text is not None
-                values[key] = [
-                    self._value(one, field.value_from_text, f"{here}[{number}]")
-                    for number, one in enumerate(value.items)
-                ]
-            elif field.child is not None and field.many and isinstance(value, Items):
-                child = field.child
-                values[key] = [
-                    self._values(one, child, f"{here}[{number}]") for number, one in enumerate(value.items)
-                ]
-            elif field.child is not None and not field.many and isinstance(value, Table):
-                values[key] = self._values(value, field.child, here)
-            elif is_absent(value):
-                values[key] = None
-            else:
-                if field.is_list:
-                    expected = "a list of values"
-                else:
-                    expected = "a list of mappings" if field.many else "a mapping"
-                    expected = expected if field.child else "a single value"
-                self._problems.add(value.position, here, kind_of(value), expected)
-        return values
-
-    def _value(self, node: Node, convert: Converter, path: str) -> Any:
-        """Returns a value of a simple type. None if it does not fit."""
-        if not isinstance(node, Leaf):
-            self._problems.add(node.position, path, kind_of(node), "a single value")
-            return None
-        if is_absent(node):
-            self._problems.add(node.position, path, "null", "a value, because a list has no gaps")
-            return None
-        try:
-            return convert(str(node))
-        except ValueError as error:
-            found, _, expected = str(error).partition(", expected ")
-            self._problems.add(node.position, path, found, expected)
-        return None
 
     def _subscriptions(self, expect: Table) -> tuple[str, ...] | None:
         node = expect.entries.get("subscriptions")

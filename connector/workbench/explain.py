@@ -27,7 +27,7 @@ from connector.messaging.destination import Destination, known_destination
 from connector.messaging.duplicate_key import BODY, has_value_key
 from connector.messaging.history import HOPS, check_hops, hops_of
 from connector.messaging.input import Input
-from connector.messaging.message import Message
+from connector.messaging.message import CONTENT_TYPE, Message
 from connector.operate.own_history import APPLICATION
 from connector.sinks.contract import Event, PreparedSink, SinkContext
 from connector.sinks.subscriptions import Subscription
@@ -112,7 +112,7 @@ class Explanation:
         rule: the id of the rule that dictates the object, or None.
         why: why this rule counts, or why none does.
         data_handler, mime_type, config: class, MIME type and data-handler meta-object. Empty = not found.
-        named_by: what names the data handler: a rule, ``Default``, the input or the connector.
+        named_by: what names the data handler: a rule, ``Default``, the input, the connector or a property.
         options: of the data handler, as configured or by default.
         objects: the business objects. Several for a body that is split.
         reason: why the message is unsubscribed or has failed, as the copy has it. Empty = neither.
@@ -258,7 +258,7 @@ class Explainer:
             "" if choice is None else type(choice.handler).__name__,
             "" if choice is None else choice.mime_type,
             "" if choice is None else choice.config,
-            "" if choice is None else self._naming_part(choice, named),
+            "" if choice is None else self._naming_part(choice, named, message),
             {} if choice is None else self._options(choice),
             findings,
             reason,
@@ -435,7 +435,10 @@ class Explainer:
         common = {option.name for option in COMMON_OPTIONS}
         return {name: value for name, value in options.items() if name in own or name not in common}
 
-    def _naming_part(self, choice: Choice, named: Input | None) -> str:
+    def _naming_part(self, choice: Choice, named: Input | None, message: Message) -> str:
+        named_type = message.properties.get(CONTENT_TYPE)
+        if named_type is not None and choice.mime_type == normal_mime_type(str(named_type)):
+            return f"the property {CONTENT_TYPE}"
         if choice.rule is None or not any(choice.rule.handler.get(key) for key in HANDLER_KEYS):
             own = None if named is None else self._task_settings.by_input[named].default_handler
             is_own = own is not None and own != self._task_settings.connector.default_handler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
 from tests.cli.in_process import Commands
@@ -85,6 +86,12 @@ def test_rules_of_one_name_are_told_apart(plain: Commands) -> None:
     assert (found["rule"], found["named_by"]) == ("Order_Create[1]", "the rule Order_Create[1]")
     why = plain("explain", "order.json", "--type", "LIST", "--destination", "web").stdout
     assert "several rules match (Order_Create[0], Order_Create[1])" in why
+
+
+def test_the_type_that_a_message_names_is_told_to_have_chosen(plain: Commands) -> None:
+    given = ("explain", "order.json", "--destination", "web", "--json")
+    found = plain(*given, "--property", "connector_content_type=text/plain").document
+    assert (found["mime_type"], found["named_by"]) == ("text/plain", "the property connector_content_type")
 
 
 def test_the_message_that_a_subscription_sends_is_shown(plugged: Commands) -> None:
@@ -171,6 +178,36 @@ def test_what_is_neither_a_file_nor_a_message_is_told(plain: Commands, line: str
     plain.send("orders", "x")
     plain.write("data/orders/incoming/target/order-7.json", '{"BusinessObject": "Order", "OrderId": "7"}')
     assert words in plain("explain", *line.split()).refusal()
+
+
+TIMERS = """timers:
+  - {name: nightly, cron: "0 2 * * *", to: queue://jobs, object: Order, data: {OrderId: 7}, misfire: all}
+  - {name: each, every: 15m, to: queue://beats, body: alive}
+"""
+
+
+def test_timers_are_shown_with_their_next_times(plain: Commands) -> None:
+    refusal = plain("explain").refusal()
+    assert "expected a FILE or the id of a message, because the configuration has no timers" in refusal
+    file = plain.directory / "adapter.yaml"
+    file.write_text(f"{file.read_text()}\n{TIMERS}")
+    done = plain("explain", "--json")
+    nightly, each = done.document["timers"]
+    assert {key: nightly[key] for key in ("to", "object", "times", "misfire")} == {
+        "to": "queue://jobs",
+        "object": "Order",
+        "times": "cron 0 2 * * *",
+        "misfire": "all",
+    }
+    moments = [datetime.datetime.fromisoformat(one) for one in each["next"]]
+    assert [one.minute % 15 for one in moments] == [0, 0, 0]
+    assert moments[2] - moments[1] == moments[1] - moments[0] == datetime.timedelta(minutes=15)
+    assert [one.astimezone().hour for one in map(datetime.datetime.fromisoformat, nightly["next"])] == [2] * 3
+    lines = plain("explain").stdout.splitlines()
+    assert lines[0] == "timer nightly: cron 0 2 * * *, misfire all"
+    assert lines[1] == "  sends Order to queue://jobs"
+    assert lines[4] == "  sends a body to queue://beats"
+    assert not (plain.directory / "data").exists()
 
 
 def test_the_when_that_says_no_is_named(plain: Commands) -> None:

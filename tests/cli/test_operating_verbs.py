@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.lot import Lot
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Connection
+from connector.messaging.state_store import TimerNote
 from connector.messaging.subscription import TopicSubscription
 from connector.operate.errors import error_groups, group_of
 from connector.operate.lives import note_action
@@ -23,7 +25,7 @@ from connector.service.assembly import make_provider
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.user import operator_name
 from tests.cli.in_process import Commands
-from tests.events.conftest import Bench, EventDeployment, bench
+from tests.events.conftest import Bench, EventDeployment, bench, with_rules
 from tests.events.test_history import CUSTOMER
 from tests.tables import rows
 
@@ -41,6 +43,29 @@ def test_before_the_first_run_there_is_nothing_to_see_and_nothing_is_made(call: 
     taken = call("takeover")
     assert (taken.returncode, taken.stderr) == (0, "no clients\n")
     assert sorted(call.directory.rglob("*")) == before
+
+
+def test_timers_are_shown_with_their_times_and_their_error(call: Commands) -> None:
+    timers = "timers:\n  - {name: nightly, cron: '0 2 * * *', to: jobs, body: x}\n"
+    call.write("adapter.yaml", f"{call.read('adapter.yaml')}\n{timers}")
+    (row,) = call("status", "--json").document["timers"]
+    assert {key: row[key] for key in ("name", "to", "times", "last_fired", "last_error")} == {
+        "name": "nightly",
+        "to": "queue://jobs",
+        "times": "cron 0 2 * * *",
+        "last_fired": None,
+        "last_error": None,
+    }
+    assert datetime.fromisoformat(row["next_due"]) > datetime.now(UTC)
+    provider = make_provider(load(call.directory / "adapter.yaml"))
+    with contextlib.closing(provider.connect()), provider.state("demo").control().change() as control:
+        control.timers["nightly"] = TimerNote("cron 0 2 * * *", 60_000, 60_000, "ID:1", "the disk is full")
+    (row,) = call("status", "--json").document["timers"]
+    assert (row["last_fired"], row["last_error"]) == ("1970-01-01T00:01:00.000Z", "the disk is full")
+    late = datetime.fromisoformat(row["next_due"])
+    assert (late.year, late.astimezone().hour) == (1970, 2)
+    (line,) = [one for one in call("status").stdout.splitlines() if "nightly" in one]
+    assert line.split("  ")[-3:] == [row[key] for key in ("next_due", "last_fired", "last_error")]
 
 
 def test_a_subscription_is_counted_as_an_input(call: Commands) -> None:
@@ -205,6 +230,30 @@ def test_the_life_of_a_message_is_one_document(customers: EventDeployment, histo
     assert (moved["what"], moved["by"]) == ("moved", "alice")
     for found in (["--correlation-id", "C-1"], ["--key", "7"], ["--key", "7", "--since", "1h"]):
         assert history(*found, "--json").documents == [document]
+
+
+def test_the_history_leads_from_what_was_sent_to_what_it_was_sent_for(bench: Bench) -> None:
+    """Also a message that the history does not know, because it waits for somebody else."""
+    inputs = ["queue://customers", "queue://copies"]
+    steps = [
+        {"object": "Customer", "verbs": ["Create"], "destination": "queue://copies", "name": "copy"},
+        {"object": "Customer", "verbs": ["Update"], "destination": "queue://partner", "name": "partner"},
+    ]
+    rules = "  Customer_Create: {InputDestination: queue://customers}\n"
+    rules += "  Customer_Update: {InputDestination: queue://copies}\n"
+    deployment = bench.deploy(subscriptions=steps, objects=with_rules(rules), InputDestination=inputs)
+    first = deployment.send("customers", CUSTOMER % ("7", ""))
+    deployment.drain()
+    history = Commands(deployment.directory, "history")
+    (life,) = history(first, "--json").documents
+    assert "came_from" not in life
+    (second,) = [one for one in deployment.ids("archive") if one != first]
+    (life,) = history(second, "--json").documents
+    assert life["came_from"] == [first]
+    assert f"  came from {first}" in history(second).stdout
+    (sent,) = deployment.ids("partner")
+    assert history(sent, "--json").documents == [life]
+    assert life["now"][-1] == {"id": sent, "destination": "queue://partner", "state": "waiting"}
 
 
 def test_people_read_a_line_for_each_event_since_a_time(

@@ -216,6 +216,7 @@ class CrashDeployment(ServiceDeployment):
         only: the entries, where there is to be no process.
         shop: the URL of a database with the table `booking`, for the process `book`. Empty = none.
         java: False where Spark has no part in what is tested (see :mod:`tests.without_java`).
+        timers: entries of that section.
         database: the URL of a database with the messages; ``{root}`` stands for the root. Empty = a dropbox.
         fresh: True = a run with Spark starts as `connector` does, False = it is a fork that need not import.
         recovery: seconds after which a run without Spark looks for dead clients again. None = the 10 s of a
@@ -232,6 +233,7 @@ class CrashDeployment(ServiceDeployment):
     subscriptions: Sequence[Mapping[str, Any]] = ()
     only: Sequence[Mapping[str, Any]] = ()
     shop: str = ""
+    timers: Sequence[Mapping[str, Any]] = ()
     java: bool = True
     database: str = ""
     fresh: bool = False
@@ -271,6 +273,7 @@ class CrashDeployment(ServiceDeployment):
                 {"object": "Customer", "name": "store", "process": "processes:store", **self.store},
                 *self.subscriptions,
             ],
+            **({"timers": [*self.timers]} if self.timers else {}),
             "metaobjects": "./metaobjects",
             "spark": {"master": "local[2]", **self.spark},
             **({"databases": {"shop": {"url": self.shop}}} if self.shop else {}),

@@ -41,7 +41,7 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     assert list(document) == [
         *("application", "well", "reasons", "published_5m", "failed_5m", "last_failure", "workers_died_5m"),
         *("error_waiting", "error_growth_5m", "delayed", "provider_failure", "disk_shortage", "databases"),
-        *("instances", "batches", "workers", "resting", "loads", "paused", "inputs"),
+        *("instances", "batches", "workers", "resting", "loads", "paused", "inputs", "timers"),
     ]
     assert (document["application"], document["well"], document["reasons"]) == ("crash", True, [])
     (instance,), (batch,), (at_work,) = (document[name] for name in ("instances", "batches", "workers"))

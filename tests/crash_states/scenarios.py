@@ -17,6 +17,7 @@ from unittest.mock import patch
 from connector import faults
 from connector.events.settle import settling
 from connector.messaging.destination import parse_destination
+from connector.messaging.once import OnceKey
 from connector.messaging.settlement import Settlement
 from connector.messaging.state_store import PauseNote
 from connector.state import duplicates
@@ -29,6 +30,9 @@ BOOK: Final = {"object": "Customer", "name": "book", "process": "processes:book"
 OUT: Final = {"object": "Customer", "name": "out", "destination": "queue://out"}
 LONG: Final = "x" * 300
 _PLACES: Final = {"fail": "error", "unwanted": "unsubscribed"}
+
+_ONCE: Final = {"a": "queue://later", "b": "queue://later", "c": "topic://news"}
+"""What is sent once by key, and where to."""
 
 Act = Callable[[World], None]
 
@@ -210,6 +214,41 @@ def _check_publish(world: World) -> None:
     for batch in ("bcd", "gh", "ij"):
         if len({name in names for name in batch}) > 1:
             problems.append(f"of the messages {batch} of one call there are {sorted(names & set(batch))}")
+    problems += world.remains()
+    assert not problems, "\n".join(problems)
+
+
+def _send_once(world: World) -> None:
+    """Sends to a queue and to a topic once by key, without an adapter."""
+    connection = world.provider.connect()
+    for name, destination in _ONCE.items():
+        key = OnceKey("states", f"key {name}", 1e9)
+        message = world.message(name, note=LONG if name == "b" else "")
+        answer = connection.send_once(parse_destination(destination), message, key)
+        world.mark("once", name, answer.message_id)
+    connection.close()
+
+
+def _recover_once(world: World) -> None:
+    world.run()
+    _send_once(world)
+
+
+def _check_once(world: World) -> None:
+    """Each message is there once, with the id that each of its senders has been told."""
+    problems = []
+    told: dict[str, set[str]] = {}
+    for _, name, identity in facts_of(world, "once"):
+        told.setdefault(name, set()).add(identity)
+    there: dict[str, set[str]] = {}
+    for identity, places in world.places().items():
+        there.setdefault(world.customer(places[0]), set()).add(identity)
+        if len(places) != (2 if places[0].startswith("topic-root") else 1):
+            problems.append(f"{identity} is in {places}")
+    if not told == there == {name: told.get(name, set()) for name in _ONCE}:
+        problems.append(f"told: {told}, there: {there}")
+    problems += [f"{name} has the ids {ids}" for name, ids in told.items() if len(ids) != 1]
+    problems += [f"left: {path}" for path in (world.directory / "data").glob("**/sent.d/new-*")]
     problems += world.remains()
     assert not problems, "\n".join(problems)
 
@@ -541,6 +580,7 @@ SCENARIOS: Final = (
         recover=_without_links,
     ),
     Scenario("send", _ready, _check_publish, act=_publish),
+    Scenario("once", _ready, _check_once, act=_send_once, recover=_recover_once),
     Scenario("distribute", _dropped, _check_distributed, act=_distribute, recover=_recover_distribution),
     Scenario("new root", nothing, check_messages, act=_begin),
     Scenario("lots", _filled, _check_lots, connector=_BESIDE, act=_take_lots, recover=_recover_lots),

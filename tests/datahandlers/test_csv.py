@@ -182,7 +182,9 @@ def test_the_page_of_formats_shows_a_body() -> None:
         {"CustomerId": "C-2", "Name": ""},
     ]
     assert one.to_joint_body(bos).decode() == body
-    reason = page.partition("The reason names the record, the column and the line:\n\n```text\n")[2]
+    reason = page.partition(
+        "The reason names the record, the column with its number, and the line:\n\n```text\n"
+    )[2]
     wrong = body.replace('C-2,"",,,,', 'C-2,,,,,\nC-3,,"1,5",,,')
     assert refusal(wrong, definitions=definitions) == reason.partition("\n")[0]
 
@@ -259,15 +261,15 @@ def test_a_wrong_header_is_refused(header: str, reason: str) -> None:
         ("A,geheim\n", "the header names no attribute of Order; set the option header to false if the first record is no header: line 1"),
         ("\r\n\r\n", "the body is empty, expected a header and a record"),
         ("Id,Text\r\n\r\n", "the body holds no record, only a header, expected a record"),
-        ("Id,Number\nA,1\nB,x\n", "record 2: column Number: found the text 'x', expected a number: line 3"),
-        ('Id,Count\n"A\n\nB",1\n\n"\r",\n"\r\n",7.0', "record 3: column Count: found the text '7.0', expected an"),
+        ("Id,Number\nA,1\nB,x\n", "record 2: column 2 (Number): found the text 'x', expected a number: line 3"),
+        ('Id,Count\n"A\n\nB",1\n\n"\r",\n"\r\n",7.0', "record 3: column 2 (Count): found the text '7.0', expected an"),
         ('Id,Count\n"A\n\nB",1\n\n"\r",\n"\r\n",7.0', "an integer: line 9"),
         ("Id,Text\nA\n", "record 1: found 1 fields, expected 2: line 2"),
         ("Id,Text\nA,B\nA,B,C\n", "record 2: found more than 2 fields, expected 2: line 3"),
-        ('Id,Text\nA,"B\nC,D\n', 'record 1: column Text: the quote " is not closed: line 2'),
-        ('Id,Text\nA,"B\n\n"C,D\n', "record 1: column Text: found text after the closing quote"),
-        ('Id,Text\nA,B"\n', 'record 1: column Text: found the quote " within a field without quotes'),
-        ("Id,Secret\nA,geheim", "record 1: column Secret: found a text of 6 characters, expected at most 5: line 2"),
+        ('Id,Text\nA,"B\nC,D\n', 'record 1: column 2 (Text): the quote " is not closed: line 2'),
+        ('Id,Text\nA,"B\n\n"C,D\n', "record 1: column 2 (Text): found text after the closing quote"),
+        ('Id,Text\nA,B"\n', 'record 1: column 2 (Text): found the quote " within a field without quotes'),
+        ("Id,Secret\nA,geheim", "record 1: column 2 (Secret): found a text of 6 characters, expected at most 5: line 2"),
         ("Id,Text\nA,b\0", "found the character NUL, which CSV does not allow: line 2"),
         (b"Id,Text\nA,\xff", "the body is not utf-8: byte 10"),
         (f"Id,{'x' * 100_000}\n1,2", "no such attribute"),

@@ -18,11 +18,12 @@ from connector.messaging.state_store import InstanceNote, ReloadNote
 from connector.messaging.subscription import TopicSubscription
 from connector.operate import control
 from connector.operate.control import Pausable, ReloadAnswer, TargetKind, ask_to_reload, reload_answers
-from connector.service import loop
+from connector.service import loop, timer_thread, timers
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine import world
 from tests.brokers.engine.provider import LentProvider
 from tests.events.conftest import ORDER, PROCESSES, Bench, EventDeployment, customer, noted, serving
+from tests.service.test_timers import MINUTE, NOON, FakeClock
 from tests.tables import Table
 from tests.waiting import wait_for
 
@@ -96,6 +97,47 @@ def test_a_reload_changes_inputs_and_subscriptions(bench: Bench, section: Mappin
         assert adapter.configuration.connector.poll_quantity == 7
         assert reload(deployment) == ReloadAnswer(2, "reloaded", "", []), "nothing has changed: fine"
     assert adapter.summary.as_dict()["published"] == 3
+
+
+def test_a_reload_changes_timers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    monkeypatch.setattr(timer_thread, "SystemClock", lambda: clock)
+    monkeypatch.setattr(timers, "_TICK", 0.01)
+    timer = {"name": "each", "every": "1m", "to": "queue://jobs", "body": "one"}
+    deployment = deploy(bench)
+    record = deployment.provider.state("test").control()
+
+    def use(*entries: dict[str, Any]) -> None:
+        change(deployment, lambda document: document.update(timers=list(entries)))
+
+    def sent() -> list[tuple[bytes, object]]:
+        due = "connector_timer_due"
+        found = [(one.body, one.properties[due]) for one in deployment.messages("jobs")]
+        return [(body, (int(str(when)) - NOON) // MINUTE) for body, when in found]
+
+    use(timer)
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert record.read().timers == {}, "a drain is no service"
+    use()
+    with deployment.running() as adapter, serving(adapter):
+        await_service(deployment)
+        use({**timer, "object": "Order"})
+        refuse(deployment, "timers[0].body: body with object")
+        use(timer)
+        assert reload(deployment).result == "reloaded"
+        wait_for(lambda: "each" in record.read().timers, what="the timer")
+        clock.go_on(59)
+        wait_for(lambda: sent() == [(b"one", 1)], what="a message")
+        use({**timer, "body": "two"})
+        assert reload(deployment).result == "reloaded"
+        clock.go_on(60)
+        wait_for(lambda: sent() == [(b"one", 1), (b"two", 2)], what="another message")
+        use()
+        assert reload(deployment).result == "reloaded"
+        wait_for(lambda: record.read().timers == {}, what="the end of the timer")
+        clock.go_on(59)
+    assert len(sent()) == 2
 
 
 @pytest.mark.process

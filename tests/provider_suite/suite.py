@@ -41,6 +41,7 @@ from tests.provider_suite.lending import LendingTests
 from tests.provider_suite.limits import LimitTests
 from tests.provider_suite.lots import LotsRefusedTests, LotTests
 from tests.provider_suite.message_groups import MessageGroupsIgnoredTests, MessageGroupTests
+from tests.provider_suite.once import OnceRefusedTests, OnceTests
 from tests.provider_suite.owning import OwningTests
 from tests.provider_suite.picking import PickingTests
 from tests.provider_suite.recovery import RecoveryTests
@@ -78,6 +79,8 @@ class ProviderSuite(
     FencingTests,
     TransactionTests,
     SessionTests,
+    OnceRefusedTests,
+    OnceTests,
     TaskTests,
     WakingTests,
     WaitingTests,

@@ -114,6 +114,9 @@ class RecordingAdapter:
             raise self.poll_failure
         return self.reports.pop(0) if self.reports else GOOD
 
+    def start_timers(self) -> None:
+        pass
+
     def due_in(self) -> float:
         return self.due_at - self._clock.seconds
 

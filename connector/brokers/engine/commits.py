@@ -22,7 +22,8 @@ from connector.messaging.message import Message
 _CLIENT: Final = "connector_client"
 _SESSION: Final = "connector_session"
 _CYCLE: Final = "connector_cycle"
-_DIRECTORY: Final = "connector_directory"
+DIRECTORY: Final = "connector_directory"
+"""Property with the id of the state directory."""
 _LIMIT: Final = 1 << 16
 _MOST: Final = 1000
 
@@ -235,13 +236,13 @@ def announce(connection: BrokerConnection, queue: Destination, directory: str) -
     session = connection.session()
     try:
         message = Message(b"", "M")
-        message.set_property(_DIRECTORY, directory)
+        message.set_property(DIRECTORY, directory)
         session.send(queue, message)
         session.commit()
         try:
             _announcements(connection, queue, directory)
         except CapabilityError as error:  # two instances have begun at the same time
-            own = f"{_DIRECTORY} = {quote(directory)}"
+            own = f"{DIRECTORY} = {quote(directory)}"
             if session.receiver(queue, own, _LIMIT).receive(ANSWER):
                 session.commit()
                 raise
@@ -254,11 +255,11 @@ def announce(connection: BrokerConnection, queue: Destination, directory: str) -
 
 
 def _announcements(connection: BrokerConnection, queue: Destination, directory: str) -> set[str]:
-    found = _browse(connection, queue, f"{_DIRECTORY} IS NOT NULL")
-    known = {str(message.properties[_DIRECTORY]) for message in found if _DIRECTORY in message.properties}
+    found = _browse(connection, queue, f"{DIRECTORY} IS NOT NULL")
+    known = {str(message.properties[DIRECTORY]) for message in found if DIRECTORY in message.properties}
     others = sorted(known - {directory})
     if others:
-        selector = f"{_DIRECTORY} IN ({', '.join(map(quote, others))})"
+        selector = f"{DIRECTORY} IN ({', '.join(map(quote, others))})"
         raise CapabilityError(
             f"another instance uses another state directory, so events may be published twice: set "
             f"state.directory to one directory that all instances share. If the other directory is gone for "

@@ -33,6 +33,7 @@ from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.later_input import LaterInput
 from connector.brokers.engine.lots import RemoteLots
 from connector.brokers.engine.news import ReceiverNews
+from connector.brokers.engine.once import RemoteOnce
 from connector.brokers.engine.owners import MAY_BE_OWNED, Owners, unowned
 from connector.brokers.engine.picker import RemotePicker
 from connector.brokers.engine.poller import RemotePoller
@@ -52,6 +53,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
+from connector.messaging.once import OnceKey, SentOnce
 from connector.messaging.provider import TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.roles import Leftover
@@ -75,6 +77,8 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     """The lots, as this client claims them. Set by the provider."""
     directory: str
     """Of the state of all applications. Set by the provider."""
+    once: RemoteOnce
+    """Sends messages once by key. Set by the provider."""
     settler: TransactionSettler
     """Settles the transactions of this client. Set by the provider."""
     shortage: MemoryShortage
@@ -275,6 +279,16 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             singles, sends = [one for one in singles if not one.claim.in_progress], ()
         if not self.settler.settle(singles, sends, fenced=fenced):
             self._send_alone(sends)
+
+    def send_once(self, destination: Destination, message: Message, once: OnceKey) -> SentOnce:
+        self.check()
+        once.check()
+        self.check_message(message)
+        return self.once.send(destination, message, once)
+
+    def find_sent(self, application: str, key: str) -> SentOnce | None:
+        self.check()
+        return self.once.find(application, key)
 
     def session_connection(self) -> SessionConnection:
         self.check()

@@ -14,13 +14,15 @@ from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.lot_names import LotNames
 from connector.brokers.engine.lots import RemoteLots
+from connector.brokers.engine.once import RemoteOnce, sent_queue, try_sent_queue
 from connector.brokers.engine.settler import TransactionSettler
 from connector.brokers.engine.shortage import MemoryShortage
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.engine.transaction_limits import TransactionLimits
+from connector.errors import ConnectorError
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities
-from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.provider_kind import AdapterProvider, Finding
 
 COMMIT_QUEUE: Final = "connector.{application}.commits"
 HELD_QUEUE: Final = "connector.{application}.held"
@@ -52,6 +54,7 @@ class RemoteProvider(AdapterProvider):
         retries_later=True,
         lots=True,
         own_names=True,
+        sends_once=True,
     )
 
     def __init__(
@@ -83,6 +86,7 @@ class RemoteProvider(AdapterProvider):
         connection = RemoteConnection(self.client().connect(client_id), self.limits, commit_queue)
         connection.directory = self._state_directory
         connection.shortage = self._shortage
+        connection.once = RemoteOnce(connection.broker, self._state_directory, connection.client_id)
         if application:
             connection.broker.application = application
             connection.state = state = self.state(application)
@@ -123,6 +127,17 @@ class RemoteProvider(AdapterProvider):
 
     def delayed_queues(self, application: str) -> Sequence[Destination]:
         return _queue(LATER_QUEUE, application), _queue(HELD_QUEUE, application)
+
+    def survey_once(self, application: str) -> Sequence[Finding]:
+        name = f"queue {sent_queue(application)}, for messages that are sent once"
+        connection = self.client().connect("")
+        try:
+            try_sent_queue(connection, application)
+        except ConnectorError as error:
+            return [Finding(name, False, str(error), needed=True)]
+        finally:
+            connection.close()
+        return [Finding(name, True, "", needed=True)]
 
     def _commit_queue(self, application: str) -> Destination | None:
         """Returns the commit queue of an application. None = commits are not marked."""

@@ -14,20 +14,17 @@ from dataclasses import replace
 from typing import Final
 
 from connector.errors import (
-    ClaimLost,
     MalformedData,
     ProviderError,
-    SettlementError,
     UnknownDestination,
-    remedy,
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.once import OnceKey, SentOnce
 from connector.messaging.retention import Pruned, Retention
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.changes import Changes
 from connector.stores.dropbox.claims import (
-    TAG,
     DropboxClaim,
     name_with_owner,
     owner_text,
@@ -35,18 +32,18 @@ from connector.stores.dropbox.claims import (
     split_tag,
 )
 from connector.stores.dropbox.client_context import ClientContext
-from connector.stores.dropbox.delayed import DelayedFiles, due_and_name, place_of, room_for
-from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
-from connector.stores.dropbox.headers import keys_of, without
+from connector.stores.dropbox.delayed import DelayedFiles, due_and_name
+from connector.stores.dropbox.fan_out import FanOutFiles
+from connector.stores.dropbox.headers import without
 from connector.stores.dropbox.layout import QueueFolders
 from connector.stores.dropbox.open_claims import claimed_at, claims_by_owner, in_progress_claims, owned_claims
 from connector.stores.dropbox.prepared_files import remove_prepared
 from connector.stores.dropbox.pruning import RootPruner
 from connector.stores.dropbox.reader import DropboxReader
 from connector.stores.dropbox.scan_order import scan_order
+from connector.stores.dropbox.sending import MessageSender
 from connector.stores.dropbox.subscription_files import DELETED
 from connector.stores.dropbox.tasks import DropboxTaskSpec, without_owner
-from connector.stores.dropbox.transaction_log import FileMove
 from connector.stores.engine.changes import Change, Edit, GivenBack
 from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.engine.claims import LocalClaim
@@ -67,12 +64,12 @@ class DropboxStore(Store):
         self.context = context
         self.layout = context.layout
         self.headers = context.headers
-        self._fan_out = FanOutFiles(context.layout, context.headers, durable=context.durable)
-        self.changes = Changes(context, self._fan_out)
+        fan_out = FanOutFiles(context.layout, context.headers, durable=context.durable)
+        self.changes = Changes(context, fan_out)
+        self._sender = MessageSender(context, fan_out)
         self._pruner = pruner
         self._readers: list[DropboxReader] = []
         self._numbers = itertools.count(1)
-        self._tag = f"{TAG}{context.client_id}-0-0"
         self._has_tasks = False
 
     # -- channels ----------------------------------------------------------------------------------
@@ -289,96 +286,13 @@ class DropboxStore(Store):
     # -- sending -----------------------------------------------------------------------------------
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
-        wanted = [one for one in messages if one[1]]
-        if not wanted:
-            return
-        destination = wanted[0][1][0].destination
-        folders = self.layout.outbox(destination)
-        names: list[str] = []
-        dues: list[int] = []
-        written: list[str] = []
-        try:
-            try:
-                for message, _ in wanted:
-                    dues.append(message.delivery_time)
-                    name = codec.encode(message)
-                    identity = (message.message_id or "").removeprefix("ID:")
-                    working = f"{folders.working}/{identity}{self._tag}"
-                    written.append(working)
-                    self.layout.write(folders, working, message.body)
-                    names.append(self.headers.fit(name, working, room_for(dues[-1])))
-                if self.context.durable:
-                    files.sync_files(written)
-                if destination.is_queue:
-                    self._show(folders, written, names, dues)
-                else:
-                    self._distribute([channels for _, channels in wanted], written, names, dues)
-            except ProviderError as error:
-                if isinstance(error, SettlementError | ClaimLost | UnknownDestination):
-                    self._unmake(written, names)
-                raise
-            except Exception:  # after an interrupt the takeover finishes or removes the batch
-                self._unmake(written, names)
-                raise
-        except (OSError, SettlementError) as failure:
-            error_ = failure if isinstance(failure, OSError) else failure.__cause__
-            what = str(failure)
-            if isinstance(error_, OSError):
-                where = f": {error_.filename!r}" if error_.filename else ""
-                what = f"{error_.strerror}{where}{remedy(error_)}"
-            raise ProviderError(f"cannot send to {destination}: {what}; nothing was sent") from failure
+        self._sender.put(messages)
 
-    def _show(
-        self, folders: QueueFolders, written: Sequence[str], names: Sequence[str], dues: Sequence[int]
-    ) -> None:
-        """Makes messages visible in a queue: one by a rename, several by one commit record."""
-        if len(written) > 1:
-            relative = self.layout.relative
-            self.context.committer.commit(
-                [
-                    FileMove("sent", relative(source), place_of(folders, name, due))
-                    for source, name, due in zip(written, names, dues, strict=True)
-                ]
-            )
-            return
-        target = self.layout.absolute(place_of(folders, names[0], dues[0]))
-        try:
-            os.rename(written[0], target)
-        except FileNotFoundError:
-            self.layout.make(folders)
-            os.rename(written[0], target)
-        if self.context.durable:
-            self.context.committer.sync(os.path.dirname(target))
+    def put_once(self, message: Message, channels: Sequence[Channel], once: OnceKey) -> SentOnce:
+        return self._sender.put_once(message, channels, once)
 
-    def _distribute(
-        self,
-        channels: Sequence[Sequence[Channel]],
-        written: Sequence[str],
-        names: Sequence[str],
-        dues: Sequence[int],
-    ) -> None:
-        fan_out = FanOut()
-        try:
-            moves: list[FileMove] = []
-            for places, source, name, due in zip(channels, written, names, dues, strict=True):
-                base = os.path.basename(source)
-                moves += self._fan_out.add(fan_out, places, source, base, name, moved=True, due=due)
-            self._fan_out.sync(fan_out)
-        except BaseException:
-            self._fan_out.undo(fan_out)
-            raise
-        try:
-            self.context.committer.commit(moves)
-        except (SettlementError, ClaimLost):
-            self._fan_out.undo(fan_out)
-            raise
-
-    def _unmake(self, written: Sequence[str], names: Sequence[str]) -> None:
-        """Removes messages that were not sent, and their sidecars."""
-        for path in written:
-            files.remove(path)
-        for name in names:
-            self.headers.remove(keys_of(name))
+    def find_sent(self, application: str, key: str) -> SentOnce | None:
+        return self._sender.find_sent(application, key)
 
     # -- settling ----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.history import about
 from connector.messaging.message import Message
 from connector.messaging.notes import OwnerNote
+from connector.messaging.once import OnceKey, SentOnce
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Capabilities, Connection
 from connector.messaging.retention import Pruned, Retention
@@ -71,6 +72,7 @@ CAPABILITIES: Final = Capabilities(
     delays=True,
     retries_later=True,
     lots=True,
+    sends_once=True,
 )
 """What the engine can do with a store that keeps lots."""
 
@@ -379,14 +381,7 @@ class LocalConnection(Connection):
 
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
         self._check_open()
-        queue = self._queues.get(destination)
-        if queue is None:
-            check_sendable(destination)
-            self._temporaries.check_there(destination)
-            if destination.is_queue:
-                queue = (Channel(destination),)
-                if not queue[0].can_end:
-                    self._queues[destination] = queue
+        queue = self._queue(destination)
         given = list(messages)
         if len(given) > 1 and len(set(map(id, given))) < len(given):  # each message gets a separate id
             given = [message.copy(message.body) for message in given]
@@ -400,6 +395,32 @@ class LocalConnection(Connection):
             stored.append((made, queue or self._subscriptions.channels_for(destination, made)))
         self.store.put(stored)
         return ids
+
+    def _queue(self, destination: Destination) -> tuple[Channel] | None:
+        """Returns the channel of a queue that messages are sent to. None = the destination is a topic."""
+        queue = self._queues.get(destination)
+        if queue is None:
+            check_sendable(destination)
+            self._temporaries.check_there(destination)
+            if destination.is_queue:
+                queue = (Channel(destination),)
+                if not queue[0].can_end:
+                    self._queues[destination] = queue
+        return queue
+
+    def send_once(self, destination: Destination, message: Message, once: OnceKey) -> SentOnce:
+        self._check_open()
+        once.check()
+        queue = self._queue(destination)
+        if queue is None:
+            self.store.create(Channel(destination))
+        made = self._client.stamp.new(once.mark(message))
+        channels = queue or self._subscriptions.channels_for(destination, made)
+        return self.store.put_once(made, channels, once)
+
+    def find_sent(self, application: str, key: str) -> SentOnce | None:
+        self._check_open()
+        return self.store.find_sent(application, key)
 
     def browse(
         self,

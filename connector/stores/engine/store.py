@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, Protocol
 from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.once import OnceKey, SentOnce
 from connector.messaging.polling import Waiter
 from connector.messaging.retention import Pruned, Retention
 from connector.stores.engine.changes import Change, Edit
@@ -289,6 +290,25 @@ class Store(Protocol):
             UnknownDestination: the queue is temporary and has ended (:func:`.client.has_ended`).
             ProviderError: nothing was sent.
         """
+
+    @abstractmethod
+    def put_once(self, message: Message, channels: Sequence[Channel], once: OnceKey) -> SentOnce:
+        """Sends a message as :meth:`put`, and remembers its key in the same durable step.
+
+        Sends nothing if the key is remembered. Waits while another client uses the key. A key whose time is
+        over counts as not remembered, and is removed some time later by other calls.
+
+        Args:
+            channels: of the message. Empty = the key is remembered, and the message is dropped.
+
+        Raises:
+            UnknownDestination: as :meth:`put`.
+            ProviderError: nothing was sent. Or nobody knows: then the next call with the key finds it out.
+        """
+
+    @abstractmethod
+    def find_sent(self, application: str, key: str) -> SentOnce | None:
+        """As :meth:`connector.messaging.once.SendingOnce.find_sent`."""
 
     @abstractmethod
     def prepared(self, handle: Any) -> Message | None:

@@ -24,6 +24,7 @@ from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import SUBSCRIPTION
 from connector.stores.engine.registry import ClientInfo, Record
 from connector.stores.memory.entries import Body, Box, Entry
+from connector.stores.memory.sent_keys import SentKeys
 
 _memories: Final[weakref.WeakValueDictionary[int, Memory]] = weakref.WeakValueDictionary()
 _keys: Final = itertools.count(1)
@@ -107,6 +108,7 @@ class Memory:
         """The records whose owner lives, until one of them changes or a client ends."""
         self.subscriptions: dict[str, Record] = {}
         """By key, which is unique among all topics."""
+        self.sent = SentKeys()
         self.refused: dict[Destination, str] = {}
         """Why nothing can be sent to a destination."""
         self.state: object = None

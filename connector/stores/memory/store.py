@@ -12,6 +12,7 @@ from typing import Any
 from connector.errors import ClaimLost, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.once import OnceKey, SentOnce
 from connector.messaging.retention import Pruned, Retention
 from connector.stores.engine.changes import (
     Change,
@@ -132,6 +133,25 @@ class MemoryStore(Store):
             wait_for_room(memory, [entry for entry, _ in made], made[0][1][0], self.watch.client_id)
         for entry, channels in made:
             memory.send(memory.keep(entry), channels)
+
+    def put_once(self, message: Message, channels: Sequence[Channel], once: OnceKey) -> SentOnce:
+        memory = self.memory
+        memory.check_alive(self.watch.client_id)
+        found = memory.sent.find(once.application, once.key)
+        if found is not None:
+            return found
+        entry = memory.new(message)
+        if channels:
+            wait_for_room(memory, [entry], channels[0], self.watch.client_id)
+            found = memory.sent.find(once.application, once.key)
+            if found is not None:  # sent by another client during the wait
+                return found
+            memory.send(memory.keep(entry), channels)
+        return memory.sent.add(once, message.message_id or "")
+
+    def find_sent(self, application: str, key: str) -> SentOnce | None:
+        self.memory.check_alive(self.watch.client_id)
+        return self.memory.sent.find(application, key)
 
     def prepared(self, handle: Any) -> Message | None:
         entry = self._prepared(handle)

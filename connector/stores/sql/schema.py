@@ -41,6 +41,12 @@ _COPIES_INDEX: Final = (
     "CREATE INDEX IF NOT EXISTS message_reference_copies ON message_reference (channel, ({}), id) "
     "WHERE state = 'NEW' AND part = '' AND properties IS NOT NULL"
 )
+_SENT_ONCE: Final = (
+    "CREATE TABLE IF NOT EXISTS sent_once (number {number}, application TEXT NOT NULL, "
+    "digest {bytes} NOT NULL, key TEXT NOT NULL, message_id TEXT NOT NULL, fingerprint TEXT NOT NULL, "
+    "until BIGINT NOT NULL, UNIQUE (application, digest))"
+)
+_SENT_ONCE_INDEX: Final = "CREATE INDEX IF NOT EXISTS sent_once_until ON sent_once (until)"
 MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
     {
         "sqlite": (
@@ -99,6 +105,10 @@ MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
                 r"CAST(replace(CAST(properties AS text), '\u0000', '\ufffd') AS json) ->> 'connector_time'"
             ),
         ),
+    },
+    {
+        "sqlite": (_SENT_ONCE.format(number="INTEGER NOT NULL PRIMARY KEY", bytes="BLOB"), _SENT_ONCE_INDEX),
+        "postgresql": (_SENT_ONCE.format(number="BIGSERIAL PRIMARY KEY", bytes="BYTEA"), _SENT_ONCE_INDEX),
     },
 )
 """The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect.
@@ -305,6 +315,20 @@ in_flight: Final = Table(
     Column("key", LargeBinary, primary_key=True),
     Column("client", Text, primary_key=True),
 )
+
+sent_once: Final = Table(
+    "sent_once",
+    metadata,
+    Column("number", _Id, primary_key=True),
+    Column("application", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("message_id", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    UniqueConstraint("application", "digest"),
+)
+Index("sent_once_until", sent_once.c.until)
 
 CLOCK: Final = func.clock_timestamp()
 

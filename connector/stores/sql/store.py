@@ -31,6 +31,7 @@ from connector import faults
 from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
+from connector.messaging.once import OnceKey, SentOnce
 from connector.messaging.retention import Pruned, Retention
 from connector.stores.engine.changes import Change, Edit
 from connector.stores.engine.channel import Channel, Owner, Part
@@ -45,6 +46,7 @@ from connector.stores.sql.messages import SqlClaim, add_messages, channel_name, 
 from connector.stores.sql.reader import SqlReader
 from connector.stores.sql.schema import NOBODY, PROCESSED, copied_at, message, reference, subscription
 from connector.stores.sql.schema import channel as channels
+from connector.stores.sql.sent_keys import SentKeyRows
 from connector.stores.sql.statements import (
     ANY_ROW,
     IS_CLAIMED,
@@ -89,6 +91,7 @@ class SqlStore(Store):
         self._keep_processed = keep_processed
         self._notify = notify
         self._statements = db.statements
+        self._sent_keys = SentKeyRows(db)
         self._queues: set[Destination] = set()
         """Existing queues that are not temporary. They need no further check."""
 
@@ -231,6 +234,23 @@ class SqlStore(Store):
             if rows:
                 connection.execute(self._statements.send, rows)
         self._announce(there)
+
+    def put_once(self, message: Message, channels: Sequence[Channel], once: OnceKey) -> SentOnce:
+        identity = message.message_id or ""
+        while True:
+            with self._db.transaction() as connection:
+                if self._sent_keys.add(connection, once, identity):
+                    self.put([(message, channels)])
+                    faults.point("once.uncommitted")
+                    break
+            found = self._sent_keys.find(once.application, once.key)
+            if found is not None:  # else its time is over meanwhile
+                return found
+        faults.point("once.committed")
+        return SentOnce(identity, is_new=True, fingerprint=once.fingerprint)
+
+    def find_sent(self, application: str, key: str) -> SentOnce | None:
+        return self._sent_keys.find(application, key)
 
     def _announce(self, channels_: Mapping[str, bool]) -> None:
         """Announces messages in the channels that were empty before a commit."""

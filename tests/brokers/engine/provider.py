@@ -44,6 +44,7 @@ class LentProvider(RemoteProvider):
         shares_client_ids=False,
         chooses_ids=False,
         lots=True,
+        sends_once=True,
     )
 
     def __init__(
