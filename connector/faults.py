@@ -24,6 +24,9 @@ from typing import Final
 PLACES: Final = (
     # the life of an event, in order
     "claim",
+    # only with duplicate_key by values: the keys are found, and then reserved. No delivery has begun
+    "keys.found",
+    "keys.reserved",
     "begin",
     "deliver",
     "transaction.returned",

@@ -31,7 +31,8 @@ class CsvHandler(SplittingHandler):
     The first record names the columns. An attribute is the column that the tag ``name=`` of its
     application-specific information names, else the column of its own name. An attribute of a single child
     is a column with a path, ``Address.City``. An n-cardinality child cannot be held. Columns may come in any
-    order, and may be missing. They are written in the order of the definition.
+    order, and may be missing. They are written in the order of the definition. Delimiters at the end of the
+    header do not count, and neither do those of the records.
 
     An empty field is not set. An empty field with quotes (``""``) is blank. A child is set if one of its
     attributes is. The columns ``BusinessObject`` and ``Verb`` name type and verb if no rule does.
@@ -88,7 +89,7 @@ class CsvHandler(SplittingHandler):
         self._write_type: bool = options["write_type"]
         if self._write_type and not self._write_header:
             raise ValueError("write_type needs a header, which names the columns BusinessObject and Verb")
-        self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
+        self.ignores_undefined: bool = options["IgnoreUndefinedAttributes"]
         self._charset: str = options["charset"]
         notation = Notation(options)
         self._others: dict[str, SeparatedValues] = {}
@@ -147,7 +148,7 @@ class CsvHandler(SplittingHandler):
             header = columns.names
         found = self._body_columns.get(name)
         if found is None or found.header != header:
-            found = self._body_columns[name] = BodyColumns(columns, header, self._ignore_undefined)
+            found = self._body_columns[name] = BodyColumns(columns, header, self.ignores_undefined)
         return found
 
     def names_of(self, name: str) -> Set[str]:
@@ -227,6 +228,8 @@ class _BodyReader:
         self._number = 0
         self._header: list[str] | None = None
         self._header_line = 0
+        self._tail = 0
+        """The fields without a name at the end of the header. Records have them too, without a value."""
         self._first_line = ""
         self._fitting = ""
         """The last type whose columns the header was compared with."""
@@ -250,20 +253,22 @@ class _BodyReader:
         names = columns.header if columns is not None else header or []
         type_index = -1 if columns is not None else names.index(TYPE)
         hint_verb = hint.verb if hint is not None else None
-        records.limit = len(names)
+        records.limit = width = len(names) + self._tail
         for record in self.rest:
             self._number += 1
             try:
                 fields = records.fields(record)
             except FieldError as mistake:
                 raise self._error(names, mistake.index, str(mistake), mistake.offset) from None
-            if len(fields) != len(names):
-                found = len(fields) if len(fields) < len(names) else f"more than {len(names)}"
+            if len(fields) != width:
+                found = len(fields) if len(fields) < width else f"more than {width}"
                 line = records.line_of(records.start)
-                guess = self._delimiter_of(record, lambda count: count == len(names))
+                guess = self._delimiter_of(record, lambda count: count == width)
                 raise MalformedData(
-                    f"record {self._number}: found {found} fields, expected {len(names)}{guess}: line {line}"
+                    f"record {self._number}: found {found} fields, expected {width}{guess}: line {line}"
                 )
+            if self._tail:
+                self._drop_tail(fields, len(names), record)
             if type_index >= 0:
                 columns = self._columns_of_record(fields[type_index])
             assert columns is not None
@@ -277,6 +282,13 @@ class _BodyReader:
         if not self._number:
             found = "the body is empty" if header is None else "the body holds no record, only a header"
             raise MalformedData(f"{found}, expected a record")
+
+    def _drop_tail(self, fields: list[str | None], width: int, record: str) -> None:
+        """Removes the fields that have neither name nor value."""
+        while len(fields) > width:
+            if fields.pop():
+                place = self._records.offset_of(record, len(fields))
+                raise self._error([], len(fields), "found a value, and the header has no name for it", place)
 
     def _read_header(self) -> list[str]:
         record = next(self.rest, None)
@@ -293,7 +305,11 @@ class _BodyReader:
             raise MalformedData(f"the header: found more than {MAX_COLUMNS} fields: line {self._header_line}")
         null = self._handler.form.null
         self._first_line = record
-        return [null if field is None else field.strip() for field in fields]
+        header = [null if field is None else field.strip() for field in fields]
+        while len(header) > 1 and not header[-1] and not self._handler.ignores_undefined:
+            header.pop()
+            self._tail += 1
+        return header
 
     def _delimiter_of(self, record: str, fits: Callable[[int], bool], known: Iterable[str] = ()) -> str:
         """Returns the words for a delimiter by which a record would be right. Empty = there is none.
@@ -337,7 +353,7 @@ class _BodyReader:
             raise UnknownBusinessObject(f"record {self._number}: {error}: line {line}") from None
 
     def _error(self, names: list[str], index: int, reason: str, offset: int) -> MalformedData:
-        column = f"column {plain(names[index])}" if index < len(names) else f"field {index + 1}"
+        column = f"column {index + 1}" + (f" ({plain(names[index])})" if index < len(names) else "")
         line = self._records.line_of(offset)
         return MalformedData(f"record {self._number}: {column}: {reason}: line {line}")
 

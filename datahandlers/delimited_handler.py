@@ -41,7 +41,9 @@ class DelimitedHandler(LineRecordHandler):
     mime_types = ("text/delimited",)
     options = (
         Option("Delimiter", str, "~", "Stands between two values. At least one character."),
-        Option("Escape", str, "\\", "Stands before a delimiter that belongs to a value. One character."),
+        Option(
+            "Escape", str, "\\", "One character before a delimiter that belongs to a value. `none`: none."
+        ),
         Option("CxIgnore", str, "CxIgnore", "The text of an attribute that is not set."),
         Option("CxBlank", str, "CxBlank", "The text of a blank attribute. Empty: there is none."),
         Option("OmitObjectEventId", bool, False, "Objects do not end with their ObjectEventId."),
@@ -75,17 +77,20 @@ class DelimitedHandler(LineRecordHandler):
         self.by_lines = self.splits or not self.has_names
         self._omits: bool = options["OmitObjectEventId"] or not self.has_names
         self._delimiter: str = options["Delimiter"]
-        self._escape: str = options["Escape"]
+        self._escape: str = "" if options["Escape"] == "none" else options["Escape"]
         if not self._delimiter or "\n" in self._delimiter or "\r" in self._delimiter:
             raise ValueError("Delimiter: expected at least one character, and no line break")
-        if len(self._escape) != 1 or self._escape in self._delimiter or self._escape in "\r\n":
-            raise ValueError("Escape: expected one character that is not in the Delimiter")
+        is_one = len(self._escape) == 1 and self._escape not in self._delimiter + "\r\n"
+        if options["Escape"] != "none" and not is_one:
+            raise ValueError("Escape: expected one character that is not in the Delimiter, or none")
         escape, special = re.escape(self._escape), re.escape(self._delimiter + self._escape)
         self._to_escape = re.compile(f"([{special}\r\n])")
         self._escaped = re.compile(f"{escape}(.)", re.DOTALL)
         # No pattern goes back, so that time is bounded whatever the text is.
-        self._line = re.compile(rf"((?:[^\r\n{escape}]++|{escape}(?s:.))*+{escape}?)(?:\r\n?|\n|\Z)")
-        self._field = re.compile(f"(?:(?!{escape}|{re.escape(self._delimiter)}).|{escape}.)*", re.DOTALL)
+        pair = rf"|{escape}(?s:.)" if escape else ""
+        self._line = re.compile(rf"((?:[^\r\n{escape}]++{pair})*+{escape and f'{escape}?'})(?:\r\n?|\n|\Z)")
+        end = "|".join(filter(None, (escape, re.escape(self._delimiter))))
+        self._field = re.compile(f"(?:(?!{end}).{pair})*", re.DOTALL)
 
     def plan(self, schema: Schema) -> RecordPlan:
         return self.record_plan(schema, self.items_of(schema, OBJECT_EVENT_ID))
@@ -146,7 +151,7 @@ class DelimitedHandler(LineRecordHandler):
 
     def split(self, text: str) -> list[str]:
         """Returns the fields, without escape characters."""
-        if self._escape not in text:
+        if not self._escape or self._escape not in text:
             return text.rstrip("\r\n").split(self._delimiter)
         fields = []
         start = 0
@@ -213,6 +218,16 @@ class DelimitedHandler(LineRecordHandler):
             texts.append(event_id or "")
 
     def join(self, texts: list[str], bo: BusinessObject) -> str:
+        if not self._escape:
+            return self._plain_line(texts, bo)
         if self._to_escape.search("".join(texts)) is not None:
             texts = [self._to_escape.sub(lambda found: self._escape + found.group(), text) for text in texts]
         return self._delimiter.join(texts)
+
+    def _plain_line(self, texts: list[str], bo: BusinessObject) -> str:
+        """Returns the line of texts that no character escapes."""
+        line = self._delimiter.join(texts)
+        if line.split(self._delimiter) != texts or "\n" in line or "\r" in line:
+            what = f"a value with the Delimiter {self._delimiter!r} or a line break"
+            raise MalformedData(f"{bo.type}: found {what}, which cannot be written with Escape: none")
+        return line

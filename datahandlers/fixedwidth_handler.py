@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Schema
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definitions, Schema
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import DECIMAL, TEXTS
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint, Option, charset
 from connector.formats.notation import NOTATION_OPTIONS
 from connector.formats.plan import AttributeRun, Item, Plan
-from connector.formats.record_lines import LineRecordHandler, RecordPlan
+from connector.formats.record_lines import LineRecordHandler, RecordPlan, is_mark
 from connector.formats.records import NAME, VERB, Cursor, Missing, RecordLine
 from connector.text.encoding import DEFAULT, decode, encode
 from connector.text.names import shown
@@ -160,9 +160,9 @@ class FixedWidthHandler(LineRecordHandler):
         items = self.items_of(schema, self._without)
         for item in items:
             attribute = item.field.attribute
-            if item.field.child is not None:
+            if item.field.child is not None or (self.record_type and is_mark(item)):
                 continue
-            width = attribute.max_length or self._width_of(attribute.type)
+            width = attribute.max_length or self._width_of(attribute)
             if not width and attribute.digits:
                 width = attribute.digits + 2  # the sign and the point
             if not width:
@@ -175,12 +175,12 @@ class FixedWidthHandler(LineRecordHandler):
             self._slots[item] = _Slot(width, kind, self._trim(kind), cuts)
         return self.record_plan(schema, items)
 
-    def _width_of(self, type_name: str) -> int:
-        """Returns the width of attributes without ``max_length``. 0 = there is none."""
-        if type_name == "Date" and self.notation.date_format is not None:
-            return self.notation.date_format.width
-        width = _WIDTHS.get(type_name, 0)
-        return max(width, self.notation.longest_word) if type_name == "Boolean" else width
+    def _width_of(self, attribute: Attribute) -> int:
+        """Returns the width of an attribute without ``max_length``. 0 = there is none."""
+        if attribute.type == "Date" and (dates := self.notation.dates_of(attribute)) is not None:
+            return dates.width
+        width = _WIDTHS.get(attribute.type, 0)
+        return max(width, self.notation.longest_word) if attribute.type == "Boolean" else width
 
     def _trim(self, kind: str) -> Callable[[str], str]:
         """Returns the function that removes pad characters from a text of a kind."""
@@ -233,7 +233,7 @@ class FixedWidthHandler(LineRecordHandler):
         start = self.record_type["at"] - 1
         end = start + self.record_type["length"]
         mark = line.text[start:end]
-        if len(mark) < end - start:
+        if len(mark) < end - start and not (mark and self._may_be_short):
             place = f"columns {start + 1} to {end}"
             raise MalformedData(f"line {line.number}, {place}: the line ends, expected a record type")
         text = self._decode(mark, start) if self._in_bytes else mark

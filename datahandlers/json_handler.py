@@ -23,7 +23,7 @@ from connector.formats.json_plan import JsonPlans
 from connector.formats.plan import MAX_DEPTH, TOO_DEEP, UNDEFINED
 from connector.formats.splitting import in_record, read_one, refuse_joint_body, write_each
 from connector.limits import stages
-from connector.text.encoding import DEFAULT, decode, encode
+from connector.text.encoding import decode, encode
 from connector.text.json_text import from_json, to_json
 from connector.text.places import place
 
@@ -331,7 +331,7 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedData:
     if not body.strip():
         return MalformedData("the body is empty, expected a JSON object")
     try:
-        decode(body, DEFAULT)
+        decode(body)
     except MalformedData as undecodable:
         return undecodable
     if error.msg == _PARSER_LIMIT:

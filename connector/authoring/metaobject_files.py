@@ -125,7 +125,7 @@ class Neighbours:
 
     @property
     def definitions(self) -> Mapping[str, Definition]:
-        """The business objects, as far as they can be read."""
+        """The business objects, as far as they can be read. After a :meth:`check` with those of its texts."""
         return self._collected.definitions
 
     def check(self, texts: Mapping[str, str]) -> list[Problem]:
@@ -137,7 +137,7 @@ class Neighbours:
                 path = Path(staging, name)
                 path.write_text(text, "utf-8")
                 files.append((path, self.display(name)))
-            collected = self._collect(files, problems)
+            collected = self._collected = self._collect(files, problems)
         check_metaobjects(collected, self.catalogue, self._surroundings.directory)
         ours = {self.display(name) for name in texts}
         return [problem for problem in problems.sorted() if problem.file in ours]

@@ -10,5 +10,6 @@ IMPORT_REPOSITORY: Final = CommandVerb(
     "Turns repository files into metaobjects/*.yaml.", "connector.authoring.verbs.import_repository"
 )
 NEW: Final = CommandVerb(
-    "Drafts a business object, a data handler or a map, or writes types.", "connector.authoring.verbs.new"
+    "Drafts a business object, a data handler, a map or a sink, or writes types.",
+    "connector.authoring.verbs.new",
 )

@@ -236,6 +236,8 @@ def _show(found: Explanation, what: str) -> None:
         answer(f"  {name}: {printable(json_module.dumps(value, ensure_ascii=False))}")
     for number, one in enumerate(found.objects, 1):
         _show_object(one, f"record {number}: " if len(found.objects) > 1 else "")
+    if found.duplicate_key:
+        answer(printable(f"duplicate_key {found.duplicate_key}"))
     if found.reason:
         answer(f"reason: {printable(found.reason)}")
     copy = "no copy is kept" if found.settled is None else f"a copy goes to {found.settled}"

@@ -21,7 +21,7 @@ from connector.cli.tables import table
 from connector.operate.lives import Life, LifeEvent, find_ids, find_named, read_all, read_life
 from connector.printable import printable
 from connector.service.assembly import make_provider
-from connector.service.places import find_places
+from connector.service.places import find_places, find_senders
 from connector.text.iso_time import iso_time, read_since
 
 
@@ -69,6 +69,8 @@ def history(
     else:
         ids = find_ids(known, correlation_id=correlation_id, key=key, since=begin)
     lives = [life for life in (read_life(known, one, begin) for one in ids) if life.events]
+    if not lives and message_id is not None:
+        lives = find_senders(provider, known, message_id)
     for life in lives:
         _show_life(life, find_places(configuration, provider, life), json=json)
     if not lives:
@@ -86,6 +88,8 @@ def _show_life(life: Life, places: Sequence[dict[str, str]], *, json: bool) -> N
 
 def _text(life: Life, places: Sequence[dict[str, str]]) -> Iterable[str]:
     yield printable(life.id)
+    for origin in life.came_from:
+        yield printable(f"  came from {origin}")
     for place in places:
         which = "" if place["id"] == life.id else f" ({place['id']})"
         yield printable(f"  now: {place['state']} in {place['destination']}{which}")

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from connector.config.events_model import EventEntry, check_events
+from connector.declare.connector_section import Connector
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, node_at
 from connector.declare.section import Section
@@ -116,8 +118,9 @@ _Token = Annotated[str, ValueType(_read_token, str, {"type": ["string", "number"
 READ: Final = "read"
 OPERATE: Final = "operate"
 REQUEST: Final = "request"
-ROLES: Final = (READ, OPERATE, REQUEST)
-"""What a token may allow: to see, to steer, and to make requests."""
+SEND: Final = "send"
+ROLES: Final = (READ, OPERATE, REQUEST, SEND)
+"""What a token may allow: to see, to steer, to make requests, and to send messages."""
 _OBJECTS: Final = re.compile(REQUEST + r":[^\s.:*]+\.(?:\*|[^\s.:*]+)\Z")
 _ROLE: Final = choice(*ROLES)
 
@@ -146,7 +149,8 @@ class TokenEntry(Section):
         default=ROLES,
         description="What the caller may do. `read`: see the status and the metrics. `operate`: pause, "
         "replay, and all else that changes something. `request`: make requests. `request:Customer.*` "
-        "and `request:Customer.Create`: make those alone. Left out: `read`, `operate` and `request`.",
+        "and `request:Customer.Create`: make those alone. `send`: send messages to the queues of `events`. "
+        "Left out: all of them.",
     )
 
     @model_validator(mode="before")
@@ -176,7 +180,16 @@ class Http(Section):
         default=(),
         repr=False,
         description="Bearer tokens, from the environment as `${TOKEN}`. Each lets a caller in. None: "
-        "everybody on this machine may read, and nobody may make requests or operate.",
+        "everybody on this machine may read, and nobody may make requests, send or operate.",
+    )
+    events: Annotated[
+        tuple[EventEntry, ...],
+        BeforeValidator(one_or_list),
+        PlainSerializer(lambda value: [entry.short_form() for entry in value]),
+    ] = Field(
+        default=(),
+        description="Queues that take messages over HTTP. `queue://orders` takes them by "
+        "`POST /events/orders`, of a token with the role `send` or with a `signature`.",
     )
     hosts: Annotated[tuple[_HostName, ...], BeforeValidator(one_or_list)] = Field(
         default=(),
@@ -189,7 +202,9 @@ class Http(Section):
         "token of the role `read`.",
     )
     max_body: Size = Field(
-        default=1 << 20, description="Largest body of a request. A larger body is not read."
+        default=1 << 20,
+        description="Largest body of a request or of a message. A larger body is not read. Counts the bytes "
+        "of an unpacked body.",
     )
     max_requests: Annotated[int, integer(1, "requests")] = Field(
         default=1000, description="Requests in progress at a time. One more request is refused with 503."
@@ -200,14 +215,16 @@ class Http(Section):
         "meta-object. More is refused with 422. The static meta-object may say more.",
     )
     idempotency_time: Annotated[float, duration()] = Field(
-        default=86400.0, description="How long an answer is kept for the `Idempotency-Key` of its request."
+        default=86400.0,
+        description="How long an answer is kept for the `Idempotency-Key` of its request. The key of a "
+        "message is kept for 24 hours.",
     )
     idempotency_keys: Annotated[int, integer(1, "answers")] = Field(
         default=10_000, description="Most kept answers, before the oldest are removed."
     )
 
 
-def check_http(http: Http | None, reporter: ProblemReporter) -> None:
+def check_http(http: Http | None, connector: Connector, reporter: ProblemReporter) -> None:
     """Reports settings that would let in more callers than intended, and pages that are not there."""
     if http is None:
         return
@@ -224,6 +241,8 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
             "tokens, or a loopback address: 127.0.0.1, [::1]",
         )
     _check_names(http, reporter)
+    has_sender = any(SEND in entry.roles for entry in http.tokens)
+    check_events(http.events, connector, reporter, has_sender=has_sender)
     if http.console:
         try:
             PAGES.find(CONSOLE)
@@ -267,4 +286,4 @@ def _check_names(http: Http, reporter: ProblemReporter) -> None:
             reporter.add((*location, "name"), f"{entry.name!r} is the name of another token", "another name")
         written = node_at(reporter.tree, (*location, "roles"))
         if isinstance(written, Items) and not written.items:
-            reporter.add((*location, "roles"), "no role", "read, operate or request")
+            reporter.add((*location, "roles"), "no role", "read, operate, request or send")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.config.destination_lint import check_destinations
+from connector.config.duplicate_key_lint import check_duplicate_keys
 from connector.config.expression_lint import find_mistakes
 from connector.config.handler_lint import check_handlers
 from connector.config.http_model import check_http
@@ -56,6 +57,14 @@ class Lint:
             self.file, self.reading, self.entries, static, self.metaobjects, self.collected, self.reporter
         )
         check_retries_in_order(connector, self.entries, static, self.reporter)
+        check_duplicate_keys(
+            connector,
+            self.reading.positions(*_INPUTS),
+            self.entries,
+            static,
+            None if self.collected.incomplete else self.metaobjects.definitions,
+            self.reporter,
+        )
         self._meta_objects(connector)
         self._requests(connector)
         names: dict[str, int] = {}
@@ -63,7 +72,7 @@ class Lint:
             self._subscription(one, names)
         self._check_repliers()
         self.file.spark.check(self.directory, self.reporter)
-        check_http(self.file.http, self.reporter)
+        check_http(self.file.http, connector, self.reporter)
         check_tracing(self.file.tracing, self.reporter)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
             self.reporter.add(

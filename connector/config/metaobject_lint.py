@@ -29,6 +29,7 @@ from connector.declare.tree import Leaf
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.catalogue import Catalogue
 from connector.formats.datahandler import OptionText, bare
+from connector.formats.date_format import DATE_FORMAT, DateFormats
 from connector.formats.handlers import normal_mime_type
 from connector.requests.response_selector import ResponseSelector, misspellings
 from connector.requests.selector_values import Quoting
@@ -323,6 +324,13 @@ def _check_names(definition: Definition, known: Definitions, document: Document)
         if twice := contradiction(info):
             found = f"two values of the tag {twice}"
             document.add(("attributes", name, "app_specific_info"), found, "one of them")
+        form = tags(info).get(DATE_FORMAT)
+        if form is not None and definition.attributes[name].type == "Date":
+            try:
+                DateFormats((form,))
+            except ValueError as error:
+                found, _, expected = str(error).partition(", expected ")
+                document.add(("attributes", name, "app_specific_info"), found, expected)
     given = {tag for info in infos.values() for tag in tags(info)}
     try:
         if "name" in given:

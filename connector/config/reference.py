@@ -25,6 +25,7 @@ from connector.businessobjects.dynamic import (
 from connector.businessobjects.metadata import PROPERTY_FITTING, READERS
 from connector.businessobjects.types import SIMPLE_TYPES, TEXTS
 from connector.config.document_kinds import DOCUMENTS
+from connector.config.events_model import EventEntry, Signature
 from connector.config.http_model import Http, TokenEntry
 from connector.config.metaobject_model import (
     ALIASES,
@@ -68,6 +69,8 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("history", HistorySection),
     ("http", Http),
     ("http.tokens[]", TokenEntry),
+    ("http.events[]", EventEntry),
+    ("http.events[].signature", Signature),
     ("tracing", Tracing),
     ("databases.NAME", DatabaseSection),
 )

@@ -49,6 +49,21 @@ class OnceSender:
                 self._leave_failed()
                 raise
 
+    def send_new(self, destination: Destination, message: Message) -> str:
+        """Sends a message without a key, and returns its id.
+
+        Raises:
+            ValueError: the message is not valid.
+            ProviderError: nothing was sent.
+        """
+        with self._lock:
+            try:
+                (message_id,) = self._open().send(destination, [message])
+            except ProviderError:
+                self._leave_failed()
+                raise
+            return message_id
+
     def find(self, key: str) -> SentOnce | None:
         """Returns the answer of a remembered key, and sends nothing. None = the key is not remembered.
 

@@ -213,8 +213,9 @@ class Connector(Section):
         default=None,
         description="What makes two messages of one input one event, so that only one is published, with or "
         "without `DuplicateEventElimination`. `name`: the name of their file, the property "
-        "`connector_file_name`. A message that came in no file counts by its id. Left out: the id, with "
-        "`DuplicateEventElimination`.",
+        '`connector_file_name`. A message that came in no file counts by its id. `"{OrderId}"`: attributes '
+        "of the object, beside the id. Object and verb count, too. An object that lacks such an attribute "
+        "has failed. `body`: the body, beside the id. Left out: the id, with `DuplicateEventElimination`.",
     )
     container_managed_events: Annotated[bool, CONTAINER_MANAGED] = Field(
         default=False,

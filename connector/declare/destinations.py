@@ -85,6 +85,8 @@ REPLIES: Final = _queue_type(": a reply that nobody subscribes to is lost")
 """A destination for replies: a queue."""
 IN_PROGRESS: Final = _queue_type("", "a queue: work in progress cannot be kept on a topic")
 """A destination for messages in progress: a queue."""
+INTAKE: Final = _queue_type(": a message that nobody subscribes to is lost")
+"""A destination for messages from outside: a queue."""
 INPUT: Final = destination_type(_check_input)
 """A destination that is polled: a queue, a topic, or a view of messages that a queue could not deliver."""
 

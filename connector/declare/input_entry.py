@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from connector.declare.destinations import COPIES, INPUT, TEXT_OF_SELECTOR
+from connector.declare.duplicate_key import DUPLICATE_KEY
 from connector.declare.scalar import scalar
 from connector.declare.section import Section
 from connector.declare.tree import Leaf
@@ -32,7 +33,7 @@ from connector.text.names import shown
 
 CopiesName = Annotated[Destination, COPIES]
 Parallel = Annotated[int, integer(1, "events", maximum=1000)]
-DuplicateKey = Annotated[str, choice("name")]
+DuplicateKey = Annotated[str, DUPLICATE_KEY]
 UnpackName = Annotated[Literal["none", "gzip"], choice("none", "gzip")]
 OrderName = Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")]
 

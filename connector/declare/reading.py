@@ -329,15 +329,19 @@ def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
     """Returns the model of the section at ``location``. None = there is no section."""
-    inside: Any = model
+    section: type[BaseModel] | None = model
+    repeated = ""
     for step in location:
-        if isinstance(inside, type) and issubclass(inside, BaseModel):
-            field = fields_by_key(inside).get(str(step))
-            if field is None:
-                return None
-            inside = field.annotation
-    # The keys of dictionaries and the positions in lists lead to the model of the entries.
-    return section_in(inside)[0]
+        if repeated:
+            is_key = repeated.startswith(".NAME")
+            repeated = repeated.removeprefix(".NAME" if is_key else "[]")
+            if is_key or isinstance(step, int):
+                continue  # the key of a dictionary, or the position in a list
+        field = fields_by_key(section).get(str(step)) if section is not None else None
+        if field is None:
+            return None
+        section, repeated = section_in(field.annotation)
+    return section
 
 
 def section_in(annotation: Any) -> tuple[type[BaseModel] | None, str]:

@@ -69,7 +69,7 @@ def make_inbound(
     hooks = event_hooks(
         connection.client_id, state, task_settings, settings, working, rules, transactions=transactions
     )
-    whole = _connection_state(connection, state, pipeline, settings, working, keys, rules.own, hooks)
+    whole = _connection_state(connection, state, pipeline, settings, working, keys, rules.own, hooks, found)
     jobs = EventJobs(pipeline, task_settings, journals, settings.connector.stop_timeout + 5.0, working)
     if found is None:
         intake, closing = Intake(whole), Closing(whole, rules, journals)
@@ -91,19 +91,26 @@ def _connection_state(
     keys: DuplicateKeys | None,
     own: OwnHistory,
     hooks: EventHooks,
+    transactions: NoTransactions | None,
 ) -> ConnectionState:
     orders, size = settings.orders, settings.duplicate_window
     in_progress = settings.copies.in_progress
     window = state.window(connection.client_id, size) if size else None
     parallel = {one.input: one.parallel for one in working.inputs if one.parallel is not None}
-    schedule = Schedule(orders, pipeline, Parallel(settings.connector.parallel, parallel))
+    by_value = frozenset() if keys is None else keys.by_value
+    schedule = Schedule(orders, pipeline, Parallel(settings.connector.parallel, parallel), by_value)
+    waits = EventWaits(orders, own, keys=keys)
+    duplicates = None
+    if window is not None and keys is not None:
+        awaited = frozenset if transactions is None else transactions.awaited_keys
+        duplicates = Duplicates(window, keys, schedule, waits, awaited)
     return ConnectionState(
         connection,
         settings,
         working,
         schedule,
-        None if window is None or keys is None else Duplicates(window, keys, schedule),
-        EventWaits(orders, own, keys=keys),
+        duplicates,
+        waits,
         None if in_progress is None else WaitingMessages(connection, in_progress, working.inputs),
         hooks,
     )
@@ -138,8 +145,7 @@ def _rules(
         refusals = RefusalReplies(task_settings, connection.access().open())
     application, rows = settings.connector.application_name, None
     if task_settings.databases:
-        access = connection.access().open()
-        rows = CommittedRows(task_settings.databases, application, access, has_keys=keys is not None)
+        rows = CommittedRows(task_settings.databases, application, connection.access().open())
     return SettlementRules(settings.copies, keys=keys, refusals=refusals, rows=rows, application=application)
 
 

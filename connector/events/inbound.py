@@ -17,6 +17,7 @@ from typing import Final
 
 from connector.errors import PipelineError, ProviderError
 from connector.events.claim.admission import Admission
+from connector.events.claim.duplicates import published_of
 from connector.events.claim.intake import Intake
 from connector.events.connection_state import ConnectionState
 from connector.events.cycle_report import CycleReport
@@ -208,6 +209,8 @@ class Inbound:
         new, ended_claims.decided = self._closing.begin(claims)
         wanted = self._admission.decide(new, ids, window, busy, ended_claims)
         self._schedule.add(claims, ids, wanted)
+        if self._duplicates is not None and ended_claims.decided:
+            self._duplicates.add(published_of(ended_claims))  # of events that were done before
         if ended_claims.decided or ended_claims.returned or self._closing.has_open:
             closed = self._close(ended_claims)
             closed.busy = len(ended_claims.returned)
@@ -302,18 +305,40 @@ class Inbound:
         for inputs, seconds in result.durations:
             self._schedule.note(inputs, seconds)
         if self._duplicates is not None:
-            outcomes = result.outcomes.items()
-            published = [number for number, one in outcomes if one.kind == OutcomeKind.PUBLISHED]
-            self._duplicates.add(batch.cycle, published)
+            found = ((claim, result.outcomes.get(claim.sequence)) for claim in batch.claims)
+            self._duplicates.add(
+                (claim, one) for claim, one in found if one is not None and one.kind == OutcomeKind.PUBLISHED
+            )
         gave_back = any(one.kind == OutcomeKind.GIVEN_BACK for one in result.outcomes.values())
-        return self._schedule.take_ended(
+        ends_poll = result.error is not None or gave_back or self.stopping
+        waits = self._admit(batch, result) if batch.asks_keys and not ends_poll else ()
+        ended = self._schedule.take_ended(
             batch,
             result.outcomes,
             result.attempts,
             result.again,
             is_untouched=result.is_untouched,
-            ends_poll=result.error is not None or gave_back or self.stopping,
+            ends_poll=ends_poll,
+            waits=waits,
         )
+        while self._duplicates is not None and (freed := self._schedule.freed):
+            self._schedule.freed = []
+            self._schedule.resume(self._duplicates.admit(freed), ended)
+        return ended
+
+    def _admit(self, batch: Batch, result: Result) -> Collection[int]:
+        """Decides about the events of a batch that has found their keys by values.
+
+        Adds the decisions to the result. Returns the sequences of those that wait for others.
+        """
+        assert self._duplicates is not None
+        claims = [claim for claim in batch.claims if claim.sequence in result.keys]
+        for claim in claims:
+            self._schedule.note_found(claim, result.keys[claim.sequence])
+        admitted = self._duplicates.admit(claims)
+        result.outcomes.update((claim.sequence, outcome) for claim, outcome in admitted.decided)
+        result.again.update(claim.sequence for claim in admitted.runs)
+        return {claim.sequence for claim in admitted.waits}
 
     def _close(
         self, ended_claims: EndedClaims, error: PipelineError | None = None, *, began: float | None = None

@@ -39,6 +39,8 @@ class Outcome(NamedTuple):
         subscription: the first one that has failed. Empty = none.
         place: ``FILE:LINE`` of user code that has failed. Empty = none.
         unanswered: why the sender of a published request gets no reply, for the history. Empty = it gets one.
+        keys: published or later: the duplicate keys by values (``duplicate_key``), one on each line. Empty =
+            there are none.
     """
 
     kind: OutcomeKind
@@ -59,6 +61,7 @@ class Outcome(NamedTuple):
     subscription: str = ""
     place: str = ""
     unanswered: str = ""
+    keys: str = ""
 
     @property
     def comes_again(self) -> bool:
@@ -74,7 +77,7 @@ class Outcome(NamedTuple):
     def is_plain(self) -> bool:
         """Whether the message was published without any message to send or discard."""
         return self.kind == OutcomeKind.PUBLISHED and not (
-            self.sends or self.discards or self.not_read or self.unanswered
+            self.sends or self.discards or self.not_read or self.unanswered or self.keys
         )
 
     def row(self) -> dict[str, Any]:

@@ -1,11 +1,15 @@
-"""Dates in the form of a country, such as ``31.05.2024``: the option ``date_format``."""
+"""Dates in the form of a country, such as ``31.05.2024``: the option and the tag ``date_format``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from connector.businessobjects.types import describe, is_date
+
+DATE_FORMAT: Final = "date_format"
+"""The tag of an attribute whose dates have a form of their own."""
 
 _PATTERNS: Final = {
     "d": "[0-9]{1,2}",
@@ -173,6 +177,57 @@ class DateFormat:
             lost = "without such a part of a second"
         if lost:
             raise ValueError(f"found {describe(value)}, expected one {lost}, as in {self.text}")
+
+
+class DateFormats:
+    """Reads and writes dates in one of several forms. The first that fits counts.
+
+    Args:
+        texts: the forms, as :class:`DateFormat` takes them.
+
+    Raises:
+        ValueError: a form is wrong, or stands twice.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        if len(set(texts)) < len(texts):
+            raise ValueError(f"date_format: found a form twice in {', '.join(texts)}, expected each once")
+        self._formats = [DateFormat(text) for text in texts]
+        self.width = max(one.width for one in self._formats)
+        """The characters of the longest date that is written."""
+
+    def read(self, text: Any) -> str:
+        """Returns a date in ISO 8601. A blank text stays blank.
+
+        Raises:
+            ValueError: the text has none of the forms, or there is no such date.
+        """
+        for one in self._formats:
+            try:
+                return one.read(text)
+            except ValueError:
+                continue
+        raise ValueError(f"found {describe(text)}, expected a date as {self._names}")
+
+    def write(self, value: str) -> str:
+        """Returns a value of a Date in the first form that can hold it.
+
+        Raises:
+            ValueError: no form can hold the value.
+        """
+        reason = ValueError("no form")
+        for one in self._formats:
+            try:
+                return one.write(value)
+            except ValueError as error:
+                reason = error
+        if len(self._formats) == 1:
+            raise reason
+        raise ValueError(f"found {describe(value)}, which no form can hold: {self._names}")
+
+    @property
+    def _names(self) -> str:
+        return " or ".join(one.text for one in self._formats)
 
 
 def _year(number: int) -> int:

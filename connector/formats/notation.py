@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from connector.businessobjects.app_specific_info import tags
+from connector.businessobjects.definition import Attribute
 from connector.businessobjects.types import NUMBERS, Converter, SimpleValue, describe
+from connector.errors import MalformedData
 from connector.formats.datahandler import Option
-from connector.formats.date_format import DateFormat
+from connector.formats.date_format import DATE_FORMAT, DateFormats
 from connector.formats.plan import Item
 from connector.text.names import shown
 
@@ -22,7 +25,12 @@ NOTATION_OPTIONS: Final = (
         "Where the sign of a negative number is written: `-5`, `5-` or `(5)`. Read are all three.",
         choices=("leading", "trailing", "brackets"),
     ),
-    Option("date_format", str, "", "The form of dates, such as `%d.%m.%Y`. Empty: ISO 8601."),
+    Option(
+        "date_format",
+        list,
+        (),
+        "The form of dates, such as `%d.%m.%Y`, or several that are tried in order. Empty: ISO 8601.",
+    ),
     Option("true", list, (), "The words for true. The first is written. Empty: `true`, and `1` on reading."),
     Option(
         "false", list, (), "The words for false. The first is written. Empty: `false`, and `0` on reading."
@@ -62,7 +70,9 @@ class Notation:
         groups = f"[0-9]{{1,3}}(?:{group}[0-9]{{3}})++|" if group else ""
         number = rf"(?:(?:{groups}[0-9]++)(?:{point}[0-9]*+)?|{point}[0-9]++)(?:[eE][+-]?[0-9]++)?"
         self._number = re.compile(rf"([+-]?)({number})|({number})-|\(({number})\)")
-        self.date_format = DateFormat(options["date_format"]) if options["date_format"] else None
+        written = options["date_format"]
+        texts = (written,) if isinstance(written, str) else tuple(written)
+        self._dates = DateFormats(texts) if texts not in ((), ("",)) else None
         self._words = self._boolean_words(options["true"], options["false"])
 
     @staticmethod
@@ -98,9 +108,23 @@ class Notation:
             item.to_value = self._boolean_reader()
             texts: dict[Any, str] = {"": "", **{value: words[0] for value, words in self._words.items()}}
             item.to_text = texts.__getitem__
-        elif type_name == "Date" and self.date_format is not None:
-            item.to_value, item.to_text = self.date_format.read, self.date_format.write
+        elif type_name == "Date" and (dates := self.dates_of(item.field.attribute)) is not None:
+            item.to_value, item.to_text = dates.read, dates.write
         return item
+
+    def dates_of(self, attribute: Attribute) -> DateFormats | None:
+        """Returns the forms of a Date. None = ISO 8601.
+
+        Raises:
+            MalformedData: the tag ``date_format=`` of the attribute is no form of dates.
+        """
+        own = tags(attribute.app_specific_info).get(DATE_FORMAT)
+        if own is None:
+            return self._dates
+        try:
+            return DateFormats((own,))
+        except ValueError as error:
+            raise MalformedData(f"{attribute.name}: the tag of app_specific_info: {error}") from None
 
     # --- numbers ------------------------------------------------------------------------------
 

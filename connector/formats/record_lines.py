@@ -3,7 +3,8 @@
 A record type is a short text at a fixed place of each line, the *mark*. An object whose application-specific
 information has the tag ``record=MARK`` is a line with that mark. Its children of that kind are the lines that
 follow, in the order of the definition. An object without a mark and without attributes of its own is the
-group of its children. It begins with the line of the first of them.
+group of its children. It begins with the line of the first of them. An attribute with the tag ``record=type``
+is the mark of its line.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Definitions, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
+from connector.businessobjects.types import SimpleValue, describe
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint, SplittingHandler
 from connector.formats.plan import MAX_DEPTH, TOO_DEEP, Item, Plan
@@ -34,12 +36,36 @@ class RecordPlan(Plan[Item]):
         items: all attributes that a body may have.
         records: those of ``items`` that are lines of their own.
         mark: the mark of the object's own line. Empty = the object has no line of its own.
+
+    Raises:
+        MalformedData: an attribute is the mark, and cannot have it as its value.
     """
 
     def __init__(self, schema: Schema, items: Sequence[Item], records: Sequence[Item], mark: str) -> None:
-        super().__init__(schema, [item for item in items if item not in records])
+        marked = [item for item in items if mark and is_mark(item)]
+        super().__init__(schema, [item for item in items if item not in (*records, *marked)])
         self.records = tuple(records)
         self.mark = mark
+        self.marked = {item.field.name: self._mark_of(item) for item in marked}
+        """The values of the attributes that are the mark."""
+
+    def _mark_of(self, item: Item) -> SimpleValue:
+        try:
+            return self.mark if item.to_value is None else item.to_value(self.mark)
+        except ValueError as error:
+            raise MalformedData(f"{self.name}: {item.name} is the record type: {error}") from None
+
+    def check_mark(self, bo: BusinessObject) -> None:
+        """Checks that an attribute that is the mark has it, or is not set.
+
+        Raises:
+            MalformedData: it has another value.
+        """
+        for name, mark in self.marked.items():
+            value = bo.value(name)
+            if value not in (None, mark):
+                found = f"found {describe(value)}, expected {shown(self.mark)}"
+                raise MalformedData(f"{bo.type}: {name}: {found}, the record type of its line")
 
     def has_value(self, bo: BusinessObject) -> bool:
         return super().has_value(bo) or any(item.field.name in bo for item in self.records)
@@ -252,6 +278,7 @@ class LineRecordHandler(RecordHandler, SplittingHandler):
         lines: list[str] = []
         if plan.mark or not plan.records:
             texts: list[str] = []
+            plan.check_mark(bo)
             self.write(texts, bo, depth)
             lines.append(self.line(texts, plan.mark, bo))
             marks.append((depth, plan.mark))
@@ -317,7 +344,8 @@ class _GroupReader:
             if self._mark not in known:
                 raise self._unexpected(f"expected one of {', '.join(known)}")
             reason = f"where the order of {plan.name} has none"
-            raise self._unexpected(reason if self._handler.splits else f"{reason}; or set the option split")
+            is_another = self._mark == self._handler._start(plan.schema) and not self._handler.splits
+            raise self._unexpected(f"{reason}; or set the option split" if is_another else reason)
         return bo
 
     def _read(self, plan: RecordPlan, depth: int) -> BusinessObject:
@@ -328,6 +356,7 @@ class _GroupReader:
             handler.read_attributes(self._cursor, plan, values, depth)
             handler.read_foot(self._cursor, plan, values, depth)
             handler.check_end(self._cursor, plan)
+            values.update(plan.marked)
             self._advance()
         for item in plan.records:
             child = handler.lines_plan(item.field.child)
@@ -361,6 +390,12 @@ class _GroupReader:
 
 def _mark(schema: Schema) -> str:
     return tags(schema.definition.app_specific_info).get("record", "")
+
+
+def is_mark(item: Item) -> bool:
+    """Tells whether an attribute is the mark of its line."""
+    attribute = item.field.attribute
+    return not (item.field.child or item.field.many) and "record" in tags(attribute.app_specific_info)
 
 
 def _is_record(schema: Schema | None) -> bool:

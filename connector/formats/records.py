@@ -157,7 +157,8 @@ class RecordHandler(DataHandler):
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         text = decode(body, self.charset)
         if not text.strip():
-            raise MalformedData("the body is empty, expected the name of an object, a verb and values")
+            expected = "the name of an object, a verb and values" if self.has_names else "a record"
+            raise MalformedData(f"the body is empty, expected {expected}")
         return self.read_body(Cursor(self.split(text)), hint)
 
     def read_body(self, cursor: Cursor, hint: Hint | None) -> BusinessObject:

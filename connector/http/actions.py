@@ -21,7 +21,7 @@ from connector.operate.lives import find_named, read_life
 from connector.operate.replay import Discard, Move, Mover, Order, check_target, make_choice, total
 from connector.service.assembly import make_provider, make_targets
 from connector.service.orders import archive_of, correct_message, find_source, replay_order, run_order
-from connector.service.places import find_places
+from connector.service.places import find_places, find_senders
 from connector.service.status_document import as_json
 from connector.status import OutcomeKind
 
@@ -120,6 +120,8 @@ def _history(call: ControlCall) -> Any:
     provider = make_provider(configuration)
     known = provider.existing_state(configuration.connector.application_name).history()
     life = read_life(known, find_named(known, call.path["id"])[-1])
+    if not life.events:
+        life = next(iter(find_senders(provider, known, call.path["id"])), life)
     return life.as_dict(find_places(configuration, provider, life))
 
 

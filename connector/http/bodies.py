@@ -43,11 +43,12 @@ def check_media_type(headers: Headers) -> None:
         )
 
 
-async def read_body(request: Request, limit: int, seconds: float) -> bytes:
+async def read_body(request: Request, limit: int, seconds: float, said_by: str = "http.max_body") -> bytes:
     """Returns the body, of at most ``limit`` bytes. Reads nothing if Content-Length is above the limit.
 
     Args:
         seconds: time for the body to arrive.
+        said_by: the key of the limit in adapter.yaml.
 
     Raises:
         HttpProblem: 413 or 408, and the connection ends.
@@ -55,13 +56,13 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     """
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
-        raise too_large(limit)
+        raise too_large(limit, said_by)
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 if len(body) + len(chunk) > limit:
-                    raise too_large(limit)
+                    raise too_large(limit, said_by)
                 body += chunk
     except TimeoutError:
         detail = f"the body did not arrive within {seconds:g} s"
@@ -69,9 +70,9 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     return bytes(body)
 
 
-def too_large(limit: int) -> HttpProblem:
+def too_large(limit: int, said_by: str = "http.max_body") -> HttpProblem:
     """Returns the refusal of a body of more than ``limit`` bytes."""
-    detail = f"the body is larger than {limit} bytes (http.max_body)"
+    detail = f"the body is larger than {limit} bytes ({said_by})"
     return HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, closes=True)
 
 

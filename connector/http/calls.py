@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,8 +22,8 @@ from connector.errors import MalformedData, ProviderError
 from connector.http.answers import SECONDS_TO_RETRY, answer
 from connector.http.bodies import check_media_type, parse, read_body, too_large
 from connector.http.idempotency import HEADER, KeptAnswers, kept_answer, key_of
+from connector.http.places import CallPlaces
 from connector.http.problems import HttpProblem
-from connector.http.throttled_log import ThrottledLog
 from connector.http.timeout_limits import check_dynamic, milliseconds, requested_timeout
 from connector.http.tokens import Caller, Tokens
 from connector.messaging.state_store import CallRecord, KeptCall
@@ -46,12 +45,14 @@ class ServerLimits:
         body_seconds: that the body of a call may take to arrive.
         write_seconds: after which a client has to have read a part of an answer that waits.
         threads: that send requests. Sending may take a sync of the disk. No thread waits for a reply.
+        event_seconds: that the provider may take for a message of ``POST /events``.
     """
 
     head_seconds: float = 10.0
     body_seconds: float = 30.0
     write_seconds: float = 10.0
     threads: int = 32
+    event_seconds: float = 30.0
 
 
 class _Call(NamedTuple):
@@ -94,26 +95,14 @@ class RequestCalls:
         self.max_body = settings.max_body
         """Bytes of the largest body."""
         self._body_seconds = limits.body_seconds
-        self._max_requests = settings.max_requests
         self._max_timeout = milliseconds(settings.max_timeout)
-        self._refused = ThrottledLog("calls are refused", {"max_requests": settings.max_requests})
         self._answers = KeptAnswers(settings.idempotency_time, settings.idempotency_keys)
         self._observer = observer
         self._record: CallRecord | None = None
         self._opening = threading.Lock()
         self._threads = ThreadPoolExecutor(limits.threads, "connector-http")
-        self.under_way = 0
-        """The number of calls that are being answered."""
-        self._stopping = False
-        self._cut = asyncio.Event()
-
-    def refuse(self) -> None:
-        """Refuses all further calls."""
-        self._stopping = True
-
-    def cut(self) -> None:
-        """Ends the wait of every call for a reply."""
-        self._cut.set()
+        self.places = CallPlaces(settings.max_requests)
+        """Of all calls that send something. When they are cut, no call waits for a reply any longer."""
 
     def close(self) -> None:
         """Ends the threads. Does not wait for a thread that is stuck in a provider."""
@@ -138,7 +127,7 @@ class RequestCalls:
         )
         check_media_type(request.headers)
         traceparent = valid_traceparent(",".join(request.headers.getlist(TRACEPARENT)))  # two are none
-        with self._place(), sending_under(traceparent):
+        with self.places.take(), sending_under(traceparent):
             try:
                 body = await read_body(request, self.max_body, self._body_seconds)
             except ClientDisconnect:
@@ -163,7 +152,7 @@ class RequestCalls:
         self._tokens.demand(caller, REQUEST)
         self._tokens.demand(caller, f"{REQUEST}:{name}")
         call = self._call(caller, name, [("timeout", timeout)] if timeout else [], [key] if key else [])
-        with self._place():
+        with self.places.take():
             if len(body) > self.max_body:
                 raise too_large(self.max_body)
             return await self._make(call, body)
@@ -263,14 +252,14 @@ class RequestCalls:
             return None
 
     async def _request(self, name: str, body: bytes, timeout: int | None) -> RequestResult:
-        """Returns the answer to a request. After :meth:`cut`, returns the answer only if it is there already.
+        """Returns the answer to a request. After the cut, returns the answer only if it is there already.
 
         Raises:
             HttpProblem: there is no answer.
         """
         begun = self._threads.submit(copy_context().run, self._begin, name, body, timeout)
         done = asyncio.ensure_future(_completion(begun))
-        cut = asyncio.ensure_future(self._cut.wait())
+        cut = asyncio.ensure_future(self.places.cut.wait())
         try:
             await asyncio.wait((done, cut), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -288,29 +277,6 @@ class RequestCalls:
         data = parse(body)
         check_dynamic(self._definitions[name.partition(".")[0]], data, self._max_timeout)
         return self._requests.request_async(name, data, timeout=timeout)
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        """Counts a call as under way until the context ends.
-
-        Raises:
-            HttpProblem: 503, there are too many calls, or the server is stopping.
-        """
-        if self._stopping or self.under_way >= self._max_requests:
-            found = "the adapter is stopping" if self._stopping else "too many requests (http.max_requests)"
-            if not self._stopping:
-                self._refused.add()
-            raise HttpProblem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{found}; nothing was sent, so that it may be repeated",
-                {"Retry-After": SECONDS_TO_RETRY},
-                closes=True,
-            )
-        self.under_way += 1
-        try:
-            yield
-        finally:
-            self.under_way -= 1
 
     def name_of(self, business_object: str, verb: str) -> str:
         """Returns the name of a request.

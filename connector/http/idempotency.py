@@ -99,7 +99,7 @@ class KeptAnswers:
         kept = self._kept.get(call)
         known = kept.fingerprint if kept is not None else self._begun.get(call)
         if known is not None and known != fingerprint:
-            raise _another_call()
+            raise another_call()
         if kept is not None:
             return Response(kept.body, kept.status, {REPLAYED: "true"}, "application/json")
         if known is not None:
@@ -140,7 +140,7 @@ def kept_answer(kept: KeptCall, fingerprint: str) -> Response:
         HttpProblem: as :meth:`KeptAnswers.begin`. 503, the call has no answer and may have had its effect.
     """
     if kept.fingerprint != fingerprint:
-        raise _another_call()
+        raise another_call()
     if kept.is_at_work:
         raise _in_progress()
     if not kept.status:
@@ -152,7 +152,8 @@ def kept_answer(kept: KeptCall, fingerprint: str) -> Response:
     return Response(kept.body, kept.status, {REPLAYED: "true"}, "application/json")
 
 
-def _another_call() -> HttpProblem:
+def another_call() -> HttpProblem:
+    """Returns the refusal of a key that belongs to another call."""
     detail = f"this {HEADER} belongs to a call with another path or body: give each call its own"
     return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
 

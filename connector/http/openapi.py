@@ -12,7 +12,20 @@ from connector.http.idempotency import HEADER, REPLAYED
 from connector.http.schemas import SchemaObject, object_schemas, reference, sample
 from connector.status import ReturnCode
 
-_PROBLEM: Final = "http.Problem"  # no business object can have a dot in its name
+PROBLEM: Final = "http.Problem"
+"""The name of the schema of a problem document. No business object can have a dot in its name."""
+KEY_PARAMETER: Final = {
+    "name": HEADER,
+    "in": "header",
+    "description": "Chosen by the caller for this call. Repeated with the same key, it is not "
+    "made a second time: the first answer comes again.",
+    "schema": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 255,
+        "pattern": r"^[\x21\x23-\x5b\x5d-\x7e]+$",
+    },
+}
 _INTRODUCTION: Final = """\
 Hands a business object to the adapter, which sends it to an application as a message and, where a
 ResponseTimeout says so, waits for the reply. The answer is a document with the return code (status), the
@@ -62,7 +75,7 @@ def describe_requests(
     """
     schemas = object_schemas(definitions, most_timeout, use_defaults)
     answers = {f"{name}.answer": _answer(reference(name)) for name in schemas if definitions[name].verbs}
-    components: dict[str, Any] = {"schemas": {**schemas, **answers, _PROBLEM: _problem()}}
+    components: dict[str, Any] = {"schemas": {**schemas, **answers, PROBLEM: _problem()}}
     if with_tokens:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     having = [definition for definition in definitions.values() if definition.verbs]
@@ -97,18 +110,7 @@ def _operation(
                 "-1: do not wait for one. Left out: as the meta-objects say.",
                 "schema": {"type": "integer", "minimum": -1, "maximum": most_timeout},
             },
-            {
-                "name": HEADER,
-                "in": "header",
-                "description": "Chosen by the caller for this call. Repeated with the same key, it is not "
-                "made a second time: the first answer comes again.",
-                "schema": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 255,
-                    "pattern": r"^[\x21\x23-\x5b\x5d-\x7e]+$",
-                },
-            },
+            KEY_PARAMETER,
         ],
         "requestBody": {
             "required": True,
@@ -128,7 +130,7 @@ def _responses(name: str, with_tokens: bool) -> dict[str, Any]:
     for code, meaning in _MEANINGS.items():
         answered.setdefault(str(STATUS[code].value), []).append(f"{code.name}: {meaning}.")
     answer = {"application/json": {"schema": reference(f"{name}.answer")}}
-    problem = {problems.MEDIA_TYPE: {"schema": reference(_PROBLEM)}}
+    problem = {problems.MEDIA_TYPE: {"schema": reference(PROBLEM)}}
     responses: dict[str, Any] = {
         status: {"description": " ".join(texts), "content": dict(answer)}
         for status, texts in answered.items()

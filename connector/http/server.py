@@ -26,6 +26,8 @@ from connector.http.connections import (
     most_connections,
     with_connections,
 )
+from connector.http.event_calls import EventCalls
+from connector.http.event_openapi import add_events
 from connector.http.health import HealthPages
 from connector.http.openapi import describe_requests
 from connector.http.operator_calls import OperatorCalls
@@ -119,10 +121,10 @@ class Server:
             return
         deadline = time.monotonic() + max(timeout, _REFUSAL_SECONDS)
         self._requests.refuse()
-        self._call(calls.refuse)
-        while calls.under_way and time.monotonic() < deadline and thread.is_alive():
+        self._call(calls.places.refuse)
+        while calls.places.under_way and time.monotonic() < deadline and thread.is_alive():
             time.sleep(0.01)
-        self._call(calls.cut)
+        self._call(calls.places.cut.set)
         server.should_exit = True
         thread.join(_FINISH_SECONDS)
         if thread.is_alive():
@@ -164,6 +166,11 @@ class Server:
                 *health.routes(),
                 *OperatorCalls(self._observer, tokens, ACTIONS).routes(),
             ]
+            if settings.events:
+                events = EventCalls(settings, tokens, self._observer, self._limits, calls.places)
+                closes.append(events.close)
+                add_events(description, events.queues().values(), with_tokens=tokens.needed)
+                more += events.routes()
             if settings.console:
                 console: type[Pages] = PAGES.load(CONSOLE)
                 more += console(settings, self._observer, tokens, calls, description).routes()

@@ -30,11 +30,15 @@ class ThrottledLog:
         self._count = 0
         self._said: float | None = None
 
-    def add(self) -> None:
-        """Counts a refusal. Logs the first refusal at once."""
+    def add(self, **fields: object) -> None:
+        """Counts a refusal. Logs the first refusal at once.
+
+        Args:
+            fields: of this refusal, for the line.
+        """
         self._count += 1
         now = self._clock()
         if self._said is None or now - self._said >= SECONDS:
             self._said = now
-            _log.info(self._text, extra={"number": self._count, **self._fields})
+            _log.info(self._text, extra={"number": self._count, **self._fields, **fields})
             self._count = 0

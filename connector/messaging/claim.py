@@ -29,6 +29,16 @@ def file_key(destination: Destination, subscription: str, name: str) -> str:
     return f"{destination} {subscription}".rstrip() + f"|{FILE_NAME}={name}".replace("\n", "%0A")
 
 
+def value_key(destination: Destination, subscription: str, digest: str) -> str:
+    """Returns the duplicate key of an event that is known by values of its object, or by its body.
+
+    Args:
+        destination, subscription: of the claim.
+        digest: of the values.
+    """
+    return f"{destination} {subscription}".rstrip() + f"|duplicate_key={digest}"
+
+
 class Claim(Protocol):
     """A message that this client has taken and not yet settled.
 

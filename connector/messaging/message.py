@@ -44,6 +44,8 @@ OF_SENDERS: Final = ("JMSXGroupID", "JMSXGroupSeq")
 
 CONTENT_ENCODING: Final = "content_encoding"
 """The property that names how a body is packed."""
+CONTENT_TYPE: Final = "connector_content_type"
+"""The property with the MIME type of a body that came over HTTP. It chooses the data handler."""
 DEFAULT_PRIORITY: Final = 4
 AGAIN: Final = "connector_again"
 """The property of a published message that an operator has ordered to be processed once more. Its value is

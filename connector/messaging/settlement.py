@@ -70,6 +70,7 @@ HISTORY: Final = (
     "connector_attempts",
     "connector_delivered",
     "connector_retries",
+    "connector_duplicate_keys",
     "connector_kind",
     "connector_object",
     "connector_verb",
@@ -108,8 +109,8 @@ class Settlement:
             milliseconds since 1970. 0 = at once. Only with the capability ``retries_later``.
         sends: prepared messages that are sent in the same commit.
         discards: prepared messages that must not be sent.
-        published: the duplicate key to remember, if the event counts as published. Only an adapter has a
-            window that remembers keys.
+        published: the duplicate key to remember, if the event counts as published. An event with several
+            keys has one on each line. Only an adapter has a window that remembers keys.
         bare: the copy has the body and ``properties`` only, because a broker has refused the whole copy.
         subscription: with a topic as ``copy_to``, the copy is only for this subscription of the topic
             (:attr:`.Claim.subscription`), and for no other. At a broker, an adapter that has the subscription

@@ -93,6 +93,12 @@ class Life(NamedTuple):
         return [one.base for one in found if one.is_queue]
 
     @property
+    def came_from(self) -> list[str]:
+        """The ids of the messages for which this message was sent. Empty = it came from outside."""
+        found = [one.origins[-1] for one in self.events if one.id == self.id and one.origins]
+        return [one for one in dict.fromkeys(found) if one != self.id]
+
+    @property
     def why_gone(self) -> str:
         """Why the message is in no queue although it was not published. Empty = another reason."""
         last = next((one.row for one in reversed(self.events) if one.id == self.id), None)
@@ -106,6 +112,8 @@ class Life(NamedTuple):
             now: of :func:`find_now`.
         """
         found: dict[str, Any] = {"id": self.id, "now": list(now)}
+        if self.came_from:
+            found["came_from"] = self.came_from
         if not now and self.why_gone:
             found["why_gone"] = self.why_gone
         return {**found, "events": [one.as_dict() for one in self.events]}

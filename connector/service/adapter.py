@@ -139,6 +139,11 @@ class Adapter:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @property
+    def provider(self) -> AdapterProvider:
+        """The provider, whose memory the adapter may be."""
+        return self._provider
+
     # -- requests ----------------------------------------------------------------------------------
 
     def request(

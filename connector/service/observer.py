@@ -9,7 +9,9 @@ import time
 from typing import Any, Final
 
 from connector.config.loading import Configuration
-from connector.events.claim.free_disk import is_read_only, least_free
+from connector.core.once_sender import OnceSender
+from connector.events.claim.free_disk import is_read_only, least_free, shortage_of
+from connector.messaging.destination import Destination
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import CallLimits, CallRecord
 from connector.operate.activity import Activity
@@ -17,6 +19,7 @@ from connector.operate.gauges import Gauges
 from connector.operate.well import Reason, plain
 from connector.service.adapter import Adapter
 from connector.service.assembly import make_provider
+from connector.service.queue_bodies import QueueBodies, bodies_of
 from connector.service.shared_reads import SharedReads
 from connector.service.status_document import StatusReader
 from connector.status import VERSION
@@ -60,6 +63,23 @@ class Observer:
     def calls(self, limits: CallLimits) -> CallRecord:
         """Returns the record of the calls over HTTP that had a key. Raises ProviderError."""
         return self._provider.state(self.configuration.connector.application_name).calls(limits)
+
+    def sender(self) -> OnceSender:
+        """Returns a new sender of messages that come from outside. For any thread, and connects later."""
+        return OnceSender(self._adapter.provider, self.configuration.connector.application_name)
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether the provider keeps persistent messages over a crash."""
+        return self._adapter.provider.capabilities.reliable
+
+    def bodies(self, queue: Destination) -> QueueBodies:
+        """Returns what a queue takes from outside, as the present configuration says."""
+        return bodies_of(self.configuration, self._adapter.provider, queue)
+
+    def disk_shortage(self) -> str:
+        """Returns why the disk of the messages takes no more from outside. Empty = it does, or has none."""
+        return shortage_of(self._provider.disk(), self.configuration.min_free)
 
     @property
     def activity(self) -> Activity:

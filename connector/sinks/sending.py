@@ -21,14 +21,6 @@ import orjson
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
-from connector.businessobjects.metadata import (
-    is_blank,
-    read_delivery_delay,
-    read_delivery_mode,
-    read_priority,
-    read_time_to_live,
-)
-from connector.businessobjects.rules import set_format
 from connector.errors import CapabilityError, MalformedData, SessionStateError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.history import EVENT_ID, HOPS, KEY
@@ -40,9 +32,9 @@ from connector.messaging.message import (
     check_priority,
     check_text,
     delivery_time_after,
-    expiration_after,
 )
 from connector.operate.trace_context import TRACEPARENT
+from connector.sinks.sent_headers import SentHeaders
 
 MOST_BYTES: Final = 1 << 20
 """Bytes of the bodies and properties that one delivery may send together."""
@@ -215,7 +207,7 @@ class OutboxWriter:
         else:
             kind, body = self._write(bo, wanted.mime_type, said)
             message = Message(body=body, message_class=kind, delivery_mode=self._mode)
-            self._set_headers(message, said)
+            SentHeaders.read(said).set_on(message, self._format_property)
         self._set_wanted(message, wanted)
         return SentMessage(destination, message, bo)
 
@@ -257,19 +249,6 @@ class OutboxWriter:
         raise TypeError(
             f"event.send takes a business object, a type with data, text or bytes, not {given!r:.40}"
         )
-
-    def _set_headers(self, message: Message, said: Mapping[str, str]) -> None:
-        """Sets the headers that the rule of the object names."""
-        if not is_blank(priority := said.get("Priority", "")):
-            message.priority = read_priority(priority)
-        if not is_blank(mode := said.get("DeliveryMode", "")):
-            message.delivery_mode = read_delivery_mode(mode)
-        if not is_blank(lives := said.get("TimeToLive", "")):
-            message.expiration = expiration_after(read_time_to_live(lives))
-        if not is_blank(waits := said.get("DeliveryDelay", "")):
-            message.delivery_time = delivery_time_after(read_delivery_delay(waits))
-        if (output_format := said.get("OutputFormat")) is not None:
-            set_format(message, output_format, self._format_property)
 
     def _set_wanted(self, message: Message, wanted: Wanted) -> None:
         for name, value in (wanted.properties or {}).items():

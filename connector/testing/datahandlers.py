@@ -21,7 +21,8 @@ some bodies::
             return [b"Custom"]
 
 A handler that only reads says ``writes = False`` and needs no objects. One that only writes says
-``reads = False`` and needs no bodies. :func:`definitions_of` reads definitions of your own.
+``reads = False`` and needs no bodies. Then the suite has only the tests for what the handler does.
+:func:`definitions_of` reads definitions of your own.
 
 Every test checks one sentence of :class:`connector.formats.datahandler.DataHandler`. The suite needs
 pytest and hypothesis: ``pip install 'event-connector[dev]'``.
@@ -33,11 +34,11 @@ import inspect
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -60,6 +61,7 @@ _FUZZ = settings(max_examples=100, deadline=None, database=None)
 _BIG = 1 << 20
 _PIECES = (b"[", b"{", b'{"a":', b"<a>", b"<", b'"', b"\0", b"\xff", b"a,", b"&a;", b"9")
 _SECONDS = 5.0
+_Test = TypeVar("_Test", bound=Callable[..., None])
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,15 @@ _VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
 }
 
 
+_ROUND_TRIPS: Final[set[object]] = set()
+"""The tests that read what the handler has written."""
+
+
+def _round_trip(test: _Test) -> _Test:
+    _ROUND_TRIPS.add(test)
+    return test
+
+
 class DataHandlerSuite:
     """The tests of a data handler. Override the four fixtures as the module shows."""
 
@@ -209,29 +220,28 @@ class DataHandlerSuite:
     @pytest.fixture
     def objects(self) -> Sequence[BusinessObject]:
         """At least one object that the format can hold completely."""
-        if not self.writes:
-            pytest.skip("the handler only reads")
         raise NotImplementedError("override the fixture 'objects'")
 
     @pytest.fixture
     def samples(self) -> Sequence[Sample]:
         """At least one body with the expected meaning."""
-        if not self.reads:
-            pytest.skip("the handler only writes")
         raise NotImplementedError("override the fixture 'samples'")
 
     @pytest.fixture
     def malformed(self) -> Sequence[bytes]:
         """At least one body that is wrong for the type of the first sample."""
-        if not self.reads:
-            pytest.skip("the handler only writes")
         raise NotImplementedError("override the fixture 'malformed'")
 
-    @pytest.fixture
-    def round_trip(self) -> None:
-        """Skips a test that reads what the handler has written."""
-        if not (self.reads and self.writes):
-            pytest.skip("the handler only reads" if self.reads else "the handler only writes")
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Takes away the tests that a handler cannot pass that only reads or only writes."""
+        super().__init_subclass__(**arguments)
+        given = {"objects": cls.writes, "samples": cls.reads, "malformed": cls.reads}
+        for name, test in vars(DataHandlerSuite).items():
+            if not name.startswith("test_") or getattr(cls, name) is not test:
+                continue
+            needed = [given[one] for one in inspect.signature(test).parameters if one in given]
+            if not all(needed) or (test in _ROUND_TRIPS and not (cls.reads and cls.writes)):
+                setattr(cls, name, None)  # pytest collects functions
 
     # --- the class ----------------------------------------------------------------------------
 
@@ -287,7 +297,7 @@ class DataHandlerSuite:
             assert bo.type == (sample.type or (sample.hint and sample.hint.object))
             assert bo.verb == (sample.verb or (sample.hint and sample.hint.verb))
 
-    @pytest.mark.usefixtures("round_trip")
+    @_round_trip
     def test_what_was_written_reads_back_as_it_was(
         self, handler: DataHandler, objects: Sequence[BusinessObject]
     ) -> None:
@@ -321,7 +331,7 @@ class DataHandlerSuite:
 
         write()
 
-    @pytest.mark.usefixtures("round_trip")
+    @_round_trip
     def test_text_reads_as_its_bytes_do(
         self, handler: DataHandler, objects: Sequence[BusinessObject]
     ) -> None:
@@ -341,7 +351,7 @@ class DataHandlerSuite:
             assert handler.to_body(bo) == handler.to_body(bo)
             assert bo.as_dict() == before
 
-    @pytest.mark.usefixtures("round_trip")
+    @_round_trip
     def test_what_a_rule_dictates_wins_over_the_body(
         self, handler: DataHandler, objects: Sequence[BusinessObject]
     ) -> None:
@@ -350,7 +360,7 @@ class DataHandlerSuite:
                 again = handler.to_business_object(handler.to_body(bo), Hint(bo.type, verb))
                 assert (again.type, again.verb) == (bo.type, verb)
 
-    @pytest.mark.usefixtures("round_trip")
+    @_round_trip
     def test_without_a_rule_a_body_names_its_object_or_is_unknown(
         self, handler: DataHandler, objects: Sequence[BusinessObject]
     ) -> None:
@@ -368,7 +378,7 @@ class DataHandlerSuite:
         with pytest.raises(UnknownBusinessObject):
             handler.to_business_object(samples[0].body, Hint("No_such_object", "Create"))
 
-    @pytest.mark.usefixtures("round_trip")
+    @_round_trip
     def test_blank_stays_blank_and_unset_stays_unset(
         self, handler: DataHandler, objects: Sequence[BusinessObject]
     ) -> None:
@@ -454,7 +464,7 @@ class DataHandlerSuite:
             for end in range(len(sample.body)):
                 _read_or_refuse(handler, sample.body[:end], sample.hint)
 
-    @pytest.mark.usefixtures("round_trip")
+    @_round_trip
     def test_facets_hold_for_what_is_read(
         self, handler: DataHandler, objects: Sequence[BusinessObject]
     ) -> None:
@@ -470,7 +480,7 @@ class DataHandlerSuite:
                 with pytest.raises(MalformedData, match=f"{name}.*expected one of another value"):
                     check(BusinessObject(known, bo.type, bo.verb, again.as_dict()))
 
-    @pytest.mark.usefixtures("round_trip")
+    @_round_trip
     def test_a_big_text_arrives_whole(self, handler: DataHandler, objects: Sequence[BusinessObject]) -> None:
         for bo in objects:
             for name in bo:

@@ -152,7 +152,8 @@ class InProcessPipeline:
             except CallOverdue as overdue:
                 return pack_answer(overdue_call(overdue.subscription))
             seconds = time.monotonic() - began
-            return pack_answer(TaskAnswer(calls=task.calls, seconds=seconds, told=task.take_told()), outcomes)
+            answer = TaskAnswer(calls=task.calls, seconds=seconds, told=task.take_told(), keys=task.keys)
+            return pack_answer(answer, outcomes)
         finally:
             self._tasks.append(task)
 

@@ -21,6 +21,10 @@ _MARKS: Final = (
 )
 
 
+_LOOKED_AT: Final = 64
+"""Bytes at the begin of a body that show UTF-16 without a byte order mark."""
+
+
 def decode(body: bytes | str, charset: str = "", declared: str = "") -> str:
     """Returns the text of a body, without a byte order mark.
 
@@ -37,6 +41,8 @@ def decode(body: bytes | str, charset: str = "", declared: str = "") -> str:
         return body.removeprefix(MARK)
     mark, marked = next((one for one in _MARKS if body.startswith(one[0])), (b"", ""))
     name = charset or marked or declared or DEFAULT
+    if name == DEFAULT and not charset and b"\0" in body[:4]:
+        _refuse_wide(body[:_LOOKED_AT])
     skipped = 0 if charset else len(mark)
     try:
         text = (body[skipped:] if skipped else body).decode(name)
@@ -53,6 +59,20 @@ def decode(body: bytes | str, charset: str = "", declared: str = "") -> str:
         raise MalformedData(
             f"the body declares the character set {name[:40]!r}, which is not known"
         ) from None
+
+
+def _refuse_wide(start: bytes) -> None:
+    """Refuses a body that seems to be UTF-16 without a byte order mark: each second byte is NUL.
+
+    Raises:
+        MalformedData: it does.
+    """
+    even, odd = start[::2], start[1::2]
+    for name, zeros, others in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if len(start) > 3 and not zeros.strip(b"\0") and b"\0" not in others:
+            raise MalformedData(
+                f"the body seems to be {name}, without a byte order mark; the option charset names it"
+            )
 
 
 def encode(text: str, charset: str = "") -> bytes:

@@ -12,9 +12,11 @@ from connector.businessobjects.dump import masked_values
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, message_format
+from connector.declare.duplicate_key import BODY, has_value_key
 from connector.errors import ConfigurationError, MalformedData, ObjectRefused, UnknownBusinessObject
 from connector.events.outcome import history
 from connector.events.run.convert import Choice, Converter
+from connector.events.run.event_keys import body_key, object_keys
 from connector.events.run.publication import NOT_MAPPED, conditions_of, mapper_of, unwanted_text
 from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionValue, resolve_options
@@ -25,7 +27,7 @@ from connector.log import AT_WORK
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.history import HOPS, check_hops, hops_of
 from connector.messaging.input import Input
-from connector.messaging.message import Message
+from connector.messaging.message import CONTENT_TYPE, Message
 from connector.operate.own_history import APPLICATION
 from connector.sinks.contract import Event, PreparedSink, SinkContext
 from connector.sinks.subscriptions import Subscription
@@ -110,12 +112,13 @@ class Explanation:
         rule: the id of the rule that dictates the object, or None.
         why: why this rule counts, or why none does.
         data_handler, mime_type, config: class, MIME type and data-handler meta-object. Empty = not found.
-        named_by: what names the data handler: a rule, ``Default``, the input or the connector.
+        named_by: what names the data handler: a rule, ``Default``, the input, the connector or a property.
         options: of the data handler, as configured or by default.
         objects: the business objects. Several for a body that is split.
         reason: why the message is unsubscribed or has failed, as the copy has it. Empty = neither.
         outcome: ``published`` if every subscriber confirms, else ``unsubscribed`` or ``failed``.
         settled: the destination of the copy. None = no copy is kept.
+        duplicate_key: the key of the message by values, those of several objects joined. Empty = none.
         business_objects: the objects themselves.
     """
 
@@ -134,6 +137,7 @@ class Explanation:
     reason: str = ""
     outcome: str = ""
     settled: str | None = None
+    duplicate_key: str = ""
     business_objects: tuple[BusinessObject, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -236,8 +240,13 @@ class Explainer:
         choice, objects, kind, reason = self._convert(message, destination, named)
         is_split = choice is not None and getattr(choice.handler, "splits", False)
         findings = tuple(self._findings(objects, message, is_split=is_split))
+        key = ""
         if findings and not reason:
             kind, reason = _outcome(findings, is_split=is_split)
+            try:
+                key = self._duplicate_key(message, named, objects, findings, is_split=is_split)
+            except MalformedData as problem:
+                kind, reason = OutcomeKind.FAILED, str(problem)
         copy = self._copies.of(kind, named)
         return Explanation(
             message.message_id,
@@ -249,14 +258,41 @@ class Explainer:
             "" if choice is None else type(choice.handler).__name__,
             "" if choice is None else choice.mime_type,
             "" if choice is None else choice.config,
-            "" if choice is None else self._naming_part(choice, named),
+            "" if choice is None else self._naming_part(choice, named, message),
             {} if choice is None else self._options(choice),
             findings,
             reason,
             kind,
             None if copy is None else str(copy),
+            key,
             tuple(objects),
         )
+
+    def _duplicate_key(
+        self,
+        message: Message,
+        named: Input | None,
+        objects: Sequence[BusinessObject],
+        findings: Sequence[ObjectFinding],
+        *,
+        is_split: bool,
+    ) -> str:
+        """Returns the text of the duplicate key by values.
+
+        Raises:
+            MalformedData: an object lacks a value of it.
+        """
+        connector = self._task_settings.connector if named is None else self._task_settings.by_input[named]
+        template = connector.duplicate_key or ""
+        if not has_value_key(template):
+            return ""
+        if template == BODY:
+            return body_key(self._converter.body_of(message, connector)).text
+        wanted = [
+            (bo, f"record {number}: " if is_split else "") if finding.subscribers else None
+            for number, (bo, finding) in enumerate(zip(objects, findings, strict=True), 1)
+        ]
+        return ", ".join([one.text for one in object_keys(template, wanted) if one.digest])
 
     def _convert(
         self, message: Message, destination: str, named: Input | None
@@ -399,7 +435,10 @@ class Explainer:
         common = {option.name for option in COMMON_OPTIONS}
         return {name: value for name, value in options.items() if name in own or name not in common}
 
-    def _naming_part(self, choice: Choice, named: Input | None) -> str:
+    def _naming_part(self, choice: Choice, named: Input | None, message: Message) -> str:
+        named_type = message.properties.get(CONTENT_TYPE)
+        if named_type is not None and choice.mime_type == normal_mime_type(str(named_type)):
+            return f"the property {CONTENT_TYPE}"
         if choice.rule is None or not any(choice.rule.handler.get(key) for key in HANDLER_KEYS):
             own = None if named is None else self._task_settings.by_input[named].default_handler
             is_own = own is not None and own != self._task_settings.connector.default_handler

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from connector.businessobjects.name_handlers import make_name_handler
 from connector.config.loading import check, load
 from tests.authoring.conftest import BARE
 from tests.cli.in_process import Answer, Commands, call
+from tests.distribution import install
 from tests.tables import rows
 
 ADAPTER = BARE.replace("./metaobjects", "./objects")
@@ -63,6 +67,7 @@ def test_what_is_left_out_is_listed_and_stands_in_the_file(shop: Commands) -> No
             "Order: is Id its key?",
         ],
         "left_out": ["Order.tags: a list of lists"],
+        "converted": [{"BusinessObject": "Order", "Verb": "Create", "Id": 1}],
     }
     assert "#   tags: a list of lists\n" in shop.read("objects/Order.yaml")
     assert check(shop.directory / "adapter.yaml", {}) == []
@@ -132,6 +137,118 @@ def test_several_samples_make_one_draft(shop: Commands) -> None:
         assert "  Column1: {type: Integer, key: true, blank: true}\n  Column2: String\n" in text
 
 
+LINES = (
+    '{"BusinessObject": "Order", "Verb": "Create", "Id": 1}',
+    '{"BusinessObject": "Order", "Verb": "Create", "Id": 2}',
+)
+JSON = "application/json"
+OBJECT = '{\n    "BusinessObject": "Order",\n    "Verb": "Create",\n    "Id": "007"'
+
+
+@rows(
+    "files, options, handler, shown",
+    [
+        ({"a.json": '[{"Id": 1}, {"Id": 2}]'}, (), f"{JSON} with split: true", "\n  ".join(LINES)),
+        (
+            {"a.json": '{"Id": 1}\n{"Id": 2}\n'},
+            (),
+            "application/jsonl with split: true",
+            "\n  ".join(LINES),
+        ),
+        (
+            {"a.json": '{"Id": "007", "x": [["a"]]}'},
+            (),
+            f"{JSON} with IgnoreUndefinedAttributes: true",
+            f"{OBJECT}\n  }}",
+        ),
+        (
+            {"a.json": '{"Id": "007", "x": null}'},
+            (),
+            f"{JSON} with null: value",
+            f'{OBJECT},\n    "x": null\n  }}',
+        ),
+        (
+            {"a.json": '{"Id": "007", "password": "geheim"}'},
+            (),
+            JSON,
+            f'{OBJECT},\n    "password": "********"\n  }}',
+        ),
+        (
+            {"a.csv": "Id;Ort\n007;K\xf6ln\n"},
+            ("--charset", "latin-1"),
+            'text/csv with delimiter: ";", charset: latin-1',
+            f'{OBJECT},\n    "Ort": "Köln"\n  }}',
+        ),
+        (
+            {"a.csv": "007;x\n"},
+            ("--header", "no"),
+            'text/csv with delimiter: ";", header: false',
+            OBJECT.replace("Id", "Column1") + ',\n    "Column2": "x"\n  }',
+        ),
+        (
+            {"a.xml": "<!DOCTYPE a><a><Id>007</Id></a>"},
+            (),
+            "text/xml with doctype: ignore",
+            f"{OBJECT}\n  }}",
+        ),
+        ({"a.txt": "Order~Create~007"}, (), "text/delimited", OBJECT.replace("Id", "Attribute1") + "\n  }"),
+        (
+            {"a.xml": "<a><Id>007</Id></a>", "b.xml": "<a><Id>9</Id></a>"},
+            (),
+            "text/xml",
+            f"{OBJECT}\n  }}",
+        ),
+    ],
+)
+def test_a_sample_is_shown_as_its_draft_reads_it(
+    shop: Commands, files: dict[str, str], options: tuple[str, ...], handler: str, shown: str
+) -> None:
+    for name, text in files.items():
+        shop.directory.joinpath(name).write_bytes(text.encode("latin-1"))
+    done = new(shop, "Order", "--from-sample", *files, *options)
+    assert done.returncode == 0
+    assert done.stdout.endswith(f"\n{next(iter(files))}, as it is read by {handler}:\n  {shown}\n")
+
+
+def test_a_sample_in_another_character_set_names_the_option_of_the_command(shop: Commands) -> None:
+    for name, body in {
+        "a.csv": "a,b\nä,1\n".encode("cp1252"),
+        "b.csv": "a,b\n".encode("utf-16-le"),
+        "c.xml": "<a>ä</a>".encode("cp1252"),
+        "d.xml": "<a><b/></a>".encode("utf-16-le"),
+        "e.json": '{"a": "ä"}'.encode("cp1252"),
+    }.items():
+        shop.write(name, body)
+        assert "; --charset names" in new(shop, "Order", "--from-sample", name).refusal()
+
+
+def test_a_long_sample_is_shown_in_part(shop: Commands) -> None:
+    shop.write("a.json", json.dumps({f"a{number}": "x" * 1000 for number in range(100)}))
+    lines = new(shop, "Order", "--from-sample", "a.json").stdout.splitlines()
+    assert len(lines[-2]) < 500
+    assert lines[-1] == "  ... and 44 more lines"
+    shop.write("a.csv", "Id\n" + "7\n" * 100)
+    done = new(shop, "Order", "--from-sample", "a.csv", "--force")
+    assert done.stdout.endswith("\n  ... and 80 more lines\n")
+
+
+def test_a_sample_that_its_draft_cannot_read_is_told(shop: Commands) -> None:
+    child = "BusinessObject=Order\nVerb=Create\nId=1\nLine=1\nBusinessObject=Line\nVerb=Create\nSku=1\n"
+    shop.write("order.txt", child)
+    shop.write("objects/line.yaml", "business_object: Line\nattributes: {X: {type: String}}\n")
+    told = new(shop, "Order", "--from-sample", "order.txt", "--json").document["checks"][-1]
+    assert told.startswith("order.txt cannot be read with this draft: line 5: ")
+    assert "expected the object Order_Line" in told
+
+
+def test_a_format_without_an_option_to_pass_over_parts_is_not_told_of_it(shop: Commands) -> None:
+    shop.write("a.txt", "BusinessObject=Order\nX=1\nBusinessObject=B\nY=1\nObjectEventId=1\nX=q\n")
+    done = new(shop, "Order", "--from-sample", "a.txt", "--json")
+    assert done.document["left_out"] == ["Order.X: an object in one place, a text in another"]
+    assert not any("IgnoreUndefinedAttributes" in one for one in done.document["checks"])
+    assert any(one.startswith("a.txt cannot be read with this draft") for one in done.document["checks"])
+
+
 @rows(
     "arguments, error",
     [
@@ -185,12 +302,12 @@ def test_a_data_handler_has_names_of_its_own(shop: Commands, name: str, module: 
 
 def test_a_directory_of_the_configuration_need_not_exist(plugged: Commands) -> None:
     configure(plugged, "datahandlers: ./mine\n")
-    done = plugged("new", "datahandler", "ledger")
+    done = plugged("new", "datahandler", "ledger", environment={"PATH": ""})
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         "wrote mine/ledger_handler.py and mine/test_ledger_handler.py\n"
         "Next:\n"
-        "  python -m pytest mine/test_ledger_handler.py\n"
+        f"  {sys.executable} -m pytest mine/test_ledger_handler.py\n"
         "  connector datahandlers\n"
         "  use it: DataHandlerMimeType: text/x-ledger\n"
     )
@@ -253,6 +370,50 @@ def test_a_name_handler_passes_its_test_and_is_used(shop: Commands) -> None:
     spent = pytest.main(["-q", "-p", "no:cacheprovider", str(shop.directory / "test_stock_list_names.py")])
     assert spent == pytest.ExitCode.OK
     assert "exists already" in shop("new", "namehandler", "stock_list").refusal()
+
+
+# --- a sink ---------------------------------------------------------------------------------------
+
+
+def test_a_sink_is_a_package_that_passes_its_test(shop: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = shop("new", "sink", "StockList", environment={"PATH": os.path.dirname(sys.executable)})
+    assert (done.returncode, done.stderr) == (0, "")
+    wrote, _, *steps = done.stdout.splitlines()
+    assert wrote.startswith("wrote stock-list-sink: pyproject.toml, stock_list_sink/__init__.py, ")
+    assert steps == [
+        "  python -m pip install --no-build-isolation -e ./stock-list-sink",
+        "  python -m pytest stock-list-sink/test_stock_list_sink.py",
+        "  use it, in subscriptions: of adapter.yaml: - {object: Order, stock_list: ./objects.jsonl}",
+        "  connector check",
+    ]
+    place = shop.directory / "stock-list-sink"
+    project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
+    install(place, monkeypatch, project["name"], project["entry-points"]["connector.sinks"], {})
+    spent = pytest.main(["-q", "-p", "no:cacheprovider", "-k", "not worker", str(place)])
+    assert spent == pytest.ExitCode.OK
+    assert "there is a sink 'stock_list' already" in shop("new", "sink", "stock_list").refusal()
+    assert shop("new", "sink", "StockList", "--force", "--json").document["key"] == "stock_list"
+    shop.write("adapter.yaml", f"{ADAPTER}subscriptions: [{{object: Order, stock_list: ./objects.jsonl}}]\n")
+    assert new(shop, "Order").returncode == 0
+    assert mistakes(shop) == []
+
+
+@rows(
+    "name, error",
+    [
+        ("1st", "expected a name"),
+        ("table", "there is a sink 'table' already"),
+        ("class", "'class' is a word of Python"),
+        *((name, "has a meaning in subscriptions already") for name in ("external", "retries", "json")),
+    ],
+)
+def test_a_sink_with_a_key_that_means_something_is_refused(shop: Commands, name: str, error: str) -> None:
+    before = sorted(shop.directory.rglob("*"))
+    assert error in shop("new", "sink", name).refusal()
+    assert sorted(shop.directory.rglob("*")) == before
+
+
+# --- a map ----------------------------------------------------------------------------------------
 
 
 def test_a_map_gets_what_has_the_same_name(shop: Commands) -> None:

@@ -88,6 +88,12 @@ def test_rules_of_one_name_are_told_apart(plain: Commands) -> None:
     assert "several rules match (Order_Create[0], Order_Create[1])" in why
 
 
+def test_the_type_that_a_message_names_is_told_to_have_chosen(plain: Commands) -> None:
+    given = ("explain", "order.json", "--destination", "web", "--json")
+    found = plain(*given, "--property", "connector_content_type=text/plain").document
+    assert (found["mime_type"], found["named_by"]) == ("text/plain", "the property connector_content_type")
+
+
 def test_the_message_that_a_subscription_sends_is_shown(plugged: Commands) -> None:
     plugged.write("body", "7\n8\n")
     done = plugged("explain", "body", "--type", "LINES")

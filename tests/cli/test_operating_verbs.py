@@ -25,7 +25,7 @@ from connector.service.assembly import make_provider
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.user import operator_name
 from tests.cli.in_process import Commands
-from tests.events.conftest import Bench, EventDeployment, bench
+from tests.events.conftest import Bench, EventDeployment, bench, with_rules
 from tests.events.test_history import CUSTOMER
 from tests.tables import rows
 
@@ -230,6 +230,30 @@ def test_the_life_of_a_message_is_one_document(customers: EventDeployment, histo
     assert (moved["what"], moved["by"]) == ("moved", "alice")
     for found in (["--correlation-id", "C-1"], ["--key", "7"], ["--key", "7", "--since", "1h"]):
         assert history(*found, "--json").documents == [document]
+
+
+def test_the_history_leads_from_what_was_sent_to_what_it_was_sent_for(bench: Bench) -> None:
+    """Also a message that the history does not know, because it waits for somebody else."""
+    inputs = ["queue://customers", "queue://copies"]
+    steps = [
+        {"object": "Customer", "verbs": ["Create"], "destination": "queue://copies", "name": "copy"},
+        {"object": "Customer", "verbs": ["Update"], "destination": "queue://partner", "name": "partner"},
+    ]
+    rules = "  Customer_Create: {InputDestination: queue://customers}\n"
+    rules += "  Customer_Update: {InputDestination: queue://copies}\n"
+    deployment = bench.deploy(subscriptions=steps, objects=with_rules(rules), InputDestination=inputs)
+    first = deployment.send("customers", CUSTOMER % ("7", ""))
+    deployment.drain()
+    history = Commands(deployment.directory, "history")
+    (life,) = history(first, "--json").documents
+    assert "came_from" not in life
+    (second,) = [one for one in deployment.ids("archive") if one != first]
+    (life,) = history(second, "--json").documents
+    assert life["came_from"] == [first]
+    assert f"  came from {first}" in history(second).stdout
+    (sent,) = deployment.ids("partner")
+    assert history(sent, "--json").documents == [life]
+    assert life["now"][-1] == {"id": sent, "destination": "queue://partner", "state": "waiting"}
 
 
 def test_people_read_a_line_for_each_event_since_a_time(

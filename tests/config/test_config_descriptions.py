@@ -109,6 +109,8 @@ http:
   listen: 127.0.0.1:8080
   console: true
   tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456, {token: abcdef0123456789, name: ann, roles: read}]
+  events:
+    - {destination: queue://orders, signature: {header: X-Signed, secret: "${TOKEN:0123456789abcdef}"}}
   hosts: orders.example.com
   max_body: 1MiB
   max_requests: 100
@@ -177,7 +179,16 @@ def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mist
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     sections = (
         *("dropbox", "memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "Health", "Http"),
-        *("TokenEntry", "Tracing", "TableEntry", "ChildTable", "WebhookEntry", "Webhook"),
+        *(
+            "TokenEntry",
+            "EventEntry",
+            "Signature",
+            "Tracing",
+            "TableEntry",
+            "ChildTable",
+            "WebhookEntry",
+            "Webhook",
+        ),
         *("DatabaseSection", "HistorySection"),
     )
     for section in (SCHEMA, *(SCHEMA["$defs"][name] for name in sections)):

@@ -83,6 +83,8 @@ MISTAKES = [
     thing("Limit: {type: Double, DefaultValue: §CxBlank}", "Limit.DefaultValue", "is never used"),
     thing("Part: {type: Part, MaxLength: §9}", "Part.MaxLength", "max_length of a child means nothing, expected it left out"),
     thing("Limit: {type: Double, required: true, default: §cxblank}", "Limit.default", "'cxblank'", warning=False),
+    thing('Name: {type: Date, app_specific_info: §"date_format=%d.%m"}', "Name.app_specific_info", "expected %d, %m and one of %Y and %y", warning=False),
+    thing('Name: {type: Date, app_specific_info: §"date_format=%Q"}', "Name.app_specific_info", "date_format: found %Q, expected one of", warning=False),
     thing('Name: {type: String, app_specific_info: §"name=a;Name=b"}', "Name.app_specific_info", "two values of the tag name, expected one of them", warning=False),
     *(
         Mistake(attributes, [("metaobjects/thing.yaml", "", f"{THING}{attributes}")], "Thing.attributes", tuple(words))

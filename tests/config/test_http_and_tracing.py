@@ -68,7 +68,7 @@ def test_a_token_has_a_name_and_roles_and_is_never_shown(deployment: Sample) -> 
     assert configuration.http is not None
     alice, other = configuration.http.tokens
     assert (alice.token, alice.name, alice.roles) == (TOKEN, "alice", ("read", "operate"))
-    assert (other.token, other.name, other.roles) == (written, None, ("read", "operate", "request"))
+    assert (other.token, other.name, other.roles) == (written, None, ("read", "operate", "request", "send"))
     document = as_document(configuration)
     shown = document["http"]["tokens"]
     assert shown == [{"token": MASK, "name": "alice", "roles": ["read", "operate"]}, MASK]
@@ -122,6 +122,74 @@ def test_each_key_is_explained_and_a_secret_is_masked(deployment: Sample) -> Non
     assert TOKEN not in str(found)
     without = [(name, one.key) for name, rows in found.items() for one in rows if not one.text]
     assert without == []
+
+
+# --- events -----------------------------------------------------------------------------------
+
+
+def test_a_queue_takes_messages_by_its_name_and_the_secret_of_a_signature_is_never_shown(
+    deployment: Sample,
+) -> None:
+    signed = "{destination: queue://customers, signature: {header: X-Signed, secret: '${KEY}'}}"
+    deployment.add(f"http: {{tokens: {TOKEN}, events: [queue://orders, {signed}]}}")
+    configuration = deployment.load(KEY=TOKEN)
+    assert configuration.http is not None
+    plain, other = configuration.http.events
+    assert (str(plain.destination), plain.signature) == ("queue://orders", None)
+    assert other.signature is not None
+    assert (other.signature.header, other.signature.secret) == ("X-Signed", TOKEN)
+    document = as_document(configuration)
+    shown = document["http"]["events"]
+    signature = {"header": "X-Signed", "secret": MASK}
+    assert shown == ["queue://orders", {"destination": "queue://customers", "signature": signature}]
+    assert TOKEN not in as_yaml(document) + repr(configuration) + str(configuration.http)
+
+
+SIGNED = "{destination: queue://customers, signature: {header: X-Signed"
+
+
+@rows(
+    "events, path, text, warning",
+    [
+        ("[topic://prices]", "[0]", "is a topic: a message that nobody subscribes to", False),
+        ("['queue://customers~EXPIRED']", "[0]", "is a view of a queue", False),
+        ("[queue://customers, customers]", "[1]", "queue://customers stands twice", False),
+        ("[queue://error]", "[0]", "queue://error is the ErrorDestination too", False),
+        (f"[{SIGNED}}}}}]", "[0].signature", "secret is missing", False),
+        (f"[{SIGNED}, secret: ''}}}}]", "[0].signature.secret", "an empty text", False),
+        (f"[{SIGNED} 1, secret: {TOKEN}}}}}]", "[0].signature.header", "the name of a header", False),
+        (f"[{SIGNED}, secret: s3cr3t}}}}]", "[0].signature.secret", "6 characters can be guessed", True),
+        ("[queue://custmers]", "[0]", "is not polled: another adapter", True),
+        ("[{destination: customers, sign: {}}]", "[0].sign", "did you mean 'signature'", False),
+    ],
+)
+def test_a_mistake_in_the_events_is_found_where_it_is(
+    deployment: Sample, events: str, path: str, text: str, warning: bool
+) -> None:
+    deployment.add(f"http: {{tokens: {TOKEN}, events: {events}}}")
+    problem = deployment.problem()
+    assert (problem.path, problem.warning) == (f"http.events{path}", warning)
+    assert text in str(problem)
+    assert "s3cr3t" not in str(problem)
+    if "custmers" in events:
+        assert problem.nearest == "queue://customers"
+
+
+@rows(
+    "more, events, warned",
+    [
+        ("", "queue://customers", True),
+        (f"tokens: [{{token: {TOKEN}, roles: [read]}}],", "queue://customers", True),
+        ("", f"[{SIGNED}, secret: {TOKEN}}}}}]", False),
+    ],
+)
+def test_a_queue_that_nobody_can_send_to_is_a_warning(
+    deployment: Sample, more: str, events: str, warned: bool
+) -> None:
+    deployment.add(f"http: {{{more} events: {events}}}")
+    found = [problem for problem in deployment.check() if problem.path.startswith("http")]
+    assert [problem.warning for problem in found] == ([True] if warned else [])
+    assert not found or "no token has the role send" in str(found[0])
 
 
 # --- tracing ----------------------------------------------------------------------------------

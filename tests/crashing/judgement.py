@@ -6,7 +6,7 @@
   of a message have a count each, so another instance may deliver the second one first.
 * A message that an event sends, a row that it writes and its reply are there exactly once.
 * The order of the destination or of the group is kept.
-* A copy of a published message is not published again.
+* A copy of a published message is not published again, nor is a message with its duplicate key.
 * An event has the same id at each of its calls, and no other event has that id.
 * Nothing is left behind.
 """
@@ -123,14 +123,15 @@ class Deliveries:
                 self._check_order(number, newest)
 
     def _check_id(self, number: int, identity: str) -> None:
-        if self.ids.setdefault(number, identity) != identity:
+        is_one = not (self.scenario.keyed and self.sent[number].copies > 1)
+        if self.ids.setdefault(number, identity) != identity and is_one:
             self.faults.append(f"{number} has the ids {self.ids[number]} and {identity}")
         if self.numbers.setdefault(identity, number) != number:
             self.faults.append(f"{number} and {self.numbers[identity]} have the id {identity}")
 
     def _has_counts(self, number: int) -> bool:
-        """Whether copies of a message, each with a count of its own, may be at work in two instances."""
-        return self.sent[number].copies > 1 and self.scenario.neighbour
+        """Whether copies of a message, each with a count of its own, may be at work one after the other."""
+        return self.sent[number].copies > 1 and (self.scenario.neighbour or self.scenario.keyed)
 
     def _check_order(self, number: int, newest: dict[str, int]) -> None:
         message = self.sent[number]

@@ -145,13 +145,15 @@ class Life:
         if self._scenario.store == "broker":
             with closing(self._provider.connect()) as client:
                 for one in sent:
-                    (identity,) = client.send(parse_destination(one.destination), [self._message(one)])
-                    note(one.number, identity, file="ids")
+                    messages = [self._message(one) for _ in range(one.copies)]
+                    for identity in client.send(parse_destination(one.destination), messages):
+                        note(one.number, identity, file="ids")
             return
-        queued = [one for one in sent for _ in range(one.copies) if not one.destination.startswith("topic:")]
+        to_queues = [one for one in sent if not one.destination.startswith("topic:")]
+        queued = [(one, copy) for one in to_queues for copy in range(one.copies)]
         with create_engine(self._place, poolclass=NullPool).begin() as connection:
-            numbers = add_messages(connection, [self._message(one) for one in queued]) if queued else []
-            for number, one in zip(numbers, queued, strict=True):
+            numbers = add_messages(connection, [self._message(*one) for one in queued]) if queued else []
+            for number, (one, _) in zip(numbers, queued, strict=True):
                 row = {"message": number, "channel": one.destination, "priority": 4}
                 connection.execute(references.insert(), row)
         published = [one for one in sent if one.destination.startswith("topic:")]
@@ -178,16 +180,17 @@ class Life:
             return f"orders-{one.number}.json" if (target / "orders.json").exists() else "orders.json"
         reply = "replies" if self._answers(one) else ""
         group = f"JMSXGroupIDS={one.group}" if one.group else ""
-        return f"{4 - copy}.{one.identity}.T...{reply}..{group}".rstrip(".")
+        return f"{4 - copy}.{one.identity(self._scenario, copy)}.T...{reply}..{group}".rstrip(".")
 
     def _answers(self, one: Sent) -> bool:
         return "answer" in self._scenario.sinks and one.destination.startswith("queue:")
 
-    def _message(self, one: Sent) -> Message:
+    def _message(self, one: Sent, copy: int = 0) -> Message:
+        identity = one.identity(self._scenario, copy)
         message = Message(
             one.body(self._scenario).encode(),
             "T",
-            message_id=None if self._scenario.store == "broker" else f"ID:{one.identity}",
+            message_id=None if self._scenario.store == "broker" else f"ID:{identity}",
             delivery_mode=PERSISTENT,
             reply_to="queue://replies" if self._answers(one) else None,
         )

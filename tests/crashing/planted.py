@@ -15,10 +15,13 @@ from typing import Any, Final
 from connector import faults
 from connector.brokers.engine.connection import RemoteConnection
 from connector.databases.database import Database
+from connector.events.claim.duplicate_keys import DuplicateKeys
+from connector.events.outcome import Outcome
 from connector.events.settle import recovery
 from connector.events.settle.redeliveries import Redeliveries
 from connector.events.settle.settling import untouched_settlement
 from connector.events.settle.transactions import Transactions
+from connector.messaging.claim import Claim
 from connector.state.journal import Journal
 from connector.state.locked_file import LockedFile
 from connector.stores.dropbox import files
@@ -170,6 +173,15 @@ def _double_delayed() -> None:
     _set(DelayedFiles, "_move", move)
 
 
+def _forget_key() -> None:
+    published = DuplicateKeys.published
+
+    def forget(self: DuplicateKeys, claim: Claim, outcome: Outcome, key: str | None = None) -> list[str]:
+        return published(self, claim, outcome, key)[:1]
+
+    _set(DuplicateKeys, "published", forget)
+
+
 PLANTS: Final = {
     "drop-done": Plant("a `done` line of the journal is not written", _drop_done),
     "drop-begin": Plant("the `begin` lines of the journal are not written", _drop_begin),
@@ -210,5 +222,10 @@ PLANTS: Final = {
         "a delayed message that is due is copied to where messages wait, and then removed",
         _double_delayed,
         Scenario("dropbox", order="none", later=True),
+    ),
+    "forget-key": Plant(
+        "a published event keeps its id, and not the key of its object",
+        _forget_key,
+        Scenario("dropbox", order="none", sinks=("store", "copy"), keyed=True),
     ),
 }

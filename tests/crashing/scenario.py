@@ -64,6 +64,7 @@ class Scenario:
         managed: ContainerManagedEvents. Then all sinks are destinations.
         parallel: of ``adapter.yaml``.
         own: whether the input ``b`` has archive, error and unsubscribed destination of its own.
+        keyed: whether a value of the object is the duplicate key. Then copies have ids of their own.
     """
 
     store: str
@@ -82,6 +83,7 @@ class Scenario:
     managed: bool = False
     parallel: int = 1
     own: bool = False
+    keyed: bool = False
 
     @classmethod
     def draw(cls, store: str, choices: random.Random) -> Scenario:
@@ -118,6 +120,7 @@ class Scenario:
             managed=managed,
             parallel=1 if order == "destination" or "hook" in sinks else choices.choice((1, 2, 32)),
             own=len(inputs) > 1 and records == 1,
+            keyed=not managed and happens(0.25),
         )
 
     @property
@@ -171,6 +174,7 @@ class Scenario:
             "ConfigurationMetaObject": "MO_Config",
             "DataHandlerMimeType": "application/jsonl" if self.records > 1 else "application/json",
             "DuplicateEventElimination": self.window,
+            **({"duplicate_key": "{CustomerId}"} if self.keyed else {}),
             "max_attempts": self.attempts,
             "stop_timeout": "5s",
             **({"ContainerManagedEvents": "JMS"} if self.managed else {}),
@@ -213,7 +217,7 @@ class Sent:
         name: what the process ``store`` is to do: nothing, ``fail``, or ``away:TRIES``. ``broken`` and
             ``unwanted`` are bodies that reach no process.
         group: JMSXGroupID.
-        copies: messages of this id.
+        copies: messages of this id, or with this body (:attr:`Scenario.keyed`).
     """
 
     number: int
@@ -222,10 +226,10 @@ class Sent:
     group: str = ""
     copies: int = 1
 
-    @property
-    def identity(self) -> str:
-        """The id, without ``ID:``."""
-        return f"{self.micros}-t-{self.number}"
+    def identity(self, scenario: Scenario, copy: int = 0) -> str:
+        """The id of a copy, without ``ID:``."""
+        mark = copy if scenario.keyed and copy else ""
+        return f"{self.micros}-t{mark}-{self.number}"
 
     @property
     def micros(self) -> int:
@@ -270,9 +274,8 @@ class Sent:
             kinds += ["away:1", "away:2"]
         name = choices.choice(kinds)
         may_copy = (  # the copy of a message that has failed is published
-            scenario.window
+            (scenario.keyed or (scenario.window and scenario.store != "broker"))
             and scenario.attempts > _FEW
-            and scenario.store != "broker"
             and not name
             and destination.startswith("queue:")
         )

@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
 REPOSITORY = Path(__file__).parents[2]
 
 
-def crash(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Runs the command. Its process has one thread and nothing open, so that it may fork."""
-    script = "import sys; from tests.crashing.__main__ import main; sys.exit(main())"
+def crash(*arguments: object, module: str = "__main__") -> subprocess.CompletedProcess[str]:
+    """Runs a command. Its process has one thread and nothing open, so that it may fork."""
+    script = f"import sys; from tests.crashing.{module} import main; sys.exit(main())"
     return forked_command.run(arguments, cwd=REPOSITORY, script=script, timeout=1200)
 
 
@@ -40,3 +40,13 @@ def test_each_planted_fault_is_found() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     found = [line.partition(" ")[0] for line in done.stdout.splitlines() if " is found after " in line]
     assert found == list(PLANTS)
+
+
+def test_the_example_that_dies_at_each_of_its_places_has_as_many_rows_and_invoices_as_orders() -> None:
+    done = crash(module="order_to_invoice")
+    assert done.returncode == 0, done.stdout + done.stderr
+    deaths, _, places = done.stdout.partition(" deaths: ")
+    assert int(deaths) >= 30
+    passed = {one.partition(" ")[0] for one in places.split(", ")}
+    of_steps = {"claim", "begin", "deliver", "done", "settle.committing", "settle.move", "delayed.move"}
+    assert passed >= {*of_steps, "transaction.returned", "transaction.committed", "timer.sent", "once.noted"}

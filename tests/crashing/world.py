@@ -75,6 +75,7 @@ _OF_EACH: Final = {
     ANYWHERE: 16,
 }
 """Places, and about how often a life comes there."""
+_OF_KEYS: Final = {"keys.found": 3, "keys.reserved": 3}
 _OF_FILES: Final = {"settle.move": 6}
 _OF_TABLES: Final = {"claim.uncommitted": 3}
 _OF_BROKERS: Final = {"claim.known": 2, "claim.noted": 2, "rollback": 1}
@@ -170,6 +171,8 @@ class World:
         store = self.scenario.store
         is_sql = store in ("sqlite", "postgresql")
         places = {**_OF_EACH, **(_OF_FILES if store == "dropbox" else _OF_TABLES if is_sql else _OF_BROKERS)}
+        if self.scenario.keyed:
+            places |= _OF_KEYS
         if self.scenario.has_database:
             places |= {"transaction.returned": 3, "transaction.committed": 3}
         if store == "dropbox" and (self.scenario.topic or "news" in self.scenario.sinks):
@@ -209,39 +212,62 @@ class World:
         return answer
 
     def _fork(self, configuration: Configuration, work: Callable[[Life], object], name: str = "one") -> int:
-        pid = os.fork()
-        if pid:
-            return pid
-        status = 1
-        gc.disable()  # a life is short
-        try:
-            os.chdir(self.directory)
-            with open("errors", "a") as errors:
-                os.dup2(errors.fileno(), 1)
-                os.dup2(errors.fileno(), 2)
-            set_up_logging(LogSettings())
-            faulthandler.dump_traceback_later(_LONGEST_LIFE, exit=True)
+        def live() -> object:
             place = self.url or str(self.directory / "root")
-            found = work(Life(self.scenario, configuration, place, self.shop))
-            Path(f"answer.{name}").write_text(json.dumps(found))
-            status = 0
-        except BaseException:
-            Path(f"failure.{name}").write_text(traceback.format_exc())
-        finally:
-            os._exit(status)
+            return work(Life(self.scenario, configuration, place, self.shop))
+
+        return fork(self.directory, live, name)
 
     def _wait(self, pid: int, name: str = "one") -> str | None:
-        """Waits for a child. Returns what its work returned, as JSON. None = the child died."""
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        if status == DIED:
-            return None
-        if status != 0:
-            with contextlib.suppress(FileNotFoundError):
-                failure = (self.directory / f"failure.{name}").read_text()
-                raise Broken(f"a life failed: {failure.splitlines()[-1]}\n{failure}")
-            errors = (self.directory / "errors").read_text()[-3000:]
-            raise Broken(f"a life ended with status {status}: {errors}")
-        return (self.directory / f"answer.{name}").read_text()
+        return await_fork(self.directory, pid, name)
+
+
+def fork(directory: Path, work: Callable[[], object], name: str = "one") -> int:
+    """Lets a child work in a directory. Returns its process id.
+
+    Args:
+        work: returns what :func:`await_fork` returns.
+        name: of the child, in the names of its files.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    gc.disable()  # a life is short
+    try:
+        os.chdir(directory)
+        with open("errors", "a") as errors:
+            os.dup2(errors.fileno(), 1)
+            os.dup2(errors.fileno(), 2)
+        set_up_logging(LogSettings())
+        faulthandler.dump_traceback_later(_LONGEST_LIFE, exit=True)
+        Path(f"answer.{name}").write_text(json.dumps(work()))
+        status = 0
+    except BaseException:
+        Path(f"failure.{name}").write_text(traceback.format_exc())
+    finally:
+        os._exit(status)
+
+
+def await_fork(directory: Path, pid: int, name: str = "one") -> str | None:
+    """Waits for a child. Returns what its work returned, as JSON. None = the child died.
+
+    Args:
+        directory, name: as in :func:`fork`.
+
+    Raises:
+        Broken: the child failed.
+    """
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status == DIED:
+        return None
+    if status != 0:
+        with contextlib.suppress(FileNotFoundError):
+            failure = (directory / f"failure.{name}").read_text()
+            raise Broken(f"a life failed: {failure.splitlines()[-1]}\n{failure}")
+        errors = (directory / "errors").read_text()[-3000:]
+        raise Broken(f"a life ended with status {status}: {errors}")
+    return (directory / f"answer.{name}").read_text()
 
 
 @contextlib.contextmanager
@@ -268,7 +294,7 @@ def _broker(directory: Path) -> Iterator[None]:
         os.waitpid(pid, 0)
 
 
-class _Hook(http.server.BaseHTTPRequestHandler):
+class Hook(http.server.BaseHTTPRequestHandler):
     """Writes each call into the log of its world: the path is ``/WORLD/KEY``."""
 
     base: Path
@@ -288,14 +314,15 @@ class _Hook(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def hooks(base: Path) -> Iterator[str]:
+def hooks(base: Path, handler: type[Hook] = Hook) -> Iterator[str]:
     """A server for webhooks in a process of its own. Yields its URL, to which the name of a world is added.
 
     Args:
         base: directory of the worlds.
+        handler: what becomes of a call.
     """
-    _Hook.base = base
-    with http.server.HTTPServer(("127.0.0.1", 0), _Hook) as server:
+    handler.base = base
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
         pid = os.fork()
         if pid == 0:
             try:

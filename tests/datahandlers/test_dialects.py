@@ -64,6 +64,7 @@ def csv(**options: Any) -> CsvHandler:
         ({"delimiter": "||"}, b"Id||Name\n1||x|y\n", {"Id": "1", "Name": "x|y"}),
         ({"delimiter": "||"}, b'Id||Name\n1||"x||y"\n', {"Id": "1", "Name": "x||y"}),
         ({"quote": "none"}, b'Id,Name\n1,"x"\n', {"Id": "1", "Name": '"x"'}),
+        ({"delimiter": ";"}, b'Id;Name;;\n1;x;;""\n', {"Id": "1", "Name": "x"}),
     ],
 )
 def test_a_body_says_its_delimiter_and_names_have_no_blanks(
@@ -89,10 +90,17 @@ def test_a_body_says_its_delimiter_and_names_have_no_blanks(
         ),
         ({}, b"a;b\n1;2\n", "set the option header to false if the first record is no header"),
         ({}, b'sep="\nId\n1\n', "line 1: the delimiter of sep= cannot be used"),
+        ({}, b"Id,Name,\n1,x\n", "record 1: found 2 fields, expected 3: line 2"),
+        (
+            {},
+            b"Id,Name,,\n1,x,y,\n",
+            "record 1: column 3: found a value, and the header has no name for it: line 2",
+        ),
+        ({}, "Id,Name\n1,x".encode("utf-16-be"), "the body seems to be utf-16-be, without a byte order mark"),
         (
             {},
             b"sep=;\nId;Count\n1;x\n",
-            "record 1: column Count: found the text 'x', expected an integer: line 3",
+            "record 1: column 2 (Count): found the text 'x', expected an integer: line 3",
         ),
     ],
 )

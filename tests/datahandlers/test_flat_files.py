@@ -291,6 +291,37 @@ def test_records_are_written_as_they_came() -> None:
     assert (TYPED.to_body(bo), DELIMITED.to_body(bo)) == (FIXED_TEXT, DELIMITED_TEXT)
 
 
+MARKED = known(
+    define("Book", "record=H", Kind="String record=type", Id="String 4", Line="Part*"),
+    define("Part", "record=7", Sku="String 4", Kind="Integer record=type", Count="Integer 3"),
+    define("Wrong", "record=H", Kind="Integer record=type"),
+)
+MARKS = {"Kind": "H", "Id": "O-1", "Line": [{"Sku": "B-1", "Kind": 7, "Count": 5}]}
+
+
+@rows(
+    "handler, body",
+    [
+        (
+            make(FixedWidthHandler, MARKED, **NO_NAMES, record_type={"at": 1, "length": 2}),
+            b"H O-1 \n7 B-1 5  \n",
+        ),
+        (make(DelimitedHandler, MARKED, **PIPES, record_type={"field": 2}), b"O-1|H\nB-1|7|5\n"),
+    ],
+)
+def test_an_attribute_may_be_the_type_of_its_line(handler: Any, body: bytes) -> None:
+    bo = handler.to_business_object(body, Hint("Book", "Create"))
+    assert bo.as_dict() == MARKS
+    assert handler.to_body(bo) == body
+    del bo["Kind"]
+    assert handler.to_body(bo) == body
+    bo["Kind"] = "X"
+    said = "Book: Kind: found the text 'X', expected 'H', the record type of its line"
+    assert refusal(handler.to_body, bo) == said
+    said = refusal(handler.to_body, BusinessObject(MARKED, "Wrong", "Create", {}))
+    assert said == "Wrong: Kind is the record type: found the text 'H', expected an integer"
+
+
 def test_each_group_of_lines_is_an_event_and_an_error_names_its_record() -> None:
     handler = make(DelimitedHandler, FLAT, **PIPES, record_type={"field": 1}, split=True, comment="#")
     body = b"# two statements\n" + DELIMITED_TEXT + b"\n" + DELIMITED_TEXT
@@ -368,6 +399,48 @@ def test_comments_and_blank_lines_of_name_value_text_count_as_lines() -> None:
 def test_wrong_options_of_flat_files_are_refused(kind: Any, options: dict[str, Any], said: str) -> None:
     with pytest.raises((ValueError, ConfigurationError), match=said):
         make(kind, FLAT, **options)
+
+
+def test_a_line_may_have_no_escape_character() -> None:
+    handler = make(DelimitedHandler, FLAT, **PIPES, Escape="none", split=True)
+    bank = Hint("Bank", "Create")
+    (bo,) = handler.to_business_objects(b"C:\\|\\|5\r\n", bank)
+    assert bo.as_dict() == {"Code": "C:\\", "Day": "\\", "Branches": 5}
+    assert handler.to_body(bo) == b"C:\\|\\|5\n"
+    assert "line 2, field 3, column 5" in refusal(
+        lambda: list(handler.to_business_objects(b"a|b|1\n\\|c|x", bank))
+    )
+    for day in ("a|b", "a\nb"):
+        bo["Day"] = day
+        said = refusal(handler.to_body, bo)
+        assert said.startswith("Bank: found a value with the Delimiter '|' or a line break, which cannot be")
+
+
+def test_another_first_record_alone_needs_split() -> None:
+    for body, is_another in (
+        (b"01A-1   Oslo       \n" * 2, True),
+        (FIXED_TEXT + b"02        x         \n", False),
+    ):
+        said = refusal(TYPED.to_business_object, body, STATEMENT)
+        assert "where the order of Statement has none" in said
+        assert ("or set the option split" in said) is is_another
+
+
+def test_an_empty_body_of_names_and_values_lacks_a_record() -> None:
+    for header, said in (("none", "a record"), ("names", "the name of an object, a verb and values")):
+        handler = make(NameValueHandler, FLAT, header=header)
+        assert refusal(handler.to_business_object, b"\n", PRICE) == f"the body is empty, expected {said}"
+
+
+def test_a_type_may_lack_the_blanks_at_its_end_too() -> None:
+    known_as = known(define("Row", "record=AB", Id="String 3"))
+    options: dict[str, Any] = {**NO_NAMES, "record_type": {"at": 1, "length": 4}}
+    row = Hint("Row", "Create")
+    for width in ("characters", "bytes"):
+        handler = make(FixedWidthHandler, known_as, **options, short_lines=True, width=width)
+        assert handler.to_business_object(b"AB\n", row).as_dict() == {}
+    strict = make(FixedWidthHandler, known_as, **options)
+    assert "the line ends, expected a record type" in refusal(strict.to_business_object, b"AB\n", row)
 
 
 def test_blocks_of_name_value_text_are_an_event_each() -> None:

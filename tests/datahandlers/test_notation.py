@@ -226,6 +226,50 @@ def test_a_date_that_the_form_would_change_is_not_written(form: str, value: str,
     assert said in refusal(handler.to_body, BusinessObject(ROW, "Row", "Create", {"Day": value}))
 
 
+STAMPED = known(
+    define(
+        "Row",
+        Id="String 8",
+        Day="Date 24 date_format=%d.%m.%Y",
+        At="Date 24 date_format=%y%m%d %H:%M",
+        Due="Date",
+    )
+)
+STAMPS = {"Id": "1", "Day": "2024-05-31", "At": "2024-05-31T08:15:00", "Due": "2024-06-01"}
+STAMPS_WRITTEN = {
+    CsvHandler: b"1;31.05.2024;240531 08:15;2024-06-01\r\n",
+    DelimitedHandler: b"1;31.05.2024;240531 08:15;2024-06-01",
+    NameValueHandler: b"Id=1\nDay=31.05.2024\nAt=240531 08:15\nDue=2024-06-01\n",
+    FixedWidthHandler: b"1       31.05.2024              240531 08:15            2024-06-01".ljust(88),
+}
+
+
+@rows("kind", FORM)
+def test_dates_of_one_file_may_have_several_forms(kind: type[Any]) -> None:
+    handler = make(kind, STAMPED, **FORM[kind])
+    bo = BusinessObject(STAMPED, "Row", "Create", STAMPS)
+    body = handler.to_body(bo)
+    assert body == STAMPS_WRITTEN[kind]
+    assert handler.to_business_object(body, HINT) == bo
+    for forms in (["%d.%m.%Y", "%d.%m.%Y %H:%M"], ["%d.%m.%Y %H:%M", "%d.%m.%Y"]):
+        handler = make(kind, ROW, **FORM[kind], date_format=forms)
+        for value, text in (("2024-05-31", b"31.05.2024"), ("2024-05-31T08:15:00", b"31.05.2024 08:15")):
+            bo = BusinessObject(ROW, "Row", "Create", {"Id": "1", "Day": value})
+            body = handler.to_body(bo)
+            assert text in body
+            assert handler.to_business_object(body, HINT) == bo
+
+
+@rows("kind", FORM)
+def test_a_date_of_no_form_names_all_of_them(kind: type[Any]) -> None:
+    handler = make(kind, ROW, **FORM[kind], date_format=["%d.%m.%Y", "%d.%m.%Y %H:%M"])
+    body = handler.to_body(BusinessObject(ROW, "Row", "Create", {"Id": "1", "Day": "2024-05-31"}))
+    said = refusal(lambda one: handler.to_business_object(one, HINT), body.replace(b"31.05", b"31/05"))
+    assert "found the text '31/05.2024', expected a date as %d.%m.%Y or %d.%m.%Y %H:%M" in said
+    late = BusinessObject(ROW, "Row", "Create", {"Id": "1", "Day": "2024-05-31T08:15:30"})
+    assert "which no form can hold: %d.%m.%Y or %d.%m.%Y %H:%M" in refusal(handler.to_body, late)
+
+
 def _dates(form: str) -> st.SearchStrategy[str]:
     is_short = "%y" in form
     first = datetime.datetime(1969 if is_short else 1, 1, 1)
@@ -308,6 +352,8 @@ def test_lists_of_values_are_in_the_notation_too() -> None:
         ({"date_format": "%d.%m.%Y %M"}, "hours before minutes"),
         ({"date_format": "%d.%m.%Y %I"}, "%I with %p"),
         ({"date_format": "%d.%m.%Y%"}, "found %,"),
+        ({"date_format": ["%d.%m.%Y", ""]}, "one of %Y and %y"),
+        ({"date_format": ["%d.%m.%Y", "%d.%m.%Y"]}, "a form twice"),
     ],
 )
 def test_a_notation_that_contradicts_itself_is_refused(options: dict[str, Any], said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,19 @@ class TestWrites(DataHandlerSuite):
     @pytest.fixture
     def objects(self, definitions: Definitions) -> list[BusinessObject]:
         return [BusinessObject(definitions, "Label", "Create", {"Text": "a"})]
+
+
+@pytest.mark.parametrize(
+    ("suite", "lacks", "has"), [(TestReads, "objects", "samples"), (TestWrites, "samples", "objects")]
+)
+def test_the_suite_has_only_the_tests_for_what_the_handler_does(
+    suite: type[DataHandlerSuite], lacks: str, has: str
+) -> None:
+    tests = [test for name in dir(suite) if name.startswith("test_") and (test := getattr(suite, name))]
+    needed = {name for test in tests for name in inspect.signature(test).parameters}
+    assert lacks not in needed
+    assert has in needed
+    assert "test_what_was_written_reads_back_as_it_was" not in {test.__name__ for test in tests}
 
 
 def test_definitions_with_a_mistake_are_told_with_their_place(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ IN_THE_CLONE = {
     "README.md",
     "docs/how-to/read-flat-files.md",
     "docs/reference/commands.md",
+    "docs/tutorial/order-to-invoice.md",
     "docs/tutorial/tour-of-the-demo.md",
 }
 """Pages whose reader stands in a clone of the repository; any other begins in an empty directory."""
@@ -123,8 +124,8 @@ def test_every_part_of_a_shipped_file_stands_there_word_for_word(page: Path) -> 
     for block in blocks(page):
         if block.part:
             file = (REPOSITORY / block.file).read_text("utf-8")
-            method = textwrap.indent(block.text, "    ")
-            assert block.text in file or method in file, f"{name(page)}: {block.file}"
+            inner = [textwrap.indent(block.text, " " * width) for width in (2, 4)]  # an entry, a method
+            assert any(one in file for one in (block.text, *inner)), f"{name(page)}: {block.file}"
 
 
 def test_the_front_page_fits_on_two_screens_and_shows_the_whole_example() -> None:
@@ -137,6 +138,19 @@ def test_the_front_page_fits_on_two_screens_and_shows_the_whole_example() -> Non
         for pattern in ("*.yaml", "*.py", "metaobjects/*")
         for file in example.glob(pattern)
     }
+
+
+def test_the_example_from_orders_to_invoices_is_as_short_as_its_page_says() -> None:
+    example = REPOSITORY / "examples/order-to-invoice"
+    lines = {
+        suffix: sum(len(file.read_text("utf-8").splitlines()) for file in files)
+        for suffix, files in {
+            "yaml": [example / "adapter.yaml", *(example / "metaobjects").glob("*.yaml")],
+            "py": example.rglob("*.py"),
+        }.items()
+    }
+    assert lines["yaml"] <= 90
+    assert lines["py"] <= 30
 
 
 _SECTIONS = {field.alias or key for key, field in AdapterFile.model_fields.items()}

@@ -27,9 +27,12 @@ from connector.http.actions import ACTIONS
 from connector.http.answers import STATUS
 from connector.http.calls import ServerLimits
 from connector.http.console import pages
+from connector.http.event_calls import EventQueue
+from connector.http.event_openapi import add_events
 from connector.http.idempotency import KeptAnswers
 from connector.http.openapi import describe_requests
 from connector.messaging import selector as selectors
+from connector.messaging.destination import parse_destination
 from connector.messaging.history import EVENT_ID
 from connector.messaging.settlement import HISTORY
 from connector.operate.activity import Activity
@@ -37,6 +40,7 @@ from connector.operate.gauges import Gauges
 from connector.operate.metrics import InstanceMetrics
 from connector.requests.replies import RESULTS
 from connector.requests.result import GOOD
+from connector.service.queue_bodies import QueueBodies
 from connector.status import ReturnCode
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.claims import split_tag
@@ -86,6 +90,15 @@ def listed(text: str, pattern: str) -> list[Any]:
     return re.findall(rf"^\| {pattern}", text, re.MULTILINE)
 
 
+def statuses_of_events() -> set[str]:
+    """The statuses of a message over HTTP, as they are described for programs."""
+    bodies = QueueBodies({}, takes_any=True, max_body=1, is_packed=False)
+    queue = EventQueue("/events/orders", parse_destination("orders"), None, bodies, 1, "http.max_body")
+    document = describe_requests(DEFINITIONS, True)
+    add_events(document, [queue], with_tokens=True)
+    return set(document["paths"][queue.path]["post"]["responses"])
+
+
 def lists() -> Iterator[tuple[str, object, object]]:
     """What pages list and what there is, under a name."""
     yield (
@@ -109,8 +122,11 @@ def lists() -> Iterator[tuple[str, object, object]]:
     statuses = {code.name: str(status.value) for code, status in STATUS.items()}
     yield "codes of the server", dict(listed(HTTP, r"`([A-Z_]+)` \| (\d+) \|")), statuses
     operation = describe_requests(DEFINITIONS, True)["paths"]["/requests/Order/Create"]["post"]
-    described = {*listed(HTTP, r"(\d{3}) \|"), *statuses.values()}
+    events = section(HTTP, "## Events")
+    described = {*listed(HTTP.replace(events, ""), r"(\d{3}) \|"), *statuses.values()}
     yield "statuses that are described", described, set(operation["responses"])
+    own = {*listed(events, r"(\d{3}) \|"), *re.findall(r"with (20\d)", events)}
+    yield "statuses of events", own | (described & statuses_of_events()), statuses_of_events()
     calls = {f"{one.method} {one.path.replace(':path', '')}" for one in ACTIONS}
     yield "calls of operators", set(listed(HTTP, r"`([A-Z]+ /control/[^?`]+)[^|]*\|")), calls
 

@@ -10,6 +10,7 @@ import pytest
 
 from connector.http.server import Server
 from tests.http.console_pages import complaints, fits
+from tests.http.test_events import shop
 from tests.http.webdriver import ENTER, TAB, Browser
 from tests.http.world import TOKEN, serving
 
@@ -108,6 +109,19 @@ def test_the_console_is_named_where_there_is_one(chromium: Browser) -> None:
         chromium.wait(link)
         found = chromium.run(f"""return document.querySelector("{link}").getAttribute("href")""")
         assert found == "/console/requests?object=Customer&verb=Create"
+
+
+def test_a_queue_that_takes_messages_says_what_it_takes(chromium: Browser, tmp_path: Path) -> None:
+    with shop(tmp_path) as here:
+        chromium.log()
+        chromium.open(f"{here.server.url}/docs#http.events.hooks")
+        hooks = "[id='http.events.hooks']"
+        chromium.wait(f"{hooks}[open] ul")
+        text = chromium.text(f"{hooks} .inside")
+        for words in ("A message for queue://hooks.", "text/csv", "X-Hub-Signature-256: sha256= and"):
+            assert words in text
+        assert fits(chromium)
+        assert complaints(chromium) == []
 
 
 def test_what_is_looked_for_is_all_that_is_shown(page: Browser) -> None:

@@ -17,10 +17,11 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from connector.config.http_model import OPERATE, READ, REQUEST
+from connector.config.http_model import OPERATE, READ, REQUEST, SEND
 from connector.http import application, tokens
 from tests.http import shop
 from tests.http.shop import BOSS, CALLER, OPERATOR, READER, TOKENS, World, named, send, service, with_archive
+from tests.http.test_events import EVENTS
 from tests.http.world import client
 from tests.waiting import wait_for
 
@@ -41,7 +42,7 @@ BODY: Final = (
     *("destination", "ids", "id", "group", "kind", "reason", "selector", "limit", "yes", "expect", "to"),
     *("why", "what", "all", "body", "type", "sure", "next", "token", "object", "verb", "timeout", "key"),
 )
-IN_PATH: Final = ("Order", "Create", "ID:1", "é", "a%2Fb", "x" * 300)
+IN_PATH: Final = ("Order", "Create", "orders", "ID:1", "é", "a%2Fb", "x" * 300)
 ACCEPTED: Final = ("*/*", "text/plain;version=x", "application/openmetrics-text;version=2.x", ";q=a")
 NAMED: Final = ("/requests/", "/console/request", "/control/history/")
 """Calls of these are not known where a name in them is not."""
@@ -53,6 +54,8 @@ def role_of(method: str, path: str) -> str:
         return ""
     if path.startswith(("/requests", "/console/request")) and method == "POST":
         return REQUEST
+    if path.startswith("/events/"):
+        return SEND
     return OPERATE if method == "POST" else READ
 
 
@@ -89,7 +92,7 @@ class Someone(NamedTuple):
 def everything(directory: Path) -> Iterator[tuple[World, list[Route]]]:
     """A service with messages that nobody without the role ``read`` may see, and all its routes."""
     found: list[Route] = []
-    boss = named(BOSS, "eva", READ, OPERATE, REQUEST)
+    boss = named(BOSS, "eva", READ, OPERATE, REQUEST, SEND)
 
     def record(routes: list[Route], **more: Any) -> Starlette:
         found.extend(routes)
@@ -106,7 +109,7 @@ def everything(directory: Path) -> Iterator[tuple[World, list[Route]]]:
         patch.setattr("connector.http.console.views.subprocess.run", run)
         patch.setattr(tokens, "_FREE", 1 << 30)
         patch.setattr(shop, "PROCESSES", shop.PROCESSES.replace("'secret-7'\"", "\" + order['Id']"))
-        with service(directory, with_archive(), tokens=(*TOKENS, boss), console=True) as world:
+        with service(directory, with_archive(), tokens=(*TOKENS, boss), events=EVENTS, console=True) as world:
             send(world.deployment, *(f"bad {MARK} {number}" for number in range(6)))
             wait_for(lambda: shop.counts(world.adapter) == (6, 0))
             world.deployment.send("queue://notes", MARK, properties={"a": MARK})
@@ -149,4 +152,4 @@ def test_who_has_no_role_sees_and_does_nothing_on_any_route(tmp_path: Path) -> N
 
 def test_who_may_operate_breaks_no_route(tmp_path: Path) -> None:
     with everything(tmp_path) as (world, routes):
-        call_all(world, routes, {OPERATOR: (OPERATE,), BOSS: (READ, OPERATE, REQUEST)})
+        call_all(world, routes, {OPERATOR: (OPERATE,), BOSS: (READ, OPERATE, REQUEST, SEND)})

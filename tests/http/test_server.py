@@ -113,7 +113,7 @@ def test_a_stop_waits_for_the_calls_in_flight_and_makes_no_more() -> None:
         wait_for(lambda: script.held, what="a call is in flight")
         assert other.get("/docs").status_code == 200
         stopped = beside(lambda: server.stop(PATIENCE))
-        wait_for(lambda: server._calls is not None and server._calls._stopping, what="the stop has begun")
+        wait_for(lambda: server._calls is not None and server._calls.places.stopping, what="it has begun")
         assert script.refusing, "what waits for its turn is told at once"
         late = other.post("/requests/Order/Create", json={})
         assert (late.status_code, late.headers["retry-after"]) == (503, "1")
@@ -156,7 +156,7 @@ def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent() -> None:
         second = beside(lambda: other.post(PATH, json={}))
         made = server._calls
         assert made is not None
-        wait_for(lambda: made.under_way == 2, what="both calls are there")
+        wait_for(lambda: made.places.under_way == 2, what="both calls are there")
         with client(server) as reader:
             assert reader.get("/docs").status_code == 200
         server.stop()

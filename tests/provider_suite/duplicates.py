@@ -90,12 +90,13 @@ class DuplicateTests(SuiteBase):
         poller = first.poller(ORDERS)
         claims = [self.take(poller, sequence=n) for n in range(3)]
         keys = [claim.duplicate_key for claim in claims]
+        others = ["queue://orders|of a value", "queue://orders|é %0A --published"]
         first.settle(
             [
-                Settlement(claims[0], copy_to=ARCHIVE, published=keys[0]),
+                Settlement(claims[0], copy_to=ARCHIVE, published="\n".join([keys[0], *others])),
                 Settlement(claims[1], published=keys[1]),
                 Settlement(claims[2]),
             ]
         )
         window = provider.state("suite").window(second.client_id, 100)
-        assert [key in window for key in keys] == [True, True, False]
+        assert [key in window for key in (*keys, *others)] == [True, True, False, True, True]

@@ -7,11 +7,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from connector.authoring.metaobject_text import DocumentText, Entries
 from connector.businessobjects.definition import SIMPLE_TYPES
 from connector.config.metaobject_model import is_name
+from connector.formats.datahandler import DataHandler, SplittingHandler
 from connector.formats.xml_plan import XSI
 from connector.formats.xml_schema_documents import XML_NAMESPACE
 from connector.text.names import one_line, shown
@@ -156,12 +157,16 @@ class Draft:
         objects: the business object, then its children.
         left_out: the parts of the sample that no attribute can hold, with the reasons.
         checks: what a person has to look at.
+        handler: the data handler that reads the samples. None = the draft is of a schema.
+        options: of that data handler, where they differ from the defaults.
     """
 
     def __init__(self, name: str, taken: Collection[str] = ()) -> None:
         self._taken = {*taken, *SIMPLE_TYPES, name}
         self.left_out: list[str] = []
         self.checks: list[str] = []
+        self.handler: type[SplittingHandler | DataHandler] | None = None
+        self.options: dict[str, Any] = {}
         self.objects = [DraftObject(name, (name,))]
         self.is_of_sample = False
         """Whether samples say what there is. Then nothing but its type can make a value malformed."""
@@ -188,6 +193,12 @@ class Draft:
     def check_once(self, text: str) -> None:
         """Notes what a person has to look at, once."""
         self.checks += [] if text in self.checks else [text]
+
+    def need(self, option: str, value: bool | str, reason: str) -> None:
+        """Notes an option that the data handler needs, once."""
+        self.options[option] = value
+        written = str(value).lower() if isinstance(value, bool) else value
+        self.check_once(f"{reason}: the data handler needs {option}: {written}")
 
     def root_element(self, name: str, namespace: str) -> None:
         """Notes the root element of XML documents."""

@@ -16,8 +16,8 @@ from connector.authoring.drafting.kinds import (
 )
 from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.shape import SampleShape, draft_shape
-from connector.datahandlers.json_handler import parse_object, parse_objects
-from connector.datahandlers.jsonlines_handler import lines_of
+from connector.datahandlers.json_handler import JsonHandler, parse_object, parse_objects
+from connector.datahandlers.jsonlines_handler import JsonLinesHandler, lines_of
 from connector.errors import MalformedData
 from connector.formats.splitting import in_record
 
@@ -39,13 +39,14 @@ def draft_json(draft: Draft, samples: Samples) -> None:
     Raises:
         MalformedData: a body is neither.
     """
+    draft.handler = JsonHandler
     shape = SampleShape()
     for body in samples.each(shape.count):
         if body.lstrip().startswith("["):
             parse_objects(body)  # the checks of the handler, and the limit of the depth
             for document in _values_of(body):
                 _observe_document(draft, shape, document)
-            draft.check_once("the sample is a list: the data handler needs split: true")
+            draft.need("split", True, "the sample is a list")
         else:
             parse_object(body)
             _observe_document(draft, shape, _values_of(body))
@@ -58,6 +59,7 @@ def draft_json_lines(draft: Draft, samples: Samples) -> None:
     Raises:
         MalformedData: a line is no JSON object.
     """
+    draft.handler = JsonLinesHandler
     shape = SampleShape()
     for body in samples.each(shape.count):
         for number, line in enumerate(lines_of(body.encode()), 1):
@@ -65,6 +67,8 @@ def draft_json_lines(draft: Draft, samples: Samples) -> None:
                 parse_object(line.text)
             except MalformedData as error:
                 raise in_record(number, error, line.mistake(error)) from None
+            if number == 2:
+                draft.need("split", True, "the sample has several lines")
             _observe_document(draft, shape, _values_of(line.text))
     draft_shape(draft, draft.top, shape, guess_of_json)
 
@@ -76,6 +80,7 @@ def _values_of(body: str | bytes) -> Any:
 
 def _observe_document(draft: Draft, shape: SampleShape, document: dict[str, Any]) -> None:
     if _has_null(document):
+        draft.options["null"] = "value"
         draft.check_once("null means not set: the data handler needs null: value to tell it from missing")
     named = document.get(_KEYS[0])
     if isinstance(named, str) and not isinstance(named, _Number):

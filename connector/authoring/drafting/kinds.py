@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER, text_converter
+from connector.formats.date_format import DATE_FORMAT
 
 INTEGER: Final = "a whole number of 32 bits"
 LONG: Final = "a whole number beyond 32 bits"
@@ -26,11 +27,23 @@ _MOST_DIGITS: Final = 9
 """Digits before the point that a number in a text has at most. What has more is a code."""
 _WORDS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _MAX_TEXT: Final = 1000
+_MAX_COUNTRY: Final = 40
+"""Characters of the longest number or date of a country."""
 """Characters of the longest text that counts as a number."""
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_CODE: Final = re.compile(r"0[0-9]+")
+_CODE: Final = re.compile(r"0[0-9]+|-0(?:\.0*)?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[TZ+-].*)?")
+
+_NUMBER_OPTIONS: Final = "decimal or thousands"
+
+_COUNTRY_NUMBER: Final = re.compile(
+    r"[-+]?(?:[0-9]{1,3}(?:[.' ][0-9]{3})+|[0-9]+),[0-9]+-?|[0-9][0-9.,]*-|\([0-9][0-9.,]*\)"
+    r"|-?[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]+"
+)
+_COUNTRY_DATE: Final = re.compile(
+    r"[0-9]{1,2}([./-])[0-9]{1,2}\1(?:[0-9]{4}|[0-9]{2})(?:[ T][0-9]{1,2}:[0-9]{2}.{0,12})?"
+)
 
 _NUMBERS: Final = frozenset((INTEGER, LONG, DECIMAL, HUGE, DOUBLE))
 
@@ -90,14 +103,21 @@ class Values:
         kinds: their kinds.
         lengths: the digits of the numbers, before the point.
         samples: the numbers of the samples that have a value.
+        differ: whether there are two values. The same value everywhere says little.
+        options: the options of a data handler by which all values are numbers or dates of a country, with the
+            first of these values. Empty = none are so.
     """
 
-    __slots__ = ("kinds", "lengths", "samples")
+    __slots__ = ("_first", "_is_other", "differ", "kinds", "lengths", "options", "samples")
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
         self.lengths: set[int] = set()
         self.samples: set[int] = set()
+        self.differ = False
+        self.options: dict[str, str] = {}
+        self._first: str | None = None
+        self._is_other = False
 
     def add(self, kind: str, text: str, sample: int) -> None:
         """Adds a value.
@@ -108,8 +128,26 @@ class Values:
         """
         self.kinds.add(kind)
         self.samples.add(sample)
+        self._first = text if self._first is None else self._first
+        self.differ |= text != self._first
         if kind in _NUMBERS or kind == CODE:
             self.lengths.add(len(re.split("[.eE]", text.strip().lstrip("-"))[0]))
+        elif kind != TEXT or self._is_other or len(text) > _MAX_COUNTRY:
+            self._is_other = True
+        elif _COUNTRY_NUMBER.fullmatch(text):
+            self.options.setdefault(_NUMBER_OPTIONS, text)
+        elif _COUNTRY_DATE.fullmatch(text):
+            self.options.setdefault(DATE_FORMAT, text)
+        else:
+            self._is_other = True
+
+    @property
+    def of_country(self) -> tuple[str, str] | None:
+        """The options by which all values are numbers or dates of a country, and the first such value."""
+        is_date = DATE_FORMAT in self.options
+        if self._is_other or len(self.options) != 1 or (is_date and self.kinds != {TEXT}):
+            return None
+        return next(iter(self.options.items()))
 
 
 class Guess(NamedTuple):
@@ -140,6 +178,16 @@ def guess_of_texts(values: Values) -> Guess:
             return Guess("Boolean", "true or false in all samples, kept as Boolean: 1 is written as true")
         return Guess("String", f"{BOOLEAN}, kept as String")
     return _of_dates(found) or Guess("String")
+
+
+def guess_of_fields(values: Values) -> Guess:
+    """Returns the type of values in a format that may have the notation of a country."""
+    guess, found = guess_of_texts(values), values.of_country
+    if guess.told or found is None:
+        return guess
+    options, example = found
+    what, type_name = ("dates", "Date") if options == DATE_FORMAT else ("numbers", "Decimal")
+    return Guess("String", f"{what} such as {example}, kept as String: a {type_name} needs {options}")
 
 
 def guess_of_json(values: Values) -> Guess | None:
@@ -184,10 +232,11 @@ def _of_dates(found: Collection[str]) -> Guess | None:
 def _are_numbers(values: Values) -> bool:
     """Tells whether texts of digits are numbers by their shape.
 
-    None has a zero in front, an exponent or more than nine digits before the point. A value has a point, or
-    the values have different lengths, or one digit each. Codes have one length, and some begin with a zero.
+    They differ. None has a zero in front, an exponent or more than nine digits before the point. A value has
+    a point, or the values have different lengths, or one digit each. Codes have one length, and some begin
+    with a zero.
     """
-    if not values.kinds <= {INTEGER, DECIMAL} or max(values.lengths) > _MOST_DIGITS:
+    if not values.differ or not values.kinds <= {INTEGER, DECIMAL} or max(values.lengths) > _MOST_DIGITS:
         return False
     return DECIMAL in values.kinds or len(values.lengths) > 1 or values.lengths == {1}
 

@@ -56,7 +56,7 @@ class Samples:
         self, files: Sequence[tuple[Path, bytes]], charset: str = "", *, has_header: bool = True
     ) -> None:
         self._files = files
-        self._charset = charset
+        self.charset = charset
         self.has_header = has_header
         self.current = files[0][0]
 
@@ -76,8 +76,8 @@ class Samples:
         Raises:
             MalformedData: a body is not valid in the character set.
         """
-        for content in self._contents(counter):
-            yield decode(content, self._charset)
+        for content in self.contents(counter):
+            yield decode(content, self.charset)
 
     def roots(self, counter: Counter) -> Iterator[etree._Element]:
         """Iterates over the root elements of the bodies. ``counter`` gets the number of each body.
@@ -85,10 +85,11 @@ class Samples:
         Raises:
             MalformedData: a body is no XML.
         """
-        for content in self._contents(counter):
-            yield parse_xml(content, self._charset, may_have_doctype=True)
+        for content in self.contents(counter):
+            yield parse_xml(content, self.charset, may_have_doctype=True)
 
-    def _contents(self, counter: Counter) -> Iterator[bytes]:
+    def contents(self, counter: Counter) -> Iterator[bytes]:
+        """Iterates over the bodies. ``counter`` gets the number of each body."""
         for number, (path, content) in enumerate(self._files):
             self.current, counter.number = path, number
             yield content

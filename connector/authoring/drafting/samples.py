@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from connector.authoring.drafting.csv_sample import draft_csv
 from connector.authoring.drafting.draft import Draft
 from connector.authoring.drafting.json_sample import draft_json, draft_json_lines
 from connector.authoring.drafting.json_schema import draft_json_schema
 from connector.authoring.drafting.sample_files import Samples
-from connector.authoring.drafting.text_sample import DELIMITER, draft_delimited, draft_namevalue
+from connector.authoring.drafting.shape import ORDER
+from connector.authoring.drafting.text_sample import (
+    DELIMITER,
+    draft_delimited,
+    draft_namevalue,
+    is_plain_namevalue,
+)
 from connector.authoring.drafting.xml_sample import draft_xml
 from connector.authoring.drafting.xml_schema import draft_xml_schema
 from connector.config.metaobject_model import is_name
 from connector.datahandlers.json_handler import parse_object, parse_objects
 from connector.errors import MalformedData
+from connector.formats.datahandler import Option
 from connector.formats.xml_schema_documents import NAMESPACE, parse_schema
 from connector.text.encoding import decode
 from connector.text.names import shown
@@ -40,6 +47,7 @@ FORMATS: Final = (*_READERS, XSD)
 SCHEMAS: Final = ("json-schema", XSD)
 """The formats that describe bodies."""
 
+_IGNORES: Final = "IgnoreUndefinedAttributes"
 _SUFFIXES: Final = {
     ".xsd": XSD,
     ".csv": "csv",
@@ -67,7 +75,7 @@ def format_of(path: Path, content: bytes, charset: str = "") -> str:
     if text.startswith(("{", "[")) or suffix == ".json":
         return _json_format(path, text)
     first = text.partition("\n")[0]
-    if first.startswith("BusinessObject="):
+    if first.startswith("BusinessObject=") or ("\n" in text.strip() and is_plain_namevalue(text)):
         return "namevalue"
     if DELIMITER in first and is_name(first.partition(DELIMITER)[0].strip()):
         return "delimited"
@@ -104,8 +112,11 @@ def draft_of(
         draft.checks.append("an element that no sample repeats has cardinality 1")
     if draft.is_of_sample:
         draft.checks.append("required and max_length are in no sample, and a key may be blank")
-    if draft.left_out:
-        draft.checks.append("bodies with parts that were left out need IgnoreUndefinedAttributes: true")
+    if any(not text.endswith(ORDER) for text in draft.left_out):
+        names = [one.name for one in cast(Sequence[Option], draft.handler.options)] if draft.handler else []
+        if not names or _IGNORES in names:
+            draft.options[_IGNORES] = True
+            draft.checks.append(f"bodies with parts that were left out need {_IGNORES}: true")
     draft.finish()
     return draft
 

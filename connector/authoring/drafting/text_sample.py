@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from connector.authoring.drafting.draft import Draft, key
-from connector.authoring.drafting.kinds import INTEGER, guess_of_texts, kind_of_text
+from connector.authoring.drafting.kinds import INTEGER, guess_of_fields, kind_of_text
 from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.shape import SampleCount, SampleShape, draft_shape
+from connector.datahandlers.delimited_handler import DelimitedHandler
+from connector.datahandlers.namevalue_handler import NameValueHandler
 from connector.errors import MalformedData
 from connector.text.names import shown
 
@@ -24,6 +27,9 @@ _SPECIAL: Final = ("CxIgnore", "CxBlank")
 """The values of attributes that are not set, and of blank ones (WBI Data Handler Guide)."""
 _TOKEN: Final = re.compile(rf"(?:[^{DELIMITER}\\]|\\.|\\\Z)*", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_COMMENTS: Final = "#;"
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\s*=")
+_EMPTY_LINES: Final = re.compile(r"\r?\n(?:[ \t]*\r?\n)+")
 _MAX_DEPTH: Final = 200
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -37,10 +43,10 @@ def draft_delimited(draft: Draft, samples: Samples) -> None:
     Raises:
         MalformedData: a body has no name, verb and value, or another number of values than the first.
     """
+    draft.handler = DelimitedHandler
     shape = SampleShape()
     first: list[str] = []
-    for text in samples.each(shape.count):
-        tokens = _tokens(text.rstrip("\r\n"))
+    for tokens in _records(draft, samples, shape.count):
         if len(tokens) < 3:
             found = f"{len(tokens)} values, expected name, verb and values between {DELIMITER}"
             raise MalformedData(f"found {found}")
@@ -55,7 +61,19 @@ def draft_delimited(draft: Draft, samples: Samples) -> None:
     draft.checks.append("the format has no names of attributes: rename Attribute1 and the others")
     draft.checks.append("children: a count, then their names, verbs and values; move these to definitions")
     draft.checks.append("the last value may be the ObjectEventId, which needs no attribute")
-    draft_shape(draft, draft.top, shape, guess_of_texts)
+    draft_shape(draft, draft.top, shape, guess_of_fields)
+
+
+def _records(draft: Draft, samples: Samples, count: SampleCount) -> Iterator[list[str]]:
+    """Iterates over the records of the bodies. Each line is one if all lines begin with the same name."""
+    for text in samples.each(count):
+        lines = [line for line in text.splitlines() if line]
+        names = {line.partition(DELIMITER)[0] for line in lines}
+        if len(lines) < 2 or len(names) > 1:
+            yield _tokens(text.rstrip("\r\n"))
+            continue
+        draft.need("split", True, "the sample has several records")
+        yield from map(_tokens, lines)
 
 
 def _tokens(text: str) -> list[str]:
@@ -90,14 +108,65 @@ def draft_namevalue(draft: Draft, samples: Samples) -> None:
         MalformedData: a line has no ``=``, or a child is not where its count says, or the first line names
             another object than in the first body.
     """
+    draft.handler = NameValueHandler
     shapes = _NameValue()
     name = ""
     for text in samples.each(shapes.count):
-        found = shapes.observe(draft, text)
-        samples.expect("the object", found, name or found)
-        name = found
+        if is_plain_namevalue(text):
+            found = draft.top.name
+            _observe_plain(draft, shapes.top(found), text)
+            samples.expect("the object", found, name or found)
+            name = found
+            continue
+        for block in _blocks(draft, text):
+            found = shapes.observe(draft, block)
+            samples.expect("the object", found, name or found)
+            name = found
     shapes.settle()
-    draft_shape(draft, draft.top, shapes.top(name), guess_of_texts)
+    draft_shape(draft, draft.top, shapes.top(name), guess_of_fields)
+
+
+def is_plain_namevalue(text: str) -> bool:
+    """Tells whether a body is names and values alone, without the name of an object."""
+    lines = [line for line in map(str.strip, text.splitlines()) if line and line[0] not in _COMMENTS]
+    names = [_PLAIN_NAME.match(line) for line in lines]
+    return bool(lines) and all(names) and not lines[0].startswith(f"{_OBJECT}=")
+
+
+def _observe_plain(draft: Draft, shape: SampleShape, text: str) -> None:
+    """Notes the values of a body of names and values alone. Blocks with the same names are records."""
+    draft.need("header", "none", "the sample names no object")
+    seen: set[str] = set()
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if line and line[0] in _COMMENTS:
+            if draft.options.setdefault("comment", line[0]) != line[0]:
+                raise MalformedData(f"found comments with {draft.options['comment']} and with {line[0]}")
+            draft.need("comment", line[0], "the sample has comments")
+        elif line:
+            name, _, value = map(str.strip, line.partition("="))
+            if name in seen:
+                raise MalformedData(f"the name {shown(name)} stands twice in a record: line {number}")
+            seen.add(name)
+            _observe(shape.member(key(name)), value)
+        elif draft.options.get("split") or _repeats(text):
+            draft.need("split", True, "the sample has several records")
+            seen.clear()
+
+
+def _repeats(text: str) -> bool:
+    """Tells whether a name stands in two blocks of a body."""
+    names = [line.partition("=")[0].strip() for line in text.splitlines() if "=" in line]
+    return len(set(names)) < len(names)
+
+
+def _blocks(draft: Draft, text: str) -> list[str]:
+    """Returns the records of a body: the blocks between empty lines, if all begin with the same object."""
+    blocks = [block.strip("\r\n") for block in _EMPTY_LINES.split(text) if block.strip()]
+    if len(blocks) < 2 or len({block.splitlines()[0] for block in blocks}) > 1:
+        return [text]
+    draft.need("split", True, "the sample has several records")
+    return blocks
 
 
 class _NameValue:
@@ -159,9 +228,7 @@ class _NameValue:
             if name.lower() == _EVENT_ID:
                 return object_name
             if name == _COUNT:
-                draft.check_once(
-                    "the sample has AttributeCount: the data handler needs ValidateAttrCount: true"
-                )
+                draft.need("ValidateAttrCount", True, "the sample has AttributeCount")
             if name in (_VERB, _COUNT):
                 continue
             part = shape.member(key(name))

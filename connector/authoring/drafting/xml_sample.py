@@ -19,7 +19,8 @@ from connector.authoring.drafting.draft import (
 from connector.authoring.drafting.kinds import SPACE, Values, guess_of_texts, kind_of_text
 from connector.authoring.drafting.sample_files import Samples
 from connector.authoring.drafting.shape import SampleShape, draft_shape
-from connector.datahandlers.soap_handler import ENVELOPES
+from connector.datahandlers.soap_handler import ENVELOPES, SoapHandler
+from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
 from connector.formats.xml_plan import XSI
 from connector.text.names import shown
@@ -42,13 +43,14 @@ def draft_xml(draft: Draft, samples: Samples) -> None:
     Raises:
         MalformedData: a body is no XML document, or has another root element than the first.
     """
+    draft.handler = XmlHandler
     shape = SampleShape()
     prefixes: dict[str, str] = {}
     first: etree._Element | None = None
     for document in samples.roots(shape.count):
         root = _content(draft, document)
         if document.getroottree().docinfo.internalDTD is not None:
-            draft.check_once("the sample has a document type: the data handler needs doctype: ignore")
+            draft.need("doctype", "ignore", "the sample has a document type")
         if first is None:
             first = root
             draft.root_element(local_name(root.tag), _namespace(root.tag))
@@ -86,6 +88,7 @@ def _content(draft: Draft, root: etree._Element) -> etree._Element:
     if found is None or found.tag == f"{{{uri}}}Fault":
         what = "is empty" if found is None else "is a fault"
         raise MalformedData(f"the Body of the SOAP envelope {what}, expected a business object")
+    draft.handler = SoapHandler
     draft.check_once("the sample is a SOAP envelope: the data handler is application/soap+xml")
     for block in root.iterfind(f"{{{uri}}}Header/*"):
         name = shown(local_name(block.tag))
@@ -137,6 +140,7 @@ def _settle(draft: Draft, top: SampleShape) -> None:
     waiting = [top]
     for shape in waiting:  # grows
         if shape.is_nil:
+            draft.options["null"] = "value"
             draft.check_once(
                 "xsi:nil means not set: the data handler needs null: value to tell it from missing"
             )

@@ -1,4 +1,4 @@
-"""``connector new``: drafts a business object, a data handler, a map or a name handler, or writes types."""
+"""``connector new``: drafts a business object, a data handler, a map, a name handler or a sink, or types."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class DraftKind(str, Enum):
     DATAHANDLER = "datahandler"
     MAP = "map"
     NAMEHANDLER = "namehandler"
+    SINK = "sink"
     TYPES = "types"
 
 
@@ -25,7 +26,9 @@ class DraftKind(str, Enum):
 def new(
     kind: Annotated[
         DraftKind,
-        typer.Argument(metavar="businessobject|datahandler|map|namehandler|types", help="What is drafted."),
+        typer.Argument(
+            metavar="businessobject|datahandler|map|namehandler|sink|types", help="What is drafted."
+        ),
     ],
     name: Annotated[
         str | None,
@@ -85,9 +88,9 @@ def new(
     config: ConfigOption = DEFAULT_CONFIG,
     json: JsonOption = False,
 ) -> None:
-    """Drafts a business object, from a sample if there is one, a data handler, a map or a name handler.
+    """Drafts a business object, from a sample if there is one, a data handler, map, name handler or sink.
 
-    A map gets what has the same name in both objects: `connector new map Order Invoice`.
+    A map gets what has the same name in both objects: `connector new map Order Invoice`. A sink is a package.
     With `types`, writes a module of classes for the definitions, for editors and type checkers.
     Prints the path of the file, and what a person has to look at. Overwrites nothing without --force.
     Exit status 2 when the sample cannot be read, or the name or the file exists already.
@@ -126,6 +129,11 @@ def new(
         from connector.authoring.verbs.new_namehandler import new_namehandler
 
         new_namehandler(name, config, into, force=force, as_json=json)
+        return
+    if kind is DraftKind.SINK:
+        from connector.authoring.verbs.new_sink import new_sink
+
+        new_sink(name, config, into, force=force, as_json=json)
         return
     from connector.authoring.verbs.new_datahandler import new_datahandler
 

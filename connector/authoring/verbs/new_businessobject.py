@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from connector.authoring.drafting.draft import Draft
+from connector.authoring.drafting.sample_files import Samples, read_sample
+from connector.authoring.drafting.sample_reading import SampleReading, read_samples
 from connector.authoring.metaobject_files import (
     SUFFIX,
     Neighbours,
@@ -16,7 +19,7 @@ from connector.authoring.metaobject_files import (
     write_files,
 )
 from connector.authoring.metaobject_text import file_text
-from connector.businessobjects.definition import SIMPLE_TYPES
+from connector.businessobjects.definition import SIMPLE_TYPES, Definitions
 from connector.cli.common import BadArgument, answer, answer_json, note
 from connector.config.metaobject_model import NAME_RULE, is_name
 from connector.errors import ConfigurationError, MalformedData
@@ -100,14 +103,16 @@ def new_businessobject(
     taken = neighbours.names()
     if name in taken:
         raise BadArgument(f"{name} is defined already, in {taken[name]}")
+    draft, bodies = Draft(name), None
     if not samples.files:
-        text, objects = _SKELETON.format(name=name, child=f"{name[:70]}_Line"), [name]
-        checks, left_out = ["this is a skeleton: write the attributes"], list[str]()
+        text = _SKELETON.format(name=name, child=f"{name[:70]}_Line")
+        draft.checks.append("this is a skeleton: write the attributes")
     else:
         schemas = samples.schemas
         if schemas is None and samples.files[0].resolve().is_relative_to(deployment.directory.resolve()):
             schemas = deployment.directory
-        text, objects, checks, left_out = _draft(name, samples, schemas, list(taken))
+        draft, bodies = _draft(name, samples, schemas, list(taken))
+        text = _text_of(draft, samples)
     mistakes = [problem for problem in neighbours.check({file: text}) if not problem.warning]
     if mistakes:
         raise ConfigurationError(mistakes)
@@ -115,8 +120,14 @@ def new_businessobject(
         write_files(target[0], {file: text}, force=force)
     except OSError as error:
         raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None
-    path = os.path.join(target[1], file)
-    _show(path, objects, checks, left_out, as_json=as_json)
+    reading = None
+    if bodies is not None and draft.is_of_sample:
+        reading = read_samples(draft, bodies, Definitions(neighbours.definitions))
+        draft.checks += reading.mistakes
+    if as_json:
+        _show_json(os.path.join(target[1], file), draft, reading)
+    else:
+        _show(os.path.join(target[1], file), draft, reading, samples)
 
 
 def _check_arguments(name: str, samples: SampleOptions) -> None:
@@ -135,9 +146,8 @@ def _check_arguments(name: str, samples: SampleOptions) -> None:
 
 def _draft(
     name: str, samples: SampleOptions, schemas: Path | None, taken: list[str]
-) -> tuple[str, list[str], list[str], list[str]]:
-    """Returns the text of the file, the names of its objects, what to look at, and what was left out."""
-    from connector.authoring.drafting.sample_files import Samples, read_sample
+) -> tuple[Draft, Samples]:
+    """Returns the draft, and the samples."""
     from connector.authoring.drafting.samples import FORMATS, draft_of, format_of
 
     if samples.format_name is not None and samples.format_name not in FORMATS:
@@ -152,14 +162,19 @@ def _draft(
         found = samples.format_name or format_of(*contents[0], character_set)
         _check_format(found, samples)
         bodies = Samples(contents, character_set, has_header=samples.header != "no")
-        draft = draft_of(name, bodies, found, taken, schemas)
+        return draft_of(name, bodies, found, taken, schemas), bodies
     except MalformedData as error:
         file = file if bodies is None else bodies.current
-        raise BadArgument(f"{file}: {printable(str(error))}") from None
+        text = str(error).replace("the option charset", "--charset")
+        raise BadArgument(f"{file}: {printable(text)}") from None
+
+
+def _text_of(draft: Draft, samples: SampleOptions) -> str:
+    """Returns the text of the file."""
     documents = draft.documents()
     names = ", ".join(one.name for one in samples.files)
     documents[0].head[:0] = [f"Drafted from {names}: look at the keys, the types and what is required."]
-    return file_text(documents), [made.name for made in draft.objects], draft.checks, draft.left_out
+    return file_text(documents)
 
 
 def _check_format(format_name: str, samples: SampleOptions) -> None:
@@ -176,13 +191,27 @@ def _check_format(format_name: str, samples: SampleOptions) -> None:
         raise BadArgument(f"--header is for the format csv, found {format_name}")
 
 
-def _show(path: str, objects: list[str], checks: list[str], left_out: list[str], *, as_json: bool) -> None:
-    for text in left_out:
-        note(f"left out: {printable(text)}")
-    if as_json:
-        answer_json({"file": path, "objects": objects, "checks": checks, "left_out": left_out})
-        return
-    answer(f"wrote {path}: {', '.join(objects)}")
+def _show_json(path: str, draft: Draft, reading: SampleReading | None) -> None:
+    _note_left_out(draft)
+    objects = [made.name for made in draft.objects]
+    converted = {} if reading is None else {"converted": reading.objects}
+    answer_json(
+        {"file": path, "objects": objects, "checks": draft.checks, "left_out": draft.left_out, **converted}
+    )
+
+
+def _show(path: str, draft: Draft, reading: SampleReading | None, samples: SampleOptions) -> None:
+    _note_left_out(draft)
+    answer(f"wrote {path}: {', '.join(made.name for made in draft.objects)}")
     answer("Look at:")
-    for text in checks:
+    for text in draft.checks:
         answer(f"  {printable(text)}")
+    if reading is not None and reading.objects:
+        answer(f"{samples.files[0]}, as it is read by {printable(reading.handler)}:")
+        for text in reading.lines():
+            answer(f"  {printable(text)}")
+
+
+def _note_left_out(draft: Draft) -> None:
+    for text in draft.left_out:
+        note(f"left out: {printable(text)}")

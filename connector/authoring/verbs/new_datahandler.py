@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Final
 
-from connector import own_files
 from connector.authoring.metaobject_files import surroundings
-from connector.cli.common import BadArgument, answer, answer_json
-
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
-_WORD: Final = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
+from connector.authoring.verbs.plug_in_files import Words, test_steps, write_plug_in
+from connector.cli.common import answer, answer_json
 
 _HANDLER: Final = '''\
 """A data handler for {name}: a line for each attribute, its name and its value as a JSON string."""
@@ -134,44 +130,6 @@ class Test{class_name}(DataHandlerSuite):
 '''
 
 
-class Words:
-    """A name of a plug-in, in the forms that Python needs.
-
-    Raises:
-        BadArgument: the name cannot be used.
-    """
-
-    def __init__(self, name: str) -> None:
-        if not _NAME.fullmatch(name):
-            raise BadArgument(f"{name!r}: expected a name of letters, digits and _, such as stock_list")
-        words = [word.lower() for word in _WORD.findall(name)]
-        self.module = "_".join(words)
-        self.class_name = "".join(word.capitalize() for word in words)
-
-
-def write_pair(directory: Path, module: str, text: str, test: str, *, force: bool) -> tuple[Path, Path]:
-    """Writes a module and its test. Returns their paths.
-
-    Raises:
-        BadArgument: a file exists, and ``force`` is false, or cannot be written.
-    """
-    if directory.is_file():
-        raise BadArgument(f"{directory} is a file, so give a directory with --into")
-    files = {directory / f"{module}.py": text, directory / f"test_{module}.py": test}
-    for path in files:
-        if os.path.lexists(path) and not force:
-            raise BadArgument(f"{path} exists already, so nothing was written; --force replaces it")
-    try:
-        own_files.make_directories(directory)
-        for path, content in files.items():
-            with open(path, "w", encoding="utf-8", opener=own_files.opener) as file:
-                file.write(content)
-    except OSError as error:
-        raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None
-    first, second = files
-    return first, second
-
-
 def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, as_json: bool) -> None:
     """Writes the data handler and its test. Prints the next steps.
 
@@ -190,15 +148,15 @@ def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, a
     class_name = f"{words.class_name}Handler"
     mime_type = f"text/x-{words.module.replace('_', '-')}"
     facts = {"name": name, "module": module, "class_name": class_name, "mime_type": mime_type}
-    handler, test = write_pair(
-        directory, module, _HANDLER.format(**facts), _TEST.format(**facts), force=force
-    )
+    texts = {f"{module}.py": _HANDLER.format(**facts), f"test_{module}.py": _TEST.format(**facts)}
+    handler, test = write_plug_in(directory, texts, force=force)
     if as_json:
         answer_json({"files": [str(handler), str(test)], "mime_type": facts["mime_type"]})
         return
     answer(f"wrote {handler} and {test}")
     answer("Next:")
-    answer(f"  python -m pytest {test}")
+    for step in test_steps(test):
+        answer(f"  {step}")
     if configured is None or configured.resolve() != directory.resolve():
         done = "add to" if configured is None else "change in"
         answer(f"  {done} adapter.yaml: datahandlers: ./{os.path.relpath(directory, home)}")

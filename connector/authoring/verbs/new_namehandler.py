@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from connector.authoring.verbs.new_datahandler import Words, write_pair
+from connector.authoring.verbs.plug_in_files import Words, test_steps, write_plug_in
 from connector.cli.common import answer, answer_json
 
 _HANDLER: Final = '''\
@@ -74,13 +74,13 @@ def new_namehandler(name: str, config: str, into: Path | None, *, force: bool, a
     module = f"{words.module}_names"
     facts = {"name": name, "module": module}
     directory = into or Path(config).parent
-    handler, test = write_pair(
-        directory, module, _HANDLER.format(**facts), _TEST.format(**facts), force=force
-    )
+    texts = {f"{module}.py": _HANDLER.format(**facts), f"test_{module}.py": _TEST.format(**facts)}
+    handler, test = write_plug_in(directory, texts, force=force)
     if as_json:
         answer_json({"files": [str(handler), str(test)], "reference": f"{module}:name_of"})
         return
     answer(f"wrote {handler} and {test}")
     answer("Next:")
-    answer(f"  python -m pytest {test}")
+    for step in test_steps(test):
+        answer(f"  {step}")
     answer(f"  use it, in handlers: of a datahandler_metaobject: NameHandlerClass: {module}:name_of")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 from connector.events.claim.duplicate_keys import DuplicateKeys
@@ -88,7 +88,8 @@ class EventWaits:
             if self._has_waited(message, destination):
                 self._note(key, due)
                 if keys is not None:
-                    self._note(keys.of_delayed(named, poller, message, identity), due)
+                    for one in keys.of_delayed(named, poller, message, identity):
+                        self._note(one, due)
             elif key is not None and self._was_put_aside(message, destination):
                 left = self.left_aside.setdefault(destination, {})
                 left[key] = max(due, left.get(key, 0))
@@ -112,7 +113,9 @@ class EventWaits:
                 self._put_aside(key, _name_of(claim), outcome.due)
             return
         self._note(key, outcome.due)
-        self._note(None if self._keys is None else self._keys.of(claim), outcome.due)
+        if self._keys is not None:
+            for one in self._keys.published(claim, outcome):
+                self._note(one, outcome.due)
 
     def end(self, claim: Claim) -> None:
         """Lets nothing wait for an event any more, because it has its final outcome."""
@@ -155,6 +158,22 @@ class EventWaits:
         due = max(due, self._due_behind(key, name, now))
         self._put_aside(key, name, due)
         return due
+
+    def due_of_values(self, claim: Claim, keys: Sequence[str], now: int) -> int:
+        """Returns until when an event has to wait for another event with one of its keys by values.
+
+        0 = it need not wait. An event that has waited itself ends the wait of the others.
+
+        Args:
+            now: as of :meth:`due_of`.
+        """
+        if not (keys and self.until):
+            return 0
+        if not self._has_waited(claim.headers(), claim.destination):
+            return max(self._due(key, now) for key in keys)
+        for key in keys:
+            self.until.pop(key, None)
+        return 0
 
     def sort_copies(self, claims: list[Claim]) -> None:
         """Puts messages that have waited before the others, which may be copies of them."""

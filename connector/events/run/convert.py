@@ -1,7 +1,8 @@
 """Converts a message into a business object (WBI Adapter for JMS, "Business object mapping").
 
 A single matching rule decides object, verb and data handler. If no rule or several rules match, the
-connector's default data handler decides by the body alone.
+connector's default data handler decides by the body alone. A message that came over HTTP names its MIME type,
+which chooses the data handler.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from connector.businessobjects.rules import Rule, message_format
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.events.run.task_settings import TaskSettings
 from connector.formats.datahandler import DataHandler, HandlerFailed, Hint, SplittingHandler, read_records
-from connector.formats.handlers import Handlers, choose_handler
+from connector.formats.handlers import Handlers, choose_handler, normal_mime_type
 from connector.limits import stages
 from connector.messaging.destination import Destination, known_destination
 from connector.messaging.input import Input
-from connector.messaging.message import CONTENT_ENCODING, Message
+from connector.messaging.message import CONTENT_ENCODING, CONTENT_TYPE, Message
 from connector.text.gzip_body import unpack, with_hint
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Converter:
         found_format = message_format(message, self._connector.message_format_property)
         origin = _Origin(input_destination, named, found_format)
         try:
-            choice = self._choice(message, origin)
+            choice = (self._by_type if CONTENT_TYPE in message.properties else self._choice)(message, origin)
         except ConfigurationError as error:  # fails this event only, because other events have other handlers
             raise MalformedData(error.problems[0].mistake) from None
         handler, hint = choice.handler, choice.hint
@@ -137,6 +138,21 @@ class Converter:
         if self.trace.level >= CONVERSION:
             self._trace(message, input_destination, choice, objects[0], len(body))
         return objects
+
+    @staticmethod
+    def body_of(message: Message, connector: Connector) -> bytes:
+        """Returns the body that a data handler gets.
+
+        Args:
+            connector: the section as it holds for the input.
+
+        Raises:
+            MalformedData: the body is packed, and cannot be unpacked within ``max_body``.
+        """
+        body = b"" if message.message_class == "M" else message.body
+        if body and (connector.unpack != "none" or CONTENT_ENCODING in message.properties):
+            return _unpacked(body, message, connector)
+        return body
 
     def _trace(
         self, message: Message, destination: str, choice: Choice, first: BusinessObject, size: int
@@ -194,7 +210,8 @@ class Converter:
             ConfigurationError: a rule names a data handler that does not exist.
         """
         found_format = message_format(message, self._connector.message_format_property)
-        return self._choice(message, _Origin(input_destination, named, found_format))
+        find = self._by_type if CONTENT_TYPE in message.properties else self._choice
+        return find(message, _Origin(input_destination, named, found_format))
 
     def _choice(self, message: Message, origin: _Origin) -> Choice:
         choice = self._chosen.get(origin)
@@ -216,6 +233,25 @@ class Converter:
         hint = None if rule is None else Hint(rule.object, rule.verb)
         return Choice(
             rule, *of_rule, self._handlers.get(*of_rule), hint, self._handlers.name_handler(*of_rule)
+        )
+
+    def _by_type(self, message: Message, origin: _Origin) -> Choice:
+        """Returns the choice for a message that names its MIME type.
+
+        A data handler that is named by its class reads every MIME type.
+
+        Raises:
+            ConfigurationError: there is no data handler for the MIME type.
+        """
+        choice = self._choice(message, origin)
+        named = normal_mime_type(str(message.properties[CONTENT_TYPE]))
+        if ":" in choice.mime_type or named == normal_mime_type(choice.mime_type):
+            return choice
+        of_type = named, choice.config
+        return choice._replace(
+            mime_type=named,
+            handler=self._handlers.get(*of_type),
+            name=self._handlers.name_handler(*of_type),
         )
 
     def _destination(self, name: str) -> Destination:

@@ -26,6 +26,7 @@ from connector.errors import PipelineError, SparkLost
 from connector.events.hooks.event_history import NOTES, pack_notes
 from connector.events.outcome import Outcome, retries_of
 from connector.events.run.circuits import CallCounts, CircuitState
+from connector.events.run.event_keys import FoundKey, RecordKey, join_keys
 from connector.events.run.pipeline import BESIDE, FUNCTION, Pipeline
 from connector.events.run.schedule import Batch
 from connector.events.run.task_answer import TaskAnswer, unpack_answer
@@ -58,6 +59,7 @@ class Result:
         error: why no event can go on. None if events can go on.
         running: a task has not ended, so that the outcomes are not yet known.
         told: what each task has told the hooks of the driver, by their names.
+        keys: by sequence, the duplicate keys by values that tasks were asked for.
     """
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Result:
     error: PipelineError | None = None
     running: bool = False
     told: list[Mapping[str, Any]] = field(default_factory=list)
+    keys: dict[int, tuple[FoundKey, ...]] = field(default_factory=dict)
 
 
 class EventJobs:
@@ -209,12 +212,12 @@ class EventJobs:
         if self._circuits.has_failures:
             states = self._circuits.states(len(parts))
         paused = self._control.delays()
-        payloads = [
-            pickle.dumps(
-                Assignment(handle, part, batch.cycle, circuits, paused, self._ids(batch, part)), protocol=5
-            )
-            for handle, part, circuits in zip(handles, parts, states, strict=True)
-        ]
+        payloads = []
+        for handle, part, state in zip(handles, parts, states, strict=True):
+            assignment = Assignment(handle, part, batch.cycle, state, paused, self._ids(batch, part))
+            if batch.asks_keys or batch.values:
+                assignment = assignment._replace(asks_keys=batch.asks_keys, values=_values(batch, part))
+            payloads.append(pickle.dumps(assignment, protocol=5))
         answers: list[TaskAnswer] = []
         try:
             if not self._cancelled:
@@ -260,13 +263,34 @@ class EventJobs:
             result.outcomes.update(answer.outcomes)
             if answer.told:
                 result.told.append(answer.told)
+            for number, keys in answer.keys:
+                result.keys[number] = tuple([FoundKey(*one) for one in keys])
             if answer.full:  # a new worker goes on
-                result.again.update(item[0] for item in items if item[0] not in answer.outcomes)
+                known = result.keys if batch.asks_keys else answer.outcomes
+                result.again.update(item[0] for item in items if item[0] not in known)
                 items = [item for item in items if item[0] in answer.outcomes]
-            if items:
+            if items and not batch.asks_keys:
                 result.durations.append(([claims[item[0]].input for item in items], answer.seconds))
-        if not unknown:
-            return result
+        if unknown:
+            self._add_ended(batch, parts, handles, answers, unknown, error, result)
+        return result
+
+    def _add_ended(
+        self,
+        batch: Batch,
+        parts: list[list[list[WorkItem]]],
+        handles: list[JournalHandle],
+        answers: list[TaskAnswer],
+        unknown: list[JournalHandle],
+        error: PipelineError | None,
+        result: Result,
+    ) -> None:
+        """Adds what the journals say of tasks whose workers have ended.
+
+        Args:
+            unknown: the journals of these tasks.
+        """
+        claims = {claim.sequence: claim for claim in batch.claims}
         try:
             if not self._have_ended(unknown):
                 raise TimeoutError(f"a task did not end within {self._journal_timeout:.0f} s")
@@ -274,11 +298,14 @@ class EventJobs:
                 if answer.ended is not None:
                     taken = [claims[item[0]] for group in part for item in group]
                     self._blame(batch, taken, handle, answer, result)
+            for number, outcome in result.outcomes.items() if batch.values else ():
+                keys = join_keys(batch.values.get(number, ()))
+                result.outcomes[number] = outcome._replace(keys=keys)
         except OSError as failed:
             result.error = error or PipelineError(f"the journal of a worker cannot be read: {failed}")
             result.running = True
-            return result
-        if not (result.outcomes or result.attempts):
+            return
+        if not (result.outcomes or result.attempts or result.keys):
             if error is not None and self._pipeline.alive and not self._cancelled:
                 result.is_untouched = True
             elif error is None and not batch.is_untouched:
@@ -287,7 +314,6 @@ class EventJobs:
                 result.error = error or PipelineError(f"the worker {answers[0].ended} before its first event")
         elif self._cancelled or (error is not None and not self._pipeline.alive):
             result.error = error or PipelineError("it was not done within stop_timeout")
-        return result
 
     def _have_ended(self, handles: list[JournalHandle]) -> bool:
         """Whether the journals are complete: no task can open them, and no task has them open.
@@ -386,7 +412,14 @@ def _description(batch: Batch) -> str:
     if len(names) > _NAMES_SHOWN:
         names[_NAMES_SHOWN:] = [f"{len(names) - _NAMES_SHOWN} more"]
     count = len(batch.claims)
-    return f"poll {batch.cycle}, {count} event{'s' * (count != 1)} of {', '.join(names)}"
+    what = "keys of " if batch.asks_keys else ""
+    return f"poll {batch.cycle}, {what}{count} event{'s' * (count != 1)} of {', '.join(names)}"
+
+
+def _values(batch: Batch, part: list[list[WorkItem]]) -> Mapping[int, tuple[RecordKey, ...]]:
+    """Returns what is known of the keys by values of a part."""
+    known = batch.values
+    return {item[0]: known[item[0]] for group in part for item in group if item[0] in known}
 
 
 def work_items(

@@ -36,6 +36,9 @@ class MatchedObject(NamedTuple):
         input: of the message, if the input has keys of its own.
         refused_by: the subscriptions whose ``when`` says no.
         mapped: the objects that maps have made, by subscription. Empty = there are no maps.
+        key: in the duplicate window, by the values of the object. Empty = there is none.
+        shares_key: whether the key is that of the whole message.
+        duplicate: why the object is a duplicate, so that nobody gets it. Empty = it is none.
     """
 
     bo: BusinessObject
@@ -45,6 +48,9 @@ class MatchedObject(NamedTuple):
     input: Input | None = None
     refused_by: Sequence[str] = ()
     mapped: Mapping[str, BusinessObject] = NOT_MAPPED
+    key: str = ""
+    shares_key: bool = False
+    duplicate: str = ""
 
     def as_delivered_to(self, name: str) -> MatchedObject:
         """Returns this object as a subscription gets it."""
@@ -64,6 +70,8 @@ class MatchedObject(NamedTuple):
 
     @property
     def unwanted(self) -> str:
+        if self.duplicate:
+            return f"{self.place}{self.duplicate}"
         return f"{self.place}{unwanted_text(self.bo.type, self.bo.verb, self.refused_by)}"
 
 

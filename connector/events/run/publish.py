@@ -251,8 +251,9 @@ class Publisher:
     def _key(self, matched: MatchedObject, sequence: int, reference: object) -> EventKey:
         """Returns the key of the rows of an event."""
         event = matched.event
-        identity = identity_of(self._ids.get(sequence), self._access, reference, event.message)
-        if matched.record:
+        key = matched.key or self._ids.get(sequence)
+        identity = identity_of(key, self._access, reference, event.message)
+        if matched.record and (matched.shares_key or not matched.key):
             identity = f"{identity}#{matched.record}"
         return EventKey(digest(identity), event.id, self._task_settings.client_id, self._batch)
 

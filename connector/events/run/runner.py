@@ -240,7 +240,8 @@ class _RunnerTask:
                 self._tell_full(self._task)
             seconds = time.monotonic() - began
             told = self._task.take_told()
-            answer = TaskAnswer(calls=self._task.calls, seconds=seconds, full=full, told=told)
+            calls, keys = self._task.calls, self._task.keys
+            answer = TaskAnswer(calls=calls, seconds=seconds, full=full, told=told, keys=keys)
             return (b"F\n" if full else b"O\n") + pack_answer(answer, outcomes)
         except CallOverdue as overdue:
             return b"O\n" + pack_answer(overdue_call(overdue.subscription))

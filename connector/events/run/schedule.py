@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import attrgetter
@@ -24,6 +24,7 @@ from typing import Final, Protocol
 from connector.events.claim.order_groups import NONE, Orders
 from connector.events.claim.polled_input import PolledInput
 from connector.events.outcome import Outcome
+from connector.events.run.event_keys import FoundKey, RecordKey
 from connector.events.run.side_by_side import NOT_PARALLEL, Parallel, SideBySide
 from connector.messaging.claim import Claim
 from connector.messaging.input import Input
@@ -66,6 +67,8 @@ class Batch:
         attempts: by sequence, deliveries that ended a worker, which the claims do not count.
         ids: the duplicate keys of the cycle by sequence. Empty if duplicates are not eliminated.
         is_untouched: whether the batch ran before, and touched nothing because its workers had ended.
+        asks_keys: whether the batch publishes nothing, and only finds the duplicate keys by values.
+        values: what is known of such keys, by sequence.
         began: start of the batch in monotonic seconds.
         claims: of all order groups.
         side_by_side: the events that its tasks run beside, in slots. None = it has tasks for itself.
@@ -79,6 +82,8 @@ class Batch:
     ids: Mapping[int, str]
     is_untouched: bool = False
     side_by_side: SideBySide | None = None
+    asks_keys: bool = False
+    values: Mapping[int, tuple[RecordKey, ...]] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     claims: list[Claim] = field(init=False)
 
@@ -114,11 +119,30 @@ class EndedClaims:
 
 
 @dataclass(slots=True)
+class Admitted:
+    """Claims whose duplicate keys by values are found, and what becomes of them.
+
+    Args:
+        runs: they run, and hold their keys.
+        waits: they wait for another claim that holds a key of theirs.
+        decided: they need no delivery.
+        returned: they go back, because another instance has a key of theirs in flight.
+    """
+
+    runs: list[Claim] = field(default_factory=list)
+    waits: list[Claim] = field(default_factory=list)
+    decided: list[tuple[Claim, Outcome]] = field(default_factory=list)
+    returned: list[Claim] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class _Cycle:
     """The claims of one cycle, from one poll or several."""
 
     ids: dict[int, str] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
+    found: dict[int, tuple[FoundKey, ...]] = field(default_factory=dict)
+    values: dict[int, tuple[RecordKey, ...]] = field(default_factory=dict)
     size: int = 0
     next_sequence: int = 0
     unsettled: int = 0
@@ -139,9 +163,19 @@ class Schedule:
     Args:
         orders: of the destinations.
         parallel: says which events run side by side.
+        by_value: the inputs whose events have duplicate keys by values. A first batch finds them.
     """
 
-    def __init__(self, orders: Orders, pipeline: TasksKind, parallel: Parallel = NOT_PARALLEL) -> None:
+    def __init__(
+        self,
+        orders: Orders,
+        pipeline: TasksKind,
+        parallel: Parallel = NOT_PARALLEL,
+        by_value: Set[Input] = frozenset(),
+    ) -> None:
+        self._by_value = by_value
+        self.freed: list[Claim] = []
+        """Claims that waited for a key by values, whose holder has left. The caller decides about them."""
         self._parallel = parallel
         self.is_parallel = parallel.is_used
         """Whether any events run side by side."""
@@ -151,7 +185,9 @@ class Schedule:
         """The duration of an event by input, learned from earlier events."""
         self._order_groups: dict[Hashable, deque[Claim]] = {}
         self._busy: set[Hashable] = set()
-        self._copies: dict[str, list[Claim]] = {}  # by id: the claim that runs first, then the waiting copies
+        self._copies: dict[
+            str, list[Claim]
+        ] = {}  # by key: the claim that runs first, then the waiting copies
         self._cycles: dict[int, _Cycle] = {}
         self._untouched: set[tuple[int, int]] = set()
         self._unsettled: Counter[Input | None] = Counter()
@@ -182,6 +218,47 @@ class Schedule:
     def id_of(self, claim: Claim) -> str | None:
         """Returns the duplicate key of a claim, or None if duplicates are not eliminated."""
         return self._cycles[claim.cycle].ids.get(claim.sequence)
+
+    # -- keys by values ------------------------------------------------------------------------------
+
+    def _asks_keys(self, claim: Claim) -> bool:
+        """Whether the keys of a claim by values have to be found before its event runs."""
+        return claim.input in self._by_value and claim.sequence not in self._cycles[claim.cycle].values
+
+    def note_found(self, claim: Claim, found: tuple[FoundKey, ...]) -> None:
+        """Notes the keys of a claim. Empty = its message cannot be converted, and has none."""
+        self._cycles[claim.cycle].found[claim.sequence] = found
+
+    def found_of(self, claim: Claim) -> tuple[FoundKey, ...]:
+        """Returns the keys of :meth:`note_found`."""
+        return self._cycles[claim.cycle].found[claim.sequence]
+
+    def hold(self, claim: Claim, records: tuple[RecordKey, ...]) -> bool:
+        """Lets a claim hold its keys, and run. False = it waits for another claim, which holds one."""
+        keys = [one.key for one in records if one.key and not one.reason]
+        for key in keys:
+            if key in self._copies:
+                self._copies[key].append(claim)
+                return False
+        self._cycles[claim.cycle].values[claim.sequence] = records
+        for key in keys:
+            self._copies[key] = [claim]
+        return True
+
+    def resume(self, admitted: Admitted, ended_claims: EndedClaims) -> None:
+        """Goes on with claims of :attr:`freed` that were decided about anew.
+
+        Args:
+            ended_claims: gets those that leave the schedule.
+        """
+        for claim in admitted.runs:
+            self._wait(claim)
+        ended = EndedClaims(admitted.decided)
+        for claim in admitted.returned:
+            self._return(claim, ended)
+        self._release_copies(ended, set())
+        ended_claims.decided += ended.decided
+        ended_claims.returned += ended.returned
 
     def may_poll(self, one: PolledInput) -> bool:
         """Whether an input may be polled again.
@@ -270,13 +347,15 @@ class Schedule:
     def _next_side_by_side(self) -> Batch | None:
         """Returns the next batch of events with ``parallel``, if one may begin."""
         found: list[tuple[Hashable, deque[Claim]]] = []
-        side_by_side, cycle = None, 0
+        side_by_side, cycle, asks = None, 0, False
         for key, order_group in self._order_groups.items():
             first = order_group[0]
             if key in self._busy or (one := self._side_by_side(first)) is None:
                 continue
             if side_by_side is None and self._free(one) > 0:
-                side_by_side, cycle = one, first.cycle
+                side_by_side, cycle, asks = one, first.cycle, bool(self._by_value) and self._asks_keys(first)
+            if self._by_value and self._asks_keys(first) != asks:
+                continue
             if one is side_by_side and first.cycle == cycle:
                 found.append((key, order_group))
         if side_by_side is None:
@@ -311,7 +390,7 @@ class Schedule:
             free: tasks without a batch, at least 1.
         """
         found: list[Hashable] = []
-        cycle, work, events, slow = 0, 0.0, 0, None
+        cycle, work, events, slow, asks = 0, 0.0, 0, None, False
         in_order = in_all = most = self._most_events()
         # On a single core all events wait for each other anyway. So a destination that is not known shares
         # its batch with the quick ones, and all of them get as many rounds of the poll.
@@ -321,10 +400,12 @@ class Schedule:
             if key in self._busy or (self.is_parallel and self._side_by_side(first) is not None):
                 continue
             if not found:
-                cycle = first.cycle
+                cycle, asks = first.cycle, bool(self._by_value) and self._asks_keys(first)
                 if first.sequence in self._cycles[cycle].attempts:
                     return self._begin(cycle, [(key, [order_group.popleft()])], 1)
             elif first.cycle != cycle or first.sequence in self._cycles[cycle].attempts:
+                continue
+            if self._by_value and self._asks_keys(first) != asks:
                 continue
             seconds = self._seconds.get(first.input, _UNKNOWN_SECONDS)
             if unknown and first.input not in self._seconds:
@@ -372,15 +453,22 @@ class Schedule:
         return min(self._most_events(), max(1, int(_SLICE_SECONDS / seconds)))
 
     def _take(self, key: Hashable, cycle: int, limit: int) -> list[Claim]:
-        """Removes and returns the claims of an order group and cycle, up to one that runs alone."""
+        """Removes and returns the claims of an order group and cycle, up to one that runs alone.
+
+        Those whose keys have to be found are for themselves.
+        """
         order_group, attempts = self._order_groups[key], self._cycles[cycle].attempts
-        if len(order_group) <= limit and order_group[-1].cycle == cycle and not attempts:
+        by_value = self._by_value
+        if len(order_group) <= limit and order_group[-1].cycle == cycle and not (attempts or by_value):
             claims = list(order_group)
             order_group.clear()
             return claims
         claims = []
+        asks = bool(by_value) and self._asks_keys(order_group[0])
         while order_group and len(claims) < limit and order_group[0].cycle == cycle:
             if order_group[0].sequence in attempts:
+                break
+            if by_value and self._asks_keys(order_group[0]) != asks:
                 break
             claims.append(order_group.popleft())
         return claims
@@ -416,6 +504,8 @@ class Schedule:
         if side_by_side is not None:
             tasks = min(tasks, len(ordered))
         batch = Batch(cycle, ordered, tasks, keys, attempts, known.ids, untouched, side_by_side)
+        if self._by_value:
+            batch.asks_keys, batch.values = self._asks_keys(batch.claims[0]), known.values
         self._busy |= keys
         self.running.append(batch)
         return batch
@@ -429,6 +519,7 @@ class Schedule:
         *,
         is_untouched: bool = False,
         ends_poll: bool = False,
+        waits: Collection[int] = (),
     ) -> EndedClaims:
         """Removes a batch whose job has ended, and returns the claims to settle.
 
@@ -439,36 +530,53 @@ class Schedule:
             again: sequences that run again.
             is_untouched: no event was touched.
             ends_poll: nothing runs again, and all waiting claims go back.
+            waits: sequences that wait for another claim (:meth:`hold`).
         """
         self.running.remove(batch)
         self._busy -= batch.keys
         known = self._cycles[batch.cycle]
         known.attempts.update(attempts)
         ended_claims = EndedClaims()
+        wanted = set() if ends_poll else set(again)
+        repeated, stopped = self._sort_ended(batch, outcomes, wanted, waits, ended_claims)
+        if batch.asks_keys and stopped:  # what comes before a claim that goes back runs
+            self._cancel_groups(stopped, ended_claims)
+        if repeated:
+            behind = set() if batch.asks_keys else stopped
+            self._repeat(repeated, behind, ended_claims, is_untouched=is_untouched)
+        if ends_poll:
+            self._cancel_all(ended_claims)
+        if stopped and not batch.asks_keys:
+            self._cancel_groups(stopped, ended_claims)
+        if self._copies:
+            self._release_copies(ended_claims, stopped)
+        return ended_claims
+
+    def _sort_ended(
+        self,
+        batch: Batch,
+        outcomes: Mapping[int, Outcome],
+        wanted: Set[int],
+        waits: Collection[int],
+        ended_claims: EndedClaims,
+    ) -> tuple[list[Claim], set[Hashable]]:
+        """Adds the claims of a batch that leave. Returns those that run again, and the keys that stop."""
         repeated: list[Claim] = []
         stopped: set[Hashable] = set()
-        wanted = set() if ends_poll else set(again)
         for claim in batch.claims:
             outcome = outcomes.get(claim.sequence)
             if outcome is not None:
                 ended_claims.decided.append((claim, outcome))
                 if outcome.kind in (OutcomeKind.ROLLED_BACK, OutcomeKind.LATER):
                     stopped.add(self._key(claim))
-            elif claim.sequence in wanted:
+            elif claim.sequence in waits:
+                continue
+            elif claim.sequence in wanted and not (batch.asks_keys and self._is_behind(claim, stopped)):
                 repeated.append(claim)
             else:
                 stopped.add(self._key(claim))
                 self._return(claim, ended_claims)
-        if repeated:
-            self._repeat(repeated, stopped, ended_claims, is_untouched=is_untouched)
-        if ends_poll:
-            self._cancel_all(ended_claims)
-        for key in stopped:
-            if _is_ordered(key):
-                self._cancel_group(key, ended_claims)
-        if self._copies:
-            self._release_copies(ended_claims, stopped)
-        return ended_claims
+        return repeated, stopped
 
     def cancel(self) -> EndedClaims:
         """Returns all waiting claims for going back, because nothing more may begin."""
@@ -534,6 +642,15 @@ class Schedule:
                 self._return(claim, ended_claims)
             del copies[1:]
 
+    def _is_behind(self, claim: Claim, stopped: Collection[Hashable]) -> bool:
+        """Whether a claim of a batch is behind one of its key that goes back."""
+        return bool(stopped) and _is_ordered(key := self._key(claim)) and key in stopped
+
+    def _cancel_groups(self, stopped: Iterable[Hashable], ended_claims: EndedClaims) -> None:
+        for key in stopped:
+            if _is_ordered(key):
+                self._cancel_group(key, ended_claims)
+
     def _cancel_group(self, key: Hashable, ended_claims: EndedClaims) -> None:
         for claim in self._order_groups.pop(key, ()):
             self._waiting[claim.input] -= 1
@@ -544,6 +661,11 @@ class Schedule:
         if not self._copies:
             return
         for claim, outcome in list(ended_claims.decided):
+            for waiting in self._pop_waiting(claim):
+                if outcome.comes_again:
+                    self._return(waiting, ended_claims)
+                else:
+                    self.freed.append(waiting)
             copies = self._pop_copies(claim)
             key = self.id_of(claim) if copies else None
             if key is None:
@@ -556,9 +678,18 @@ class Schedule:
             else:
                 self._copies[key] = copies
                 self._wait(copies[0])
-        for claim, _ in list(ended_claims.returned):
-            for copy in self._pop_copies(claim):
+        for claim, _ in ended_claims.returned:  # grows meanwhile
+            for copy in (*self._pop_waiting(claim), *self._pop_copies(claim)):
                 self._return(copy, ended_claims)
+
+    def _pop_waiting(self, claim: Claim) -> list[Claim]:
+        """Removes and returns the claims that wait for a key by values of a leaving claim."""
+        if not self._by_value:
+            return []
+        records = self._cycles[claim.cycle].values.get(claim.sequence, ())
+        keys = dict.fromkeys([one.key for one in records])
+        held = [key for key in keys if self._copies.get(key, (None,))[0] is claim]
+        return [waiting for key in held for waiting in self._copies.pop(key)[1:]]
 
     def _pop_copies(self, claim: Claim) -> list[Claim]:
         """Removes and returns the copies that wait for a leaving claim. A waiting copy itself has none."""

@@ -20,6 +20,7 @@ from connector import faults
 from connector.agent_trace import DETAILS, STEPS
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
+from connector.declare.duplicate_key import BODY
 from connector.errors import (
     BodyTooLarge,
     MalformedData,
@@ -33,6 +34,7 @@ from connector.events.outcome import Outcome, history, pack_prepared, retries_of
 from connector.events.run.circuits import CallCounts, CircuitState
 from connector.events.run.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.run.convert import Converter
+from connector.events.run.event_keys import FoundKey, RecordKey, find_keys, join_keys, with_keys
 from connector.events.run.publication import (
     NOT_MAPPED,
     MatchedObject,
@@ -133,6 +135,13 @@ class Task:
         self._trace = task_settings.trace
         self._control = control
         spec = task_settings.requests
+        self._values: Mapping[int, tuple[RecordKey, ...]] = NOTHING
+        """What is known of the duplicate keys by values, by sequence."""
+        self.keys: list[tuple[int, tuple[FoundKey, ...]]] = []
+        """Sequences and their keys by values, as the last :meth:`run` has found them.
+
+        A message that cannot be converted has none.
+        """
         self.events = 0
         """Number of events that this task has taken."""
         count = self._hooks.count_request
@@ -146,11 +155,16 @@ class Task:
         circuits: Mapping[str, CircuitState] = NOTHING,
         paused: Mapping[str, float] = NOTHING,
         ids: Mapping[int, str] = NOTHING,
+        asks_keys: bool = False,
+        values: Mapping[int, tuple[RecordKey, ...]] = NOTHING,
     ) -> dict[bytes, list[int]]:
         """Runs all order groups. Returns the sequences by outcome, as JSON, without untouched events.
 
         A rolled back event stops its order group. A process that is not active, or a provider that fails,
         stops all order groups.
+
+        The other arguments are those of :class:`.Assignment`. With ``asks_keys`` no sink is called, and
+        :attr:`keys` has what was found.
 
         Raises:
             FileExistsError, FileNotFoundError: this assignment may not run (see JournalHandle).
@@ -159,10 +173,15 @@ class Task:
         """
         journal = handle.open()
         self._publisher.begin(batch, circuits, paused, ids)
+        self._values = values
+        self.keys = []
         outcomes: dict[bytes, list[int]] = {}
         try:
             try:
-                self._run(order_groups, journal, outcomes)
+                if asks_keys:
+                    self._find_keys(order_groups, journal, outcomes)
+                else:
+                    self._run(order_groups, journal, outcomes)
             finally:
                 try:
                     AT_WORK.set(NOTHING)
@@ -174,6 +193,62 @@ class Task:
                 observe()
             raise
         return outcomes
+
+    def _find_keys(
+        self, order_groups: list[list[WorkItem]], journal: TaskJournal, outcomes: dict[bytes, list[int]]
+    ) -> None:
+        """Converts events to find their keys. Adds the outcome of one that cannot be read now, and stops."""
+        for item, _ in heapq.merge(*map(_with_group, count(), order_groups), key=_sequence):
+            if self._control.stopping or (self.keys and self.is_full):
+                return
+            journal.at(item[0])
+            try:
+                self.keys.append((item[0], self._keys_of(item)))
+            except ProviderError as error:
+                outcome = _given_back(error, item[3], not_read=True)
+                outcomes[outcome.to_json()] = [item[0]]
+                return
+
+    def _keys_of(self, item: WorkItem) -> tuple[FoundKey, ...]:
+        """Returns the keys of one event. Empty = its message cannot be converted.
+
+        Raises:
+            ProviderError: the message cannot be read now.
+        """
+        _, destination, reference, attempts, named = item
+        settings = self._settings(named)
+        self._limit.begin(settings.convert_timeout)
+        self.events += 1
+        try:
+            limit = settings.max_body if settings.unpack == "none" else packed_limit(settings.max_body)
+            message = self._access.load(reference, limit)
+            message.delivery_count = attempts + history(message, self._own, destination)[0] + 1
+            message.destination = destination
+            AT_WORK.set({"message_id": message.message_id, "destination": destination})
+            event = TaskEvent(item[0], destination, self._requests, message, input=named)
+            matched = () if settings.duplicate_key == BODY else self._convert(event, message)
+            with self._limit:
+                return find_keys(settings, self._converter.body_of, message, matched)
+        except (LookupError, MalformedData):
+            return ()  # the event fails when it is to be delivered
+        except MemoryError:
+            self._give_up_memory()
+            return ()
+
+    def _without_duplicates(
+        self, event: TaskEvent, message: Message, matched: list[MatchedObject]
+    ) -> list[MatchedObject]:
+        """Returns the objects of an event with their duplicate keys. Nobody gets those that are duplicates.
+
+        Raises:
+            MalformedData: the keys are not those of the first conversion, or the message has none.
+        """
+        known = self._values.get(event.sequence)
+        if known is None:
+            return matched
+        settings = self._settings(event.input)
+        found = find_keys(settings, self._converter.body_of, message, matched)
+        return with_keys(matched, found, known, is_shared=settings.duplicate_key == BODY)
 
     @property
     def calls(self) -> Mapping[str, CallCounts]:
@@ -293,7 +368,7 @@ class Task:
             return not_read(error_text(error), attempts, ReasonKind.TOO_LARGE), False
         except ProviderError as error:
             return _given_back(error, attempts, not_read=event.message is None), False
-        outcome = self._outcome(publication, first, attempts)
+        outcome = self._outcome(publication, first, attempts, event.sequence)
         if outcome.kind == OutcomeKind.UNSUBSCRIBED:
             outcome = self._with_refusal(outcome, message, reference)
         return outcome, publication.begun or publication.transacted
@@ -315,12 +390,16 @@ class Task:
             event.traceparent = traceparent
             event.requests = JoiningRequests(self._requests, traceparent)
 
-    def _outcome(self, publication: Publication, first: BusinessObject, attempts: int) -> Outcome:
+    def _outcome(
+        self, publication: Publication, first: BusinessObject, attempts: int, sequence: int
+    ) -> Outcome:
         # a managed event counts when it is rolled back
         begun = publication.begun or (publication.transacted and not self._connector.container_managed_events)
         outcome = publication.outcome(first.type, first.verb, attempts, begun=begun)
         if outcome.kind == OutcomeKind.LATER:
             outcome = outcome._replace(due=self._now() + int(publication.wait * 1000))
+        if self._values and outcome.kind in (OutcomeKind.PUBLISHED, OutcomeKind.LATER):
+            outcome = outcome._replace(keys=join_keys(self._values.get(sequence, ())))
         return outcome
 
     def _malformed(
@@ -361,7 +440,8 @@ class Task:
         """Returns the objects of a message with their events and subscribers.
 
         Raises:
-            MalformedData: the conversion raised any exception, or the message has made too many hops.
+            MalformedData: the conversion raised any exception, the message has made too many hops, or its
+                duplicate keys are not those that were found before.
         """
         try:
             with self._limit:
@@ -375,7 +455,8 @@ class Task:
                     )
                 else:
                     objects = self._converter.convert(message, event.destination, event.input)
-                return self._match(objects, event, message)
+                matched = self._match(objects, event, message)
+                return self._without_duplicates(event, message, matched) if self._values else matched
         except BaseException as error:
             cause = error.__cause__ or error
             if isinstance(cause, MemoryError):

@@ -32,6 +32,7 @@ class TaskAnswer(NamedTuple):
         full: whether the task has ended between two events because its worker keeps much memory.
         overdue: the subscription whose call took longer than its ``timeout``, so that the worker was ended.
         told: what hooks of the task tell those of the driver, by their names.
+        keys: sequences, each with the duplicate keys by values that the task was asked for.
     """
 
     outcomes: Mapping[int, Outcome] = NOTHING
@@ -43,6 +44,7 @@ class TaskAnswer(NamedTuple):
     full: bool = False
     overdue: str = ""
     told: Mapping[str, Any] = NOTHING
+    keys: Sequence[tuple[int, Sequence[Sequence[str]]]] = ()
 
 
 NO_ANSWER = TaskAnswer()
@@ -63,6 +65,9 @@ def pack_answer(answer: TaskAnswer, outcomes: Mapping[bytes, Sequence[int]] = NO
     """
     found = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
     calls = {name: [*one] for name, one in answer.calls.items()} if answer.calls else {}
+    if answer.keys:
+        keys = [(number, [[*one] for one in of_event]) for number, of_event in answer.keys]
+        answer = answer._replace(keys=keys)
     return b"[[%b],%b" % (b",".join(found), orjson.dumps([calls, *answer[2:]])[1:])
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from connector.databases.settings import DatabaseSettings
 from connector.events.run.circuits import CircuitState
+from connector.events.run.event_keys import RecordKey
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
 from connector.messaging.input import Input
@@ -90,3 +91,7 @@ class Assignment(NamedTuple):
     """The paused subscriptions, by name, each with the seconds until its events come again."""
     ids: Mapping[int, str] = NOTHING
     """The duplicate keys by sequence, for transactional sinks. Empty if duplicates are not eliminated."""
+    asks_keys: bool = False
+    """Whether the task only finds the duplicate keys of its events by values, and publishes nothing."""
+    values: Mapping[int, tuple[RecordKey, ...]] = NOTHING
+    """By sequence, what is known of such keys. Without events whose input has none."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from connector.events.claim.duplicates import published_of
 from connector.events.connection_state import ConnectionState
 from connector.events.cycle_report import CycleReport
 from connector.events.outcome import Outcome
@@ -18,7 +19,6 @@ from connector.events.settle.settling import Commit, SettlementRules
 from connector.messaging.claim import Claim
 from connector.messaging.settlement import SettlementOpen, TransactionRefused
 from connector.messaging.state_store import ClientJournals
-from connector.status import OutcomeKind
 
 _log: Final = logging.getLogger("connector.events")
 
@@ -83,7 +83,7 @@ class BrokerClosing(Closing):
     def end_try(self, commit: Commit) -> bool:
         error = commit.error
         if isinstance(error, SettlementOpen):
-            published = _published(commit.claims)
+            published = published_of(commit.claims)
             if self._settler.fail(commit, error.refused, self._schedule.id_of):
                 self._forget_published(published, commit.claims)
                 self._open.repeat(commit)
@@ -108,15 +108,15 @@ class BrokerClosing(Closing):
         return report
 
     def _end(self, commit: Commit) -> CycleReport:
-        published = self._transactions.note_settled(commit.claims)
-        if self._duplicates is not None:
-            self._duplicates.add_claims(published)
+        new = {id(claim) for claim in self._transactions.note_settled(commit.claims)}
+        if self._duplicates is not None and new:
+            self._duplicates.add(one for one in commit.claims.decided if id(one[0]) in new)
         return super()._end(commit)
 
     def _note_refusal(self, commit: Commit, error: TransactionRefused, report: CycleReport) -> None:
         """Notes that the broker has refused a transaction. That holds up no other."""
         ended = commit.claims
-        published = _published(ended)
+        published = published_of(ended)
         is_repeated = self._transactions.note_refusal(ended, error)
         self._forget_published(published, ended)
         for observe in self._hooks.refused:
@@ -130,11 +130,11 @@ class BrokerClosing(Closing):
         fields = {"destination": str(ended.claims[0].destination), "number": number, "reason": reason}
         _log.warning("a transaction was refused and is repeated", extra=fields)
 
-    def _forget_published(self, claims: Sequence[Claim], ended: EndedClaims) -> None:
-        """Lets the events among these claims come again that have failed in the end."""
+    def _forget_published(self, before: Sequence[tuple[Claim, Outcome]], ended: EndedClaims) -> None:
+        """Lets the events come again that have failed in the end, after they counted as published."""
         if self._duplicates is not None:
-            kept = {id(claim) for claim in _published(ended)}
-            self._duplicates.remove_claims([claim for claim in claims if id(claim) not in kept])
+            kept = {id(claim) for claim, _ in published_of(ended)}
+            self._duplicates.remove(one for one in before if id(one[0]) not in kept)
 
     def _forget_cycles(self, cycles: list[int]) -> None:
         self._transactions.forget(cycles)
@@ -147,7 +147,3 @@ class BrokerClosing(Closing):
 
     def shut(self) -> None:
         self._transactions.close()
-
-
-def _published(ended: EndedClaims) -> list[Claim]:
-    return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]

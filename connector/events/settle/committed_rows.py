@@ -32,27 +32,24 @@ class Committed(NamedTuple):
 
 
 class CommittedRows:
-    """Looks for the rows of failed events.
-
-    Args:
-        has_keys: whether duplicates are eliminated, so that events are named by their duplicate keys.
-    """
+    """Looks for the rows of failed events."""
 
     def __init__(
         self,
         databases: Sequence[DatabaseSettings],
         application: str,
         access: MessageAccess,
-        *,
-        has_keys: bool,
     ) -> None:
         self._settings = databases
         self._application = application
         self._access = access
-        self._has_keys = has_keys
 
-    def of(self, claim: Claim) -> Committed:
+    def of(self, claim: Claim, key: str | None, values: Sequence[str] = ()) -> Committed:
         """Returns what an event has committed, with its messages prepared and durable.
+
+        Args:
+            key: the duplicate key that the claim tells. None = duplicates are not eliminated.
+            values: its duplicate keys by values.
 
         Raises:
             ProviderError: a database cannot be read now, or the messages cannot be prepared.
@@ -62,9 +59,9 @@ class CommittedRows:
         from connector.sinks.sending import unpack_sent
 
         message = claim.headers()
-        key = claim.duplicate_key if self._has_keys else None
         try:
             identity = identity_of(key, self._access, claim.reference, message)
+            others = [identity_of(one, self._access, claim.reference, message) for one in values]
         except LookupError:  # nobody can settle it here any more
             return Committed()
         found = Committed()
@@ -77,7 +74,8 @@ class CommittedRows:
                     raise ProviderError(str(error)) from error
             for row in rows:
                 _, mark, record = row.message_id.removeprefix(claim.message_id).rpartition("#")
-                if row.event != digest(f"{identity}{mark}{record}"):
+                texts = (f"{one}{mark}{record}" for one in (identity, *others))
+                if row.event not in map(digest, (*others, *texts)):
                     continue
                 label = f"{row.subscription}{mark}{record}"
                 sent = unpack_sent(row.sent) if row.sent else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from connector.events.claim.polled_input import PolledInput, PolledInputs
 from connector.events.outcome import Outcome
@@ -60,6 +60,14 @@ class NoTransactions:
     def awaits(self, destination: Destination) -> bool:
         """Whether a broker delivers messages of an input again, of which the adapter remembers something."""
         return False
+
+    def awaited_keys(self) -> Set[str]:
+        """Returns the duplicate keys by values of published events whose messages a broker delivers again.
+
+        Raises:
+            ProviderError: the record cannot be read.
+        """
+        return frozenset()
 
     def complete(self, ended_claims: EndedClaims) -> Sequence[EndedClaims]:
         """Takes claims that leave the schedule. Returns what can be settled now, each part in one commit.

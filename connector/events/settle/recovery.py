@@ -214,7 +214,9 @@ class Recovery:
         result.settled += len(ended)
         result.returned += len(decisions) - len(ended)
         if self._window is not None:
-            self._window.add(one.published for one, _ in decisions if one.published is not None)
+            for one, _ in decisions:
+                if one.published is not None:
+                    self._window.add(one.published.split("\n"))
 
     def _forget(self, leftover: Leftover, journals: ClientJournals) -> None:
         """Removes the traces of a dead client, and its record last."""

@@ -114,6 +114,13 @@ class Redeliveries:
             not note.holder and note.values[0] == name and note.since > since for note in self._record.read()
         )
 
+    def published_keys(self) -> frozenset[str]:
+        """Returns the duplicate keys by values of published events whose messages are awaited."""
+        entries = (Redelivery.from_list(note.values) for note in self._record.read())
+        found = [one.outcome for one in entries if one.outcome is not None and one.outcome.keys]
+        published = [one.keys for one in found if one.kind == OutcomeKind.PUBLISHED]
+        return frozenset(key for keys in published for key in keys.split("\n"))
+
     def take(self, claims: Iterable[tuple[ClaimNumber, str]]) -> dict[ClaimNumber, Taken]:
         """Returns the oldest entry of each claimed message that has one, and lets the claim hold it.
 

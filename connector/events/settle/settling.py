@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from connector.events.claim.duplicate_keys import DuplicateKeys
+from connector.events.claim.duplicate_keys import PROPERTY, DuplicateKeys
 from connector.events.cycle_report import CycleReport
 from connector.events.outcome import (
     Outcome,
@@ -33,6 +33,8 @@ from connector.status import OutcomeKind, timestamp
 
 _log = logging.getLogger("connector.events")
 _NOTHING: Final = "nothing was settled: "
+_MOST_KEYS: Final = 16 << 10
+"""Characters of the keys that a message that comes again later carries. Copies of more do not wait for it."""
 
 
 class SettlementRules:
@@ -79,11 +81,12 @@ class SettlementRules:
             return give_back_settlement(claim, outcome, self.own)
         rows = Committed()
         if self._rows is not None and outcome.not_read and kind == OutcomeKind.FAILED:
-            rows = self._rows.of(claim)
+            known = key if self._keys is None or key is not None else self._keys.of(claim)
+            rows = self._rows.of(claim, known, outcome.keys.split("\n") if outcome.keys else ())
             outcome = outcome._replace(delivered=(*outcome.delivered, *rows.delivered))
         published = None
         if self._keys is not None and kind == OutcomeKind.PUBLISHED:
-            published = key if key is not None else self._keys.of(claim)
+            published = "\n".join(self._keys.published(claim, outcome, key)) or None
         return Settlement(
             claim,
             self.copies.of(kind, claim.input),
@@ -350,6 +353,8 @@ def give_back_settlement(claim: Claim, outcome: Outcome, own: OwnHistory) -> Set
         properties["connector_retries"] = outcome.retries
     if outcome.kind == OutcomeKind.LATER:
         properties["connector_outcome"] = outcome.kind
+        if 0 < len(outcome.keys) <= _MOST_KEYS:
+            properties[PROPERTY] = outcome.keys
     if properties:
         properties = {**_empty_history(claim.headers(), own, str(claim.destination)), **properties}
     return Settlement(

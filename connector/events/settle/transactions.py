@@ -96,6 +96,9 @@ class Transactions(NoTransactions):
     def awaits(self, destination: Destination) -> bool:
         return self.redeliveries.has(destination)
 
+    def awaited_keys(self) -> Set[str]:
+        return self.redeliveries.published_keys()
+
     def may_overlap(self, one: PolledInput) -> bool:
         """Whether a second transaction of an input may begin while the events of the first run."""
         is_worth_it = one.destination.is_queue and one.order == NONE

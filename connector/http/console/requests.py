@@ -61,7 +61,8 @@ class RequestForm:
 
     def __init__(self, calls: RequestCalls, description: Mapping[str, Any]) -> None:
         self._calls = calls
-        self._paths: Mapping[str, Any] = description["paths"]
+        paths: Mapping[str, Any] = description["paths"]
+        self._paths = {path: of for path, of in paths.items() if path.startswith("/requests/")}
         self._schemas: Mapping[str, Any] = description["components"]["schemas"]
 
     @property

@@ -27,7 +27,7 @@ from connector.operate.lives import find_ids, find_named, read_last, read_life
 from connector.service.assembly import make_provider
 from connector.service.observer import Observer
 from connector.service.orders import archive_of
-from connector.service.places import find_places
+from connector.service.places import find_places, find_senders
 from connector.service.queues import find_destinations, role_of, roles
 from connector.service.status_document import as_json
 from connector.text.iso_time import iso_time, read_since
@@ -279,6 +279,8 @@ def history(observer: Observer, query: Query) -> View:
         names = {name: asked[name] or None for name in ("correlation_id", "key")}
         ids += find_ids(known, **names, since=since)
     lives = [read_life(known, one, since) for one in ids[:_MOST_LIVES]]
+    if asked["id"] and not any(one.events for one in lives):
+        lives = find_senders(provider, known, asked["id"])
     is_by_time = bool(since) and not any(asked[name] for name in ("id", "correlation_id", "key"))
     events = read_last(known, since, _MOST_EVENTS + 1) if is_by_time else []
     return {

@@ -68,16 +68,25 @@ function trial(operation) {
   return [make("p", {}, make("a", { href: `${place.pathname}?${asked}` }, "Make this request in the console"))];
 }
 
+// What a call takes: a message of a queue says its media types, a request its object.
+function taken(operation, schemas) {
+  const types = operation.requestBody.content, content = types["application/json"];
+  if (!content || !content.schema) {
+    const headers = operation.parameters.map((one) => make("li", {}, `${one.name}: ${one.description}`));
+    return [make("p", {}, `${operation.summary}. ${operation.description}`), make("h3", {}, "Content-Type"),
+      make("p", {}, Object.keys(types).join(", ")), make("h3", {}, "Headers"), make("ul", {}, ...headers)];
+  }
+  return [...trial(operation), ...tables(schemas, nameOf(content.schema.$ref)),
+    make("h3", {}, "Example"), make("pre", { tabindex: "0" }, JSON.stringify(content.example, null, 2))];
+}
+
 function request(path, operation, schemas) {
-  const content = operation.requestBody.content["application/json"];
   const inside = make("div", { class: "inside" });
   const details = make("details", { class: "request", id: operation.operationId },
     make("summary", {}, make("span", { class: "method" }, "POST"), make("span", { class: "path" }, path)), inside);
   details.addEventListener("toggle", () => {
     if (details.open && !inside.hasChildNodes()) {
-      inside.append(...trial(operation), ...tables(schemas, nameOf(content.schema.$ref)),
-        make("h3", {}, "Example"), make("pre", { tabindex: "0" }, JSON.stringify(content.example, null, 2)),
-        answers(operation.responses));
+      inside.append(...taken(operation, schemas), answers(operation.responses));
     }
   });
   return details;

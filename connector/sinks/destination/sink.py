@@ -5,17 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.metadata import (
-    is_blank,
-    read_delivery_delay,
-    read_delivery_mode,
-    read_priority,
-    read_time_to_live,
-)
-from connector.businessobjects.rules import set_format
 from connector.businessobjects.types import text_of
 from connector.messaging.destination import Destination
 from connector.messaging.history import EVENT_ID
@@ -25,28 +16,11 @@ from connector.messaging.message import (
     PERSISTENT,
     STANDARD_TYPES,
     Message,
-    delivery_time_after,
-    expiration_after,
     parse_property,
 )
 from connector.operate.trace_context import TRACEPARENT
 from connector.sinks.contract import Event, PreparedSink, SinkContext, write_body
-
-
-class SentHeaders(NamedTuple):
-    """Headers that the configuration gives to a message. None = the configuration does not set the header.
-
-    Args:
-        format: goes into the header or property that ``MessageFormatProperty`` names.
-        time_to_live: milliseconds from the conversion to JMSExpiration. 0 = never.
-        delivery_delay: milliseconds from the conversion to JMSDeliveryTime. 0 = no delay.
-    """
-
-    format: str | None = None
-    priority: int | None = None
-    delivery_mode: int | None = None
-    time_to_live: int = 0
-    delivery_delay: int = 0
+from connector.sinks.sent_headers import SentHeaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +60,14 @@ class DestinationSink(PreparedSink):
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
         """Returns the object in the format of the subscription, with the ids and the group of the event."""
         message_class, body = write_body(self._to_body, bo)
-        said = self._headers_of(bo.type, bo.verb or "")
         message = Message(
             body=body,
             message_class=message_class,
             correlation_id=event.message.correlation_id,
-            delivery_mode=self._delivery_mode if said.delivery_mode is None else said.delivery_mode,
-            priority=event.message.priority if said.priority is None else said.priority,
+            delivery_mode=self._delivery_mode,
+            priority=event.message.priority,
         )
-        message.expiration = expiration_after(said.time_to_live)
-        message.delivery_time = delivery_time_after(said.delivery_delay)
+        self._headers_of(bo.type, bo.verb or "").set_on(message, self._format_property)
         for name in OF_SENDERS:  # keeps the order of a group
             if name in event.message.properties:
                 # A foreign sender may have given it a type that brokers refuse.
@@ -106,8 +78,6 @@ class DestinationSink(PreparedSink):
             message.set_property(EVENT_ID, event.id)
         if event.traceparent:
             message.set_property(TRACEPARENT, event.traceparent)
-        if said.format is not None:
-            set_format(message, said.format, self._format_property)
         return message
 
     def _read_headers(self, object_name: str, verb: str) -> SentHeaders:
@@ -116,13 +86,5 @@ class DestinationSink(PreparedSink):
         Raises:
             ValueError: one of these values in the static meta-object is not valid.
         """
-        said = self._properties(object_name, verb)
-        priority, mode = said.get("Priority", ""), said.get("DeliveryMode", "")
-        lives, waits = said.get("TimeToLive", ""), said.get("DeliveryDelay", "")
-        return SentHeaders(
-            said.get("OutputFormat") if self._format is None else self._format,
-            None if is_blank(priority) else read_priority(priority),
-            None if is_blank(mode) else read_delivery_mode(mode),
-            0 if is_blank(lives) else read_time_to_live(lives),
-            0 if is_blank(waits) else read_delivery_delay(waits),
-        )
+        said = SentHeaders.read(self._properties(object_name, verb))
+        return said if self._format is None else said._replace(format=self._format)

@@ -11,8 +11,8 @@ A line::
 
 ``sent`` moves a prepared message to its queue, ``received`` a claimed message out of its queue. No commit
 file means delete. Paths are relative to the root. Two options are extensions of this provider. ``--published
-KEY`` is the key that the duplicate window remembers. ``--encoding percent`` marks a path or key with white
-space.
+KEY`` is the key that the duplicate window remembers. Several keys are lines of it. ``--encoding percent``
+marks a path or key with white space.
 """
 
 from __future__ import annotations
@@ -184,13 +184,13 @@ def parse_record(data: bytes) -> list[FileMove]:
 
 def published_keys(data: bytes) -> list[str]:
     """Returns the keys for the duplicate window in a record. Cheaper than reading the whole record."""
-    keys = []
+    keys: list[str] = []
     for line in os.fsdecode(data).split("\n"):
         _, found, key = line.partition(" --published ")
         if found:
             key = key.partition(" --")[0]
             encoded = " --encoding percent" in line
-            keys.append(os.fsdecode(unquote_to_bytes(key)) if encoded else key)
+            keys += os.fsdecode(unquote_to_bytes(key)).split("\n") if encoded else (key,)
     return keys
 
 

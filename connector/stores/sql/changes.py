@@ -113,7 +113,7 @@ class ChangeWriter:
             else:
                 self._move((claim,), (claim.home,), change.edit, self._db.client_id, change.due or None)
             if not isinstance(change, GivenBack) and change.published is not None:
-                self._published.append((claim.reference, change.published))
+                self._published += [(claim.reference, key) for key in change.published.split("\n")]
 
     def _move(
         self,

@@ -14,6 +14,7 @@ from lxml import etree
 
 from connector.authoring.drafting.draft import clean
 from connector.authoring.drafting.sample_files import Samples, read_sample
+from connector.authoring.drafting.sample_reading import read_samples
 from connector.authoring.drafting.samples import FORMATS, draft_of, format_of
 from connector.businessobjects.instance import finish
 from connector.datahandlers.delimited_handler import DelimitedHandler
@@ -293,6 +294,107 @@ def test_separated_values_may_have_no_header(tmp_path: Path) -> None:
     definitions(made, tmp_path)
 
 
+@rows(
+    "body, told",
+    [
+        (
+            "a;b\n1.234,50;31.05.2024\n7;1.6.24 08:15\n",
+            ("numbers such as 1.234,50", "dates such as 31.05.2024"),
+        ),
+        (
+            "a;b\n(12,50);x\n",
+            ("numbers such as (12,50), kept as String: a Decimal needs decimal or thousands",),
+        ),
+        (
+            "a,b\n12.50-,31/05/2024\n",
+            ("numbers such as 12.50-", "dates such as 31/05/2024, kept as String: a Date needs date_format"),
+        ),
+        ("a||b|c\n1||2\n".replace("|c", ""), ("the values are separated by '||'",)),
+        ("a,b\n1,'x,y'\n", ("the quotes are single: the data handler needs quote: '",)),
+        ("a,b,,\n1,2,,\n3,4,,\n", ("the sample has several records: the data handler needs split: true",)),
+        ("007;Meier\n008;Kunz\n", ("the name '007' looks like a value; for no header, give --header no",)),
+    ],
+)
+def test_what_is_special_in_separated_values_is_told(body: str, told: tuple[str, ...]) -> None:
+    checks = draft(body, "csv").checks
+    for text in told:
+        assert any(text in one for one in checks), checks
+
+
+def test_other_texts_beside_numbers_of_a_country_are_texts() -> None:
+    for first, second in (
+        ("1,50", "x"),
+        ("31.05.2024", "1,50"),
+        ("31.05.2024", "7"),
+        ("1,50", "2024-05-31"),
+        ("x" * 50, "1,50"),
+    ):
+        checks = draft(f"a;b\n{first};x\n{second};y\n", "csv").checks
+        assert not any("such as" in one for one in checks), checks
+
+
+def test_headers_may_have_another_order(tmp_path: Path) -> None:
+    made = draft_all("a,b\n1,x\n", "b,a\ny,22\n", format_name="csv")
+    assert shapes(made) == {"Order": {"a": "Integer", "b": "String"}}
+
+
+def test_an_order_that_is_left_out_needs_no_option() -> None:
+    made = draft("<O><a>1</a><b>2</b><a>3</a></O>", "xml")
+    assert "the order among each other" in made.left_out[0]
+    assert not any("IgnoreUndefinedAttributes" in one for one in made.checks)
+
+
+@rows(
+    "body, format_name, records, options",
+    [
+        ("A~Create~1~x\nA~Create~2~y\n", "delimited", 2, {"split": True}),
+        ("A~Create~1~x\ny", "delimited", 1, {}),
+        ("BusinessObject=A\nX=1\n\nBusinessObject=A\nX=2\n", "namevalue", 2, {"split": True}),
+        ("BusinessObject=A\r\nX=1\r\n\r\nBusinessObject=A\r\nX=2", "namevalue", 2, {"split": True}),
+        ("# c\n X = a=b\n\nY=\n", "namevalue", 1, {"header": "none", "comment": "#"}),
+        ("X=1\nY=2\n\n\nX=2\n", "namevalue", 2, {"header": "none", "split": True}),
+    ],
+)
+def test_texts_may_have_several_records_or_no_name(
+    tmp_path: Path, body: str, format_name: str, records: int, options: dict[str, Any]
+) -> None:
+    made = draft(body, format_name)
+    assert made.options == options
+    samples = Samples([(Path("sample"), body.encode())])
+    reading = read_samples(made, samples, definitions(made, tmp_path))
+    assert reading.mistakes == []
+    assert len(reading.objects) == records
+    assert format_of(Path("sample"), b"X=1\nY=2\n") == "namevalue"
+
+
+@rows(
+    "body, error",
+    [
+        ("X=1\nX=2\n", "the name 'X' stands twice in a record: line 2"),
+        ("#c\nX=1\n;d\n", "found comments with # and with ;"),
+    ],
+)
+def test_names_and_values_that_are_no_record_are_an_error(body: str, error: str) -> None:
+    with pytest.raises(MalformedData, match=re.escape(error)):
+        draft(body, "namevalue")
+
+
+@rows(
+    "first, second, type_name",
+    [
+        ("1", "2", "Integer"),
+        ("7", "7", "String"),
+        ("1.5", "1.5", "String"),
+        ("-0", "12", "String"),
+        ("-0.0", "1.5", "String"),
+        ("-5", "12", "Integer"),
+    ],
+)
+def test_texts_are_numbers_only_where_none_would_change(first: str, second: str, type_name: str) -> None:
+    made = draft_all(f"<O><A>{first}</A></O>", f"<O><A>{second}</A></O>", format_name="xml")
+    assert shapes(made)["Order"] == {"A": type_name}
+
+
 def test_the_key_is_the_most_likely_attribute() -> None:
     for sample, key in (
         ('{"CustomerId": 1, "order_id": 2, "id": 3}', "order_id"),
@@ -412,7 +514,7 @@ def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
         ("a,b\n1\n", "csv", "found 1 values, expected 2 as in the first record: line 2"),
         ("a,a\n", "csv", "the name 'a' stands twice in the first record: line 1"),
         (
-            "a,\n",
+            "a,,b\n",
             "csv",
             "value 2 of the first record is empty, expected a name; if it is no header, ",
         ),
@@ -422,7 +524,7 @@ def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
         (b"a,b\n\xff,1", "csv", "the body is not utf-8: byte 4"),
         ("Order~Create", "delimited", "found 2 values, expected name, verb and values between ~"),
         ("~" * 3000, "delimited", "more than 2000 values"),
-        ("a=b", "namevalue", "expected BusinessObject=... in the first line"),
+        ("a.b=c", "namevalue", "expected BusinessObject=... in the first line"),
         ("BusinessObject=A\nb", "namevalue", "found 'b', expected Name=value: line 2"),
         ("BusinessObject=A\nX=\nBusinessObject=B", "namevalue", "X: found '', expected a number: line 2"),
         ("BusinessObject=A\nX=2\nBusinessObject=B", "namevalue", "X: expected 2 children: line 2"),
