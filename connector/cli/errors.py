@@ -29,6 +29,7 @@ from connector.messaging.roles import Browsing
 from connector.operate.errors import ErrorGroup, error_groups
 from connector.printable import printable
 from connector.service.assembly import make_provider
+from connector.service.queues import roles
 from connector.service.status_document import stopped_loads
 
 
@@ -103,6 +104,10 @@ def sources_of(text: str, configuration: Configuration) -> Sequence[Destination]
         BadArgument: the argument names no queue, or is empty and there is no ErrorDestination.
     """
     errors = configuration.connector.copies.errors
+    if text.casefold() == "all" and read_destination(text, configuration) not in roles(configuration):
+        raise BadArgument(
+            f"DEST {text}: left out, DEST is every error destination; a queue of that name is queue://{text}"
+        )
     found = (read_destination(text, configuration),) if text else errors
     if not found:
         raise BadArgument(
