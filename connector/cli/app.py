@@ -85,6 +85,8 @@ def _refuse(error: typer.TyperException, arguments: Sequence[str]) -> int:
     show = getattr(error, "show", None)  # only errors that know the usage of the verb have this method
     if show is None:
         complain(f"connector: {_one_line(error)}")
+        if hint := missing_argument(_verb_of(arguments) or "", _one_line(error)):
+            complain(f"connector: {hint}")
         return int(error.exit_code)
     show(file=sys.stderr)
     verb, message = _verb_of(arguments) or "", error.format_message()

@@ -40,11 +40,14 @@ def json_schema() -> dict[str, Any]:
     ]
     tokens = schema["$defs"]["Http"]["properties"]["tokens"]
     tokens["items"] = {"anyOf": [{"type": ["string", "number"]}, tokens["items"]]}
+    events = schema["$defs"]["Http"]["properties"]["events"]
+    events["items"] = {"anyOf": [{"type": "string"}, events["items"]]}
     for section, key in (
         ("AdapterFile", "metaobjects"),
         *((sink["$ref"].rpartition("/")[2], "verbs") for sink in sinks.values()),
         ("Spark", "ship"),
         ("Http", "tokens"),
+        ("Http", "events"),
         ("Http", "hosts"),
         ("TokenEntry", "roles"),
         ("RetryLaterEntry", "on"),

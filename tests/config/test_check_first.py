@@ -57,6 +57,10 @@ NOT_FOUND = {
         formats/handlers.py Handlers.get   events/run/worker.py check_worker
         service/inbound_connection.py InboundConnection._check_workers   service/timer_messages.py make_timers
     """,
+    "a signal has ended the start": """
+        service/inbound_connection.py InboundConnection._start_pipeline
+        spark/pipeline.py SparkPipeline.start   spark/pipeline.py SparkPipeline.probe
+    """,
     "after the start": """
         sinks/contract.py Event.send   sinks/lazy_requests.py LazyRequests._open   sinks/sending.py OutboxWriter.write
         brokers/engine/connection.py RemoteConnection.sent_ids   brokers/engine/lots.py RemoteLots._own
