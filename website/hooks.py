@@ -124,7 +124,8 @@ def _block(fence: re.Match[str]) -> str:
     start, language, words, text, end = fence.groups()
     file = re.search(r"\bfile=(\S+)", words)
     part = ", a part" if " part" in words else ""
-    title = f' title="{file.group(1)}{part}"' if file else ""
+    name = file.group(1).removeprefix("connector/template/") if file else ""  # what connector init writes
+    title = f' title="{name}{part}"' if file else ""
     return f"{start}{language or 'text'}{title}\n{text or ''}{end}"
 
 

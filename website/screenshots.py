@@ -19,7 +19,7 @@ from connector.config.loading import load
 from connector.http.server import Server
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.http.shop import looping
+from tests.events.conftest import serving
 from tests.http.webdriver import Browser, browser
 from tests.http.world import client, settings
 from tests.waiting import wait_for
@@ -175,7 +175,7 @@ def shop(directory: Path) -> Iterator[tuple[Deployment, Server, str]]:
         server.start()
         stack.callback(server.stop)
         for one in adapters:
-            stack.enter_context(looping(one))
+            stack.enter_context(serving(one))
         an_hour(deployment, adapters)
         with client(server, TOKEN) as http:
             repaired = next(one for one in deployment.messages("error") if b"12-004" in one.body).message_id
@@ -197,12 +197,14 @@ def shop(directory: Path) -> Iterator[tuple[Deployment, Server, str]]:
         yield deployment, server, str(repaired)
 
 
-def take(window: Browser, path: Path, *, tallest: int = 1400, scheme: str = "light") -> None:
+def take(
+    window: Browser, path: Path, *, width: int = WIDTH, tallest: int = 1400, scheme: str = "light"
+) -> None:
     """Writes a picture of the page from its top."""
-    window.emulate(width=WIDTH, scheme=scheme)
+    window.emulate(width=width, scheme=scheme)
     tall = min(tallest, int(window.run("return document.body.scrollHeight")))
     window.cdp(
-        "Emulation.setDeviceMetricsOverride", width=WIDTH, height=tall, deviceScaleFactor=1, mobile=False
+        "Emulation.setDeviceMetricsOverride", width=width, height=tall, deviceScaleFactor=1, mobile=False
     )
     window.run("document.activeElement.blur(); scrollTo(0, 0)")
     window.screenshot(path)
@@ -219,7 +221,8 @@ def main(directory: Path) -> None:
         window.write("#token", TOKEN)
         window.click("main button")
         window.wait("#instances")
-        take(window, directory / "console-overview.png")
+        # For the narrow column of the front page: three inputs side by side, and the subscriptions.
+        take(window, directory / "console-overview.png", width=1120, tallest=875)
         take(window, directory / "console-overview-dark.png", scheme="dark")
         window.open(f"{server.url}/console/errors")
         window.wait(".group")

@@ -14,11 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from connector import __version__
 from connector.cli.common import CannotAnswer, answer, complain, flush
 from connector.cli.hints import command_line, extra_argument, missing_argument, other_command
-from connector.cli.verbs import ROOM_VERBS, VERBS, find_verbs
+from connector.cli.interrupts import interruptible
+from connector.cli.verbs import GROUPS, ROOM_VERBS, VERBS, find_verbs
 from connector.errors import ConfigurationError, ConnectorError
 from connector.log import LogSettings, set_up_logging
 
@@ -45,10 +47,10 @@ def run(arguments: Sequence[str]) -> int:
         complain(f"connector: {text}")
         return 2
     try:
-        status = _application(arguments)(
-            args=arguments, prog_name="connector", standalone_mode=False, obj=debug
-        )
-        flush()
+        application = _application(arguments)
+        with interruptible():
+            status = application(args=arguments, prog_name="connector", standalone_mode=False, obj=debug)
+            flush()
         return status if isinstance(status, int) else 0
     except CannotAnswer as error:
         _give_up_stdout()
@@ -83,6 +85,8 @@ def _refuse(error: typer.TyperException, arguments: Sequence[str]) -> int:
     show = getattr(error, "show", None)  # only errors that know the usage of the verb have this method
     if show is None:
         complain(f"connector: {_one_line(error)}")
+        if hint := missing_argument(_verb_of(arguments) or "", _one_line(error)):
+            complain(f"connector: {hint}")
         return int(error.exit_code)
     show(file=sys.stderr)
     verb, message = _verb_of(arguments) or "", error.format_message()
@@ -123,7 +127,20 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _application(arguments: Sequence[str]) -> Callable[..., Any]:
+    wanted = _verb_of(arguments)
+    verbs = find_verbs(wanted)
+
+    class Grouped(TyperGroup):
+        """Shows the verbs in their groups."""
+
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            for group in GROUPS:
+                rows = [(name, verb.help) for name, verb in verbs.items() if verb.group == group]
+                with formatter.section(group):
+                    formatter.write_dl(rows)
+
     application = typer.Typer(
+        cls=Grouped,
         add_completion=False,
         epilog=f"Begin with: {command_line('init shop')}. It names the next commands. "
         "Each command has --help.",
@@ -133,8 +150,7 @@ def _application(arguments: Sequence[str]) -> Callable[..., Any]:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     application.callback()(_connector)
-    wanted = _verb_of(arguments)
-    for name, verb in find_verbs(wanted).items():
+    for name, verb in verbs.items():
         application.command(name, short_help=verb.help)(verb.load() if name == wanted else _not_loaded)
     return application
 

@@ -137,11 +137,19 @@ def _findings(provider: AdapterProvider, configuration: Configuration) -> Sequen
         subscriptions = [one.source for one in inputs if isinstance(one.source, TopicSubscription)]
         application = configuration.connector.application_name
         found = list(provider.survey(application, roles(configuration), subscriptions))
+        if _sends_once(configuration) and all(one.able for one in found if one.needed):
+            found += provider.survey_once(application)
     else:
         found = _local(provider)
     tried = {one.name for one in found}
     said = [Finding(words, getattr(provider.capabilities, name)) for name, words in _ABILITIES.items()]
     return found + [one for one in said if one.name not in tried]
+
+
+def _sends_once(configuration: Configuration) -> bool:
+    """Whether the deployment sends messages once by key."""
+    http = configuration.http
+    return bool(configuration.timers) or (http is not None and bool(http.events))
 
 
 def _local(provider: AdapterProvider) -> list[Finding]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -86,6 +87,9 @@ ClientIdOption = Annotated[
 
 DEFAULT_CONFIG = "adapter.yaml"
 
+_CONTENT: Final = ("{", "[", "<")
+"""What JSON and XML begin with."""
+
 _CONTROL: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal acts upon, without tab and line end."""
 
@@ -130,9 +134,31 @@ def read_input(path: Path | None, source: str, prompt: str = "") -> tuple[str, b
         raise BadArgument(f"{source}: {error.strerror}") from None
 
 
-def read_body(path: Path | None) -> bytes:
+def read_body(given: str | None) -> bytes:
     """Returns the bytes of ``--body``. None = those of stdin."""
-    return read_input(path, f"--body {path}", "the body, then Ctrl-D; --body reads a file")[1]
+    return read_content(given, "--body", "the body, then Ctrl-D; --body reads a file")[1]
+
+
+def read_content(given: str | None, option: str, prompt: str) -> tuple[str, bytes]:
+    """Returns the source and the bytes of an option that names a file, or is the content itself.
+
+    A text that begins as JSON or XML does is the content if there is no such file.
+
+    Args:
+        given: the value of the option. None = stdin.
+        prompt: for a user at a terminal.
+    """
+    if given is None:
+        return read_input(None, "", prompt)
+    if given.lstrip().startswith(_CONTENT) and not os.path.exists(given):
+        return option, os.fsencode(given)
+    try:
+        return f"{option} {given}", Path(given).read_bytes()
+    except OSError as error:
+        raise BadArgument(
+            f"{option} {given}: {error.strerror}; {option} names a file, or is a text that begins with "
+            f"{', '.join(_CONTENT[:-1])} or {_CONTENT[-1]}"
+        ) from None
 
 
 def read_selector(text: str | None) -> Selector | None:

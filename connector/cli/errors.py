@@ -94,6 +94,12 @@ def sources_of(text: str, configuration: Configuration) -> Sequence[Destination]
         BadArgument: the argument names no queue, or is empty and there is no ErrorDestination.
     """
     errors = configuration.connector.copies.errors
+    from connector.service.queues import roles  # slow, and not needed beside a service
+
+    if text.casefold() == "all" and read_destination(text, configuration) not in roles(configuration):
+        raise BadArgument(
+            f"DEST {text}: left out, DEST is every error destination; a queue of that name is queue://{text}"
+        )
     found = (read_destination(text, configuration),) if text else errors
     if not found:
         raise BadArgument(

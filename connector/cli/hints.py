@@ -50,7 +50,7 @@ _OPTIONS: Final = {
 }
 """The option that a further argument of a verb most likely means."""
 
-_MISSING: Final = re.compile(r"Missing argument ")
+_MISSING: Final = re.compile(r"Missing argument |^expected a FILE ")
 _EXAMPLES: Final = {
     "init": "init shop",
     "send": "send orders --body order.json",

@@ -89,7 +89,8 @@ def _find(targets: Targets, what: list[str] | None, paused: list[Pausable]) -> l
     try:
         return targets.find(what or (), paused)
     except UnknownTarget as error:
-        raise BadArgument(str(error)) from None
+        text = "--all means all" if "all" in (what or ()) else str(error)
+        raise BadArgument(text) from None
 
 
 def _answer(changes: PauseResult, changed: str, unchanged: str, *, json: bool) -> None:

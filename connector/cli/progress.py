@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, TextIO
 
@@ -45,6 +46,8 @@ class Progress:
         self._shown = ""
         self._stderr: TextIO = sys.stderr
         self._above: _Above | None = None
+        self._counted: dict[str, int] | None = None
+        """The counts of the last line."""
         self._logged: dict[str, int] = {}
 
     def __enter__(self) -> Progress:
@@ -73,9 +76,10 @@ class Progress:
         if now - self._shown_at < pause and not last:
             return
         text = self._text(now - self._started)
-        if text == self._shown and not self._live:
+        counts = self._summary.total.as_dict()
+        if counts == self._counted and not self._live:
             return
-        self._shown_at = now
+        self._shown_at, self._counted = now, counts
         self._shown = text
         if self._above is not None:
             self._above.show(text)
@@ -101,6 +105,51 @@ class Progress:
         ]
         events = "1 event" if total.claimed == 1 else f"{total.claimed:,} events"
         return f"{events}{rate}: {', '.join(parts)}"
+
+
+class Waiting:
+    """Shows on a terminal what the start of a run waits for, and since when. Clears the line at the end.
+
+    Shows nothing elsewhere, because the log has what matters.
+
+    Args:
+        step: returns what the start is doing now. Empty = nothing to show.
+    """
+
+    def __init__(self, step: Callable[[], str]) -> None:
+        self._step = step
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._above: _Above | None = None
+
+    def __enter__(self) -> Waiting:
+        if sys.stderr.isatty() and not is_json():
+            self._above = _Above(sys.stderr)
+            self._above.redirect()
+            self._thread = threading.Thread(target=self._show, args=(self._above,), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._thread is not None and self._above is not None:
+            self._thread.join()
+            self._above.restore()
+            self._above.show("")
+
+    def _show(self, above: _Above) -> None:
+        began, before, shown = time.monotonic(), "", ""
+        while not self._ended.wait(_LIVE_SECONDS):
+            step, now = self._step(), time.monotonic()
+            if step != before:
+                began, before = now, step
+            seconds = int(now - began)
+            text = f"{step}, {seconds} s" if step and seconds else step
+            if text != shown:
+                shown = text
+                above.show(text)
 
 
 class _Above:

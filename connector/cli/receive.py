@@ -27,7 +27,7 @@ from connector.cli.common import (
     whole_number,
 )
 from connector.cli.deployment import load_for
-from connector.cli.destinations import warn_of_new_queue
+from connector.cli.destinations import NewOption, check_new
 from connector.cli.messages import show
 from connector.core.session import sole_session
 from connector.core.takeover import try_take_over
@@ -71,14 +71,16 @@ def receive(
             "rollback: a transaction that is rolled back.",
         ),
     ] = "auto",
+    new: NewOption = False,
     json: JsonOption = False,
 ) -> None:
     """Takes messages, highest priority first, then oldest, and prints them like browse.
 
     Messages that are not acknowledged, with --ack none and rollback, wait again, redelivered. A topic
     without --subscription gives the messages that are sent while this command waits. A queue or subscription
-    that does not exist is made. For a queue that the configuration does not name there is a warning. An
-    existing subscription is used with the selector that it has.
+    that does not exist is made. For a queue that the configuration does not name there is a warning. A name
+    that is like one of the configuration is refused unless --new is given. An existing subscription is used
+    with the selector that it has.
     Exit status 0 also when nothing came. 1 when a message could not be read, which then waits again.
     """
     configuration = load_for(config)
@@ -98,7 +100,7 @@ def receive(
     ) as session:
         try_take_over(connection, at_start=True)
         if not is_lent:
-            warn_of_new_queue(target, configuration, provider)
+            check_new(target, configuration, provider, is_meant=new)
         if subscription is None:
             consumer: Consumer = session.consumer(target, selector or "")
         else:

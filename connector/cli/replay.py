@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -81,7 +80,7 @@ def replay(
         str, typer.Option(metavar="DEST", help="A queue. Left out: where each message came from.")
     ] = "",
     body: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="FILE", help="Another body for the message of --id. -: stdin.", show_default=False
         ),
@@ -119,7 +118,7 @@ def replay(
         other = (more, group, kind, reason, selector, limit, to, again)
         if not one or any(other) or expect not in (None, 1):
             raise BadArgument("--body: expected one --id, and neither another choice nor --to nor --again")
-        correction = one, read_body(None if str(body) == "-" else body)
+        correction = one, read_body(None if body == "-" else body)
     choice = read_choice(id, group, kind, reason, selector, 1 if correction else limit)
     run_order(order, choice, destination, config, yes=yes, expect=expect, json=json, correction=correction)
 

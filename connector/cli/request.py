@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +20,7 @@ from connector.cli.common import (
     answer,
     answer_json,
     note,
-    read_input,
+    read_content,
     whole_number,
 )
 from connector.cli.deployment import load_for
@@ -44,8 +43,14 @@ def request(
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The object as JSON. Left out: stdin.", show_default=False),
+        str | None,
+        typer.Option(
+            "--data",
+            "--body",
+            metavar="FILE",
+            show_default=False,
+            help="The object as JSON, a file or the text. Left out: stdin.",
+        ),
     ] = None,
     timeout: Annotated[
         int | None,
@@ -65,7 +70,7 @@ def request(
             configuration.metaobjects.definitions.find(name)
         except UnknownBusinessObject as error:  # checked before the command waits for a body
             raise BadArgument(str(error)) from None
-        source, body = read_input(data, f"--data {data}", _PROMPT)
+        source, body = read_content(data, "--data", _PROMPT)
         try:
             attributes = parse_object(body)
         except MalformedData as error:

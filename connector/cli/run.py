@@ -19,7 +19,7 @@ import typer
 
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, complain, show_output
 from connector.cli.notify import ServiceManager
-from connector.cli.progress import Progress
+from connector.cli.progress import Progress, Waiting
 from connector.cli.summary import print_next, print_summary, write_summary
 from connector.config.loading import Configuration, load
 from connector.errors import ConnectorError, PipelineError, ProviderError
@@ -33,6 +33,9 @@ from connector.tracebacks import places_of_threads
 _log: Final = logging.getLogger("connector.run")
 
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+_INTERRUPTED: Final = 128 + signal.SIGINT
+_START_ENDS: Final = 3.0
+"""Seconds that a start has to end after SIGINT."""
 _EARLY: Final = 5.0
 """Seconds to wait for the handling of a signal that came before the handlers existed."""
 
@@ -59,7 +62,7 @@ def run(
 
     Exit status: 0, also when a signal ends the run. 1 when a poll of --once or --drain does not succeed, or
     when the service cannot go on. 2 when the configuration is wrong, or when messages in doubt end the start
-    (InDoubtEvents: FailOnStartup). Messages in error are data, not a failure.
+    (InDoubtEvents: FailOnStartup). 130 when SIGINT ends the start. Messages in error are data, not a failure.
     """
     if once and drain:
         raise typer.BadParameter("--once and --drain exclude each other")
@@ -70,23 +73,65 @@ def run(
     adapter = Adapter(configuration, output=show_output, debug=debug, on_hang=_end_hanging)
     manager = ServiceManager()
     polls = partial(_poll_or_drain, adapter, drain=drain) if once or drain else None
-
-    def on_signal(name: str) -> None:
-        why = f"{name}: what is in flight is finished; once more ends at once"
-        manager.stopping(why)  # before the stop, because the process may end at once
-        _log.info("stopping", extra={"reason": why})
-        adapter.request_stop()
-
-    with _signals(on_signal) as stopped:
-        failure = None if stopped.is_set() else _work(adapter, polls, stopped, manager, began)
+    life = _Life(adapter, manager)
+    with _signals(life.on_signal) as stopped:
+        failure = None if stopped.is_set() else _work(adapter, polls, stopped, manager, began, life)
+        if stopped.is_set():
+            life.is_told.wait(_EARLY)
         print_summary(adapter.summary, as_json=json)
-        if drain and not json and not is_json() and failure is None and sys.stdout.isatty():
+        has_next = drain and not (json or is_json() or life.is_interrupted)
+        if has_next and failure is None and sys.stdout.isatty():
             print_next(adapter.summary, configuration.connector.copies, config)
         if summary is not None:
             write_summary(adapter.summary, summary)
     if failure is not None:
         complain(f"connector: {failure}")
-    raise typer.Exit(1 if failure is not None and not stopped.is_set() else 0)
+    failed = failure is not None and not stopped.is_set()
+    raise typer.Exit(_INTERRUPTED if life.is_interrupted else int(failed))
+
+
+class _Life:
+    """How far a run has come, and what a signal does then."""
+
+    def __init__(self, adapter: Adapter, manager: ServiceManager) -> None:
+        self._adapter = adapter
+        self._manager = manager
+        self.is_ready = False
+        """Whether the start has ended."""
+        self.is_interrupted = False
+        """Whether SIGINT ends the run before it is ready."""
+        self.is_told = threading.Event()
+        """Set when a signal has come, and :attr:`is_interrupted` is known."""
+
+    def on_signal(self, name: str) -> None:
+        """Stops the adapter. SIGINT ends the run before it is ready."""
+        is_start = not self.is_ready
+        self.is_interrupted = is_start and name == "SIGINT"
+        self.is_told.set()
+        what = "the start is ended" if is_start else "what is in flight is finished"
+        why = f"{name}: {what}; once more ends at once"
+        self._manager.stopping(why)  # before the stop, because the process may end at once
+        _log.info("stopping", extra={"reason": why})
+        if self.is_interrupted:
+            self._end_soon(self._adapter.time_to_stop if self._adapter.configuration.http else 0.0)
+        self._adapter.request_stop()
+
+    def _end_soon(self, seconds: float) -> None:
+        """Ends the process if the start does not end soon. The driver of a database may not let itself end.
+
+        The next run recovers, as after a crash.
+
+        Args:
+            seconds: that requests in flight have.
+        """
+        timer = threading.Timer(seconds + _START_ENDS, self._end)
+        timer.daemon = True
+        timer.start()
+
+    def _end(self) -> None:
+        if not self.is_ready:
+            _log.error("the start does not end, so the process ends at once", extra=_places())
+            os._exit(_INTERRUPTED)
 
 
 def _work(
@@ -95,6 +140,7 @@ def _work(
     stopped: threading.Event,
     manager: ServiceManager,
     began: float,
+    life: _Life,
 ) -> str | None:
     """Starts the adapter, lets it work to its end or to a signal, and stops it. Returns why it failed.
 
@@ -107,7 +153,9 @@ def _work(
         if is_service:
             manager.starting(lambda: adapter.working_for)
         with _http_server(adapter, stopped) if is_service else nullcontext():
-            if _starts(adapter, stopped, waits=is_service):
+            starts = _starts(adapter, stopped, waits=is_service)
+            life.is_ready = True
+            if starts:
                 failure = _service(adapter, stopped, manager) if polls is None else polls()
             if failure is not None and not stopped.is_set():
                 _log.info("stopping", extra={"reason": failure})
@@ -142,8 +190,12 @@ def _end_hanging() -> None:
 
     The next start, or another instance, takes over.
     """
-    _log.error("the stop hangs, so the process ends at once", extra={"threads": places_of_threads()})
+    _log.error("the stop hangs, so the process ends at once", extra=_places())
     os._exit(1)
+
+
+def _places() -> dict[str, object]:
+    return {"threads": places_of_threads()}
 
 
 def _starts(adapter: Adapter, stopped: threading.Event, *, waits: bool) -> bool:
@@ -152,14 +204,17 @@ def _starts(adapter: Adapter, stopped: threading.Event, *, waits: bool) -> bool:
     Args:
         waits: whether the start waits for a provider that is away.
     """
+    reason = None
     try:
-        adapter.start(waits=waits)
+        with Waiting(lambda: "" if stopped.is_set() else adapter.step):
+            adapter.start(waits=waits)
     except (PipelineError, ProviderError) as error:
         if not stopped.is_set():
             raise
-        _log.info("the adapter was stopped while it started", extra={"reason": str(error)})
-        return False
-    return True
+        reason = str(error)
+    if stopped.is_set():
+        _log.info("the adapter was stopped while it started", extra={"reason": reason})
+    return not stopped.is_set()
 
 
 def _poll_or_drain(adapter: Adapter, *, drain: bool) -> str | None:

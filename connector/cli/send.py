@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,7 +22,7 @@ from connector.cli.common import (
     whole_number,
 )
 from connector.cli.deployment import load_for
-from connector.cli.destinations import warn_of_new_queue
+from connector.cli.destinations import NewOption, check_new
 from connector.cli.hints import command_line
 from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
@@ -54,7 +53,12 @@ def send(
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     body: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The body. Left out: stdin.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The body, or a text that begins with {, [ or <. Left out: stdin.",
+            show_default=False,
+        ),
     ] = None,
     type: Annotated[str | None, typer.Option(metavar="T", help="JMSType.")] = None,
     property: Annotated[
@@ -73,12 +77,14 @@ def send(
         int | None, whole_number(0, MAX_LONG, "MS", "Milliseconds until delivery. 0: at once.")
     ] = None,
     count: Annotated[int, whole_number(1, MAX_INT, "N", "Number of equal messages.")] = 1,
+    new: NewOption = False,
     bytes: Annotated[bool, typer.Option("--bytes", help="A bytes message. Otherwise text in UTF-8.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Sends messages and prints their ids, one on each line.
 
-    A queue that does not exist is made, with a warning if the configuration does not name the queue.
+    A queue that does not exist is made, with a warning if the configuration does not name the queue. A name
+    that is like one of the configuration is refused unless --new is given.
     A topic hands the messages to the subscriptions that it has now. Without a subscription they are lost.
     """
     template = _template(read_body(body), is_text=not bytes)
@@ -102,7 +108,7 @@ def send(
     if delay and not provider.capabilities.delays:
         raise BadArgument("--delay: the provider cannot delay a message")
     with closing(provider.connect()) as connection:
-        warn_of_new_queue(target, configuration, provider)
+        check_new(target, configuration, provider, is_meant=new)
         for one in _send(connection, target, template, count):
             if json:
                 answer_json({"JMSMessageID": one})

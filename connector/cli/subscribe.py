@@ -22,6 +22,7 @@ from connector.cli.common import (
     read_topic,
 )
 from connector.cli.deployment import load_for
+from connector.cli.destinations import NewOption, check_new
 from connector.core.takeover import try_take_over
 from connector.messaging.subscription import TopicSubscription
 from connector.service.assembly import make_provider
@@ -38,13 +39,14 @@ def subscribe(
     no_local: Annotated[
         bool, typer.Option("--no-local", help="No messages that clients of this client id send.")
     ] = False,
+    new: NewOption = False,
     json: JsonOption = False,
 ) -> None:
     """Makes a durable subscription, which from now on keeps the messages that are sent to the topic.
 
     An equal subscription that exists already stays unchanged. A subscription with another topic, selector or
     --no-local is made anew, and the messages that it had kept are lost. While consumers use the subscription,
-    that is an error.
+    that is an error. A topic whose name is like one of the configuration is refused unless --new is given.
     """
     configuration = load_for(config)
     wanted = TopicSubscription(
@@ -65,6 +67,7 @@ def subscribe(
     if not provider.capabilities.transactions:  # a selector at a broker is the broker's
         read_selector(selector)
     with contextlib.closing(provider.connect(client_id=client_id)) as connection:
+        check_new(wanted.topic, configuration, provider, is_meant=new, is_made=True)
         try_take_over(connection, at_start=True)  # claims of dead clients keep a subscription from ending
         connection.poller(wanted).close()
     if json:

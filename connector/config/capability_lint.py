@@ -36,6 +36,9 @@ def check_capabilities(
     if file.timers and not capabilities.sends_once:
         found = f"the provider {name} cannot send a message once by key"
         reporter.add(("timers",), found, "it left out, or a local provider", at_key=True)
+    if file.http is not None and file.http.events and not capabilities.sends_once:
+        found = f"the provider {name} cannot send a message once by key"
+        reporter.add(("http", "events"), found, "it left out, or a local provider", at_key=True)
     for one in entries if not capabilities.retries_later else ():
         if isinstance(one.entry, CalledEntry) and one.entry.retry_later is not None:
             location = ("subscriptions", one.index, "retry_later")

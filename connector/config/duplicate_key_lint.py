@@ -10,11 +10,11 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.subscription_reading import ReadEntry
 from connector.declare.connector_section import Connector
-from connector.declare.duplicate_key import is_template
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location
 from connector.errors import WrongValue
 from connector.messaging.destination import Destination
+from connector.messaging.duplicate_key import is_template
 from connector.sinks.template import PlaceholderMistake, TextTemplate, placeholder_mistakes
 
 _INPUTS = ("connector", "InputDestination")

@@ -44,11 +44,14 @@ def json_schema() -> dict[str, Any]:
         rest_after = schema["$defs"][sink["$ref"].rpartition("/")[2]]["properties"].get("rest_after")
         if rest_after is not None:
             rest_after["anyOf"].insert(0, {"type": "integer", "minimum": 1})
+    events = schema["$defs"]["Http"]["properties"]["events"]
+    events["items"] = {"anyOf": [{"type": "string"}, events["items"]]}
     for section, key in (
         ("AdapterFile", "metaobjects"),
         *((sink["$ref"].rpartition("/")[2], "verbs") for sink in sinks.values()),
         ("Spark", "ship"),
         ("Http", "tokens"),
+        ("Http", "events"),
         ("Http", "hosts"),
         ("TokenEntry", "roles"),
         ("RetryLaterEntry", "on"),

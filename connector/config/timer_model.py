@@ -111,7 +111,8 @@ class TimerEntry(Section):
     mime_type: Text | None = Field(
         default=None,
         description="Format of the message. With an object the data handler that writes it, in place of that "
-        "of its rule. With a body the property `connector_content_type` of the message.",
+        "of its rule. With a body the property `connector_content_type`, which chooses the data handler "
+        "where an adapter reads the message.",
     )
 
     @property

@@ -5,24 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from connector.declare.value_types import ValueType, as_found, leaf, refuse
+from connector.messaging.duplicate_key import BODY, NAME
 from connector.text.names import nearest
 
-NAME: Final = "name"
-"""Two files of one name are one event."""
-BODY: Final = "body"
-"""Two messages with one body are one event."""
 _WORDS: Final = (NAME, BODY)
 _EXPECTED: Final = 'name, body, or attributes in braces: "{OrderId}"'
-
-
-def has_value_key(duplicate_key: str | None) -> bool:
-    """Whether a ``duplicate_key`` names values of a message, so that a task has to find the keys."""
-    return bool(duplicate_key) and duplicate_key != NAME
-
-
-def is_template(duplicate_key: str | None) -> bool:
-    """Whether a ``duplicate_key`` names attributes of an object."""
-    return has_value_key(duplicate_key) and duplicate_key != BODY
 
 
 def _read(value: object) -> str:

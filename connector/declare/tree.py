@@ -19,6 +19,7 @@ import yaml
 
 from connector.declare.problems import Position, Problems
 from connector.regular_file import read_regular
+from connector.text.names import nearest
 
 MAX_BYTES: Final = 4 << 20
 """The largest configuration file that is read, in bytes."""
@@ -165,6 +166,9 @@ def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
         return _TreeBuilder(yaml.parse(text, Loader=loader), display, problems).build()
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
+        if place and (tab := _find_tab(text, place.line)):
+            problems.add(Position(display, *tab), "", "no YAML: a tab", "spaces at the begin of a line")
+            return None
         position = Position(display, place.line + 1, place.column + 1) if place else Position(display)
         problems.add(position, "", f"no YAML: {_words(error)}", "YAML; look at this line and the one before")
         return None
@@ -176,9 +180,30 @@ def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
         return None
 
 
+def _find_tab(text: str, line: int) -> tuple[int, int] | None:
+    """Returns line and column of a tab before the text of a line, or of the line before, from 1."""
+    lines = text.split("\n")
+    for number in (line, line - 1):
+        if 0 <= number < len(lines):
+            blank = lines[number][: len(lines[number]) - len(lines[number].lstrip())]
+            if "\t" in blank:
+                return number + 1, blank.index("\t") + 1
+    return None
+
+
 def _words(error: yaml.MarkedYAMLError) -> str:
     parts = [part for part in (error.context, error.problem) if part]
     return ", ".join(parts) or "it cannot be parsed"
+
+
+def _like(path: Path, display: str) -> str:
+    """Returns ``; did you mean ...?`` if there is a YAML file with a name like that of ``path``."""
+    try:
+        names = sorted(one.name for one in path.parent.iterdir() if one.suffix in (".yaml", ".yml"))
+    except OSError:
+        return ""
+    close = nearest(path.name, names)
+    return f"; did you mean {Path(display).with_name(close)}?" if close else ""
 
 
 def _read_text(path: Path, display: str, problems: Problems) -> str | None:
@@ -190,7 +215,8 @@ def _read_text(path: Path, display: str, problems: Problems) -> str | None:
             here,
             "",
             "no such file",
-            "a configuration file; name another one with -c FILE, or connector init DIR writes one",
+            "a configuration file; name another one with -c FILE, or connector init DIR writes one"
+            + _like(path, display),
         )
         return None
     except (OSError, ValueError) as error:

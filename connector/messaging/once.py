@@ -6,9 +6,9 @@ prefix in its keys, such as ``timer/`` or ``http/``. Some remembered keys outliv
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NamedTuple, Protocol
 
-from connector.errors import CapabilityError
 from connector.messaging.destination import Destination
 from connector.messaging.history import KEY
 from connector.messaging.message import Message
@@ -63,6 +63,7 @@ class OnceKey(NamedTuple):
 class SendingOnce(ProviderClient, Protocol):
     """Sends messages once by key."""
 
+    @abstractmethod
     def send_once(self, destination: Destination, message: Message, once: OnceKey) -> SentOnce:
         """Sends a message and remembers its key, both durable, or neither. A known key sends nothing.
 
@@ -76,19 +77,18 @@ class SendingOnce(ProviderClient, Protocol):
 
         Raises:
             ValueError: the message or the key is not valid. Nothing was sent.
-            CapabilityError: the provider cannot send once, or not such a message.
+            CapabilityError: without the capability ``sends_once``, or the provider takes no such message.
             ProviderError: nothing was sent, or nobody knows whether the message was sent. Then the next call
                 finds it out, or raises until the store can tell.
         """
-        raise CapabilityError("this provider cannot send a message once by key")
 
+    @abstractmethod
     def find_sent(self, application: str, key: str) -> SentOnce | None:
         """Returns the answer that :meth:`send_once` gives for a remembered key. Sends nothing.
 
         Returns None if the key is not remembered. The key of a send that has not ended may be missing.
 
         Raises:
-            CapabilityError: the provider cannot send once.
+            CapabilityError: without the capability ``sends_once``.
             ProviderError: the store cannot be used, or cannot tell.
         """
-        raise CapabilityError("this provider cannot send a message once by key")

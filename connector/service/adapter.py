@@ -223,12 +223,12 @@ class Adapter:
                 self._tracer.close()
 
     def request_stop(self) -> None:
-        """Stops claiming. Events and requests in flight have ``stop_timeout`` to finish.
+        """Stops claiming, and ends a start. Events and requests in flight have ``stop_timeout`` to finish.
 
         For any thread, and for a signal handler.
         """
         self._stop.make()
-        self._stop.start_timer()  # before anything that may hang
+        self._stop.start_timer(aborts_now=self.starts_now)  # before anything that may hang
         self._timers.request_stop()
         self._connection.request_stop()
 
@@ -250,6 +250,16 @@ class Adapter:
     def time_to_stop(self) -> float:
         """Seconds of ``stop_timeout`` that are left for events and requests in flight."""
         return self._stop.time_left
+
+    @property
+    def starts_now(self) -> bool:
+        """Whether :meth:`start` is at work. For any thread."""
+        return self._started and not self._is_ready
+
+    @property
+    def step(self) -> str:
+        """What :meth:`start` is doing now, for who waits for it. For any thread."""
+        return self._connection.step
 
     @property
     def stopping(self) -> bool:

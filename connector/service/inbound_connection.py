@@ -100,6 +100,8 @@ class InboundConnection:
         """End of the last recovery by the monotonic clock."""
         self.state: StateStore | None = None
         self.pipeline = make_pipeline()
+        self.step = ""
+        """What a start is doing now."""
         self.loads: AdapterLoads | None = None
         """None before the start, and without Spark."""
         self._configuration = configuration
@@ -153,6 +155,7 @@ class InboundConnection:
             self._log_ready(seconds=0.0)
             return
         self._began = self._began or time.monotonic()
+        self.step = "connects to the provider"
         if self._provider.capabilities.transactions:
             self._provider.check()
         if self._instance is None:
@@ -250,9 +253,11 @@ class InboundConnection:
             self.pipeline.stop()
             self.pipeline = self._make_pipeline()
             starts = True
+        self.step = "connects to the provider"
         self._connect()
         if starts:
             self._start_pipeline()
+        self.step = "recovers what earlier runs have left"
         if at_start:
             assert self.inbound is not None
             self.inbound.connection.check()  # Spark has taken a while
@@ -284,11 +289,17 @@ class InboundConnection:
             loads.start(self.inbound.connection)
 
     def _start_pipeline(self) -> None:
+        if self._stop.is_made:
+            raise PipelineError("the adapter is stopping")
+        self.step = "waits for Spark"
         try:
             self.pipeline.launch()  # Java starts meanwhile
             if not self._is_checked:
+                self.step = "checks the databases"
                 self._check_databases()
+                self.step = "waits for Spark"
             self.pipeline.start()
+            self.step = "waits for the workers, which load the processes"
             if self.working.tracer is not None:
                 self.working.tracer.open()  # its packages take a while, and so does Spark
             if not self._is_checked:

@@ -81,6 +81,8 @@ class Restarts:
         try:
             connect()
         except (ProviderError, PipelineError) as error:
+            if self._stopping():  # the stop has ended the attempt
+                return
             if not may_pass(error):
                 raise
             self._run(connect, str(error), may_pass)

@@ -50,12 +50,20 @@ class StopRequest:
         """Tells the adapter to stop. Repeatable."""
         self._requested.set()
 
-    def start_timer(self) -> None:
-        """Starts the time limit. Repeatable: the first call counts."""
+    def start_timer(self, *, aborts_now: bool = False) -> None:
+        """Starts the time limit. Repeatable: the first call counts.
+
+        Args:
+            aborts_now: work is aborted without a wait, because only the start of the adapter is at work.
+                Requests keep the time that is left.
+        """
         if self._deadline is None:
             self.expect_end()
             self._deadline = time.monotonic() + self.timeout
-            threading.Thread(target=self._abort_late, name="connector-stop", daemon=True).start()
+            pause = 0.0 if aborts_now else self.timeout
+            threading.Thread(
+                target=self._abort_late, args=(pause,), name="connector-stop", daemon=True
+            ).start()
 
     def expect_end(self) -> None:
         """Lets ``on_hang`` be called, whatever ends meanwhile: a thread may outlive the work. Repeatable."""
@@ -69,8 +77,7 @@ class StopRequest:
         """Ends the time limit, because all work has ended. Repeatable."""
         self._is_over.set()
 
-    def _abort_late(self) -> None:
-        pause = self.timeout
+    def _abort_late(self, pause: float) -> None:
         while not self._is_over.wait(pause):
             pause = _AGAIN_SECONDS
             try:

@@ -11,6 +11,8 @@ from connector.config.timer_model import TimerEntry
 from connector.errors import ConfigurationError, ConnectorError, Problem
 from connector.events.run.convert import Converter
 from connector.events.run.publish import message_writer
+from connector.formats.handlers import normal_mime_type
+from connector.messaging.message import CONTENT_TYPE
 from connector.messaging.provider import Provider
 from connector.service.assembly import make_task_settings
 from connector.service.timer_times import DueTimes
@@ -20,8 +22,6 @@ TIMER: Final = "connector_timer"
 """The property with the name of the timer."""
 DUE: Final = "connector_timer_due"
 """The property with the due time, in milliseconds since 1970."""
-CONTENT_TYPE: Final = "connector_content_type"
-"""The property with the MIME type of a body."""
 _NO_ACCESS: Any = None  # a timer reads no stored message
 
 
@@ -52,7 +52,7 @@ class Timer:
             made = self.writer.write((entry.body or "").encode(), None, Wanted(entry.to))
             made.message.message_class = "T"
             if entry.mime_type is not None:
-                made.message.set_property(CONTENT_TYPE, entry.mime_type)
+                made.message.set_property(CONTENT_TYPE, normal_mime_type(entry.mime_type))
         made.message.set_property(TIMER, entry.name)
         made.message.set_property(DUE, due, "long")
         return made

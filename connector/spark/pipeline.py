@@ -34,6 +34,7 @@ _START_SECONDS: Final = 120.0
 _LAST_SECONDS: Final = 3.0
 _CANCEL_SECONDS: Final = 3.0
 """Seconds within which Java has to answer when assignments are cancelled."""
+_ENDED: Final = "Spark did not start: the start was ended"
 _IMPORT_FAILED: Final = ("No module named", "cannot import name", "cannot be loaded")
 
 _log = logging.getLogger("connector.spark")
@@ -100,6 +101,10 @@ class SparkPipeline:
         self._spark: sessions.SparkApplication | None = None
         self._local = True
         self._stopping = False
+        self._is_probed = False
+        """Whether the workers have answered. Until then the pipeline starts."""
+        self._is_cancelled = False
+        """Whether the start was ended."""
         self._dead = ""
         """Why Spark was given up although its Java lived."""
         self._stop_lock = threading.Lock()
@@ -133,12 +138,15 @@ class SparkPipeline:
         """
         try:
             self._start()
-        except BaseException:
+        except BaseException as error:
             self.stop()
+            if self._is_cancelled and isinstance(error, PipelineError):
+                raise PipelineError(_ENDED) from error
             raise
 
     def _start(self) -> None:
-        self._stopping, self._dead = False, ""
+        self._stopping = self._is_probed = self._is_cancelled = False
+        self._dead = ""
         with self._limit_time(), self._explain("Spark did not start"):
             if self._spark is None:
                 self._find()
@@ -178,6 +186,7 @@ class SparkPipeline:
             self._launch(self._master())
 
     def _launch(self, master: Master) -> None:
+        _log.info("starts Spark (some seconds)")
         spark = self._spark = self._launcher.make(master)
         if FastStart is not None and isinstance(spark, FastStart):
             self._spark = early_java.take_or_launch(spark)
@@ -322,7 +331,8 @@ class SparkPipeline:
 
         Does not wait for a Java that does not answer, which is killed soon.
         """
-        if self._tasks is None:
+        if self._tasks is None or not self._is_probed:
+            self._is_cancelled = True
             self._kill()
             return
         canceller = threading.Thread(target=self._cancel, args=(self._tasks,), daemon=True)
@@ -341,8 +351,14 @@ class SparkPipeline:
             PipelineError: Spark died, there is no executor, or no worker can be started. A failure of a
                 worker is an answer and does not raise.
         """
-        with self._limit_time():
-            answers = self._running().probe(function, task_settings)
+        try:
+            with self._limit_time():
+                answers = self._running().probe(function, task_settings)
+        except PipelineError as failure:
+            if self._is_cancelled:
+                raise PipelineError(_ENDED) from failure
+            raise
+        self._is_probed = self._is_probed or not self._is_cancelled
         found: dict[str, ExecutorAnswer] = {}
         for one in answers:
             executor = "this machine" if self._local else f"{one.host} ({one.directory})"

@@ -12,7 +12,6 @@ from connector.businessobjects.dump import masked_values
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, message_format
-from connector.declare.duplicate_key import BODY, has_value_key
 from connector.errors import ConfigurationError, MalformedData, ObjectRefused, UnknownBusinessObject
 from connector.events.outcome import history
 from connector.events.run.convert import Choice, Converter
@@ -25,6 +24,7 @@ from connector.limits.call import ConversionEnded, call_limited
 from connector.limits.stages import is_interrupt
 from connector.log import AT_WORK
 from connector.messaging.destination import Destination, known_destination
+from connector.messaging.duplicate_key import BODY, has_value_key
 from connector.messaging.history import HOPS, check_hops, hops_of
 from connector.messaging.input import Input
 from connector.messaging.message import CONTENT_TYPE, Message

@@ -13,6 +13,8 @@ import pytest
 
 from connector.cli.hints import other_command
 from connector.cli.verbs import find_verbs
+from connector.messaging.provider_kind import Finding
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.cli.in_process import REPOSITORY, Commands
 from tests.distribution import install
 from tests.tables import Table, rows
@@ -99,6 +101,24 @@ def test_a_missing_table_is_found_with_its_place_and_the_sql_that_makes_it(call:
     assert "adapter.yaml:23:12: subscriptions[0].table: there is no table customer" in line
     assert "there are no tables" in line
     assert "CREATE TABLE customer (id VARCHAR(20) NOT NULL, PRIMARY KEY (id));" in line
+
+
+@pytest.mark.parametrize("used", ["timers", "http.events", ""])
+def test_a_server_is_asked_for_sending_once_where_that_is_used(
+    plain: Commands, monkeypatch: pytest.MonkeyPatch, used: str
+) -> None:
+    said = Finding("queue connector.demo.sent", False, "no right", needed=True)
+    found = [Finding("connection", True)]
+    monkeypatch.setattr(DropboxProvider, "survey", lambda *_: found, raising=False)
+    monkeypatch.setattr(DropboxProvider, "survey_once", lambda *_: [said])
+    section = {
+        "timers": "timers: [{name: a, every: 1m, to: queue://jobs, body: x}]",
+        "http.events": "http: {events: [queue://orders], tokens: [a-token-of-enough-characters]}",
+    }
+    plain.write("adapter.yaml", f"{plain.read('adapter.yaml')}\n{section.get(used, '')}\n")
+    done = plain("check", "--connect")
+    assert done.returncode == bool(used), done.stdout
+    assert ("no  queue connector.demo.sent: no right" in done.stdout) is bool(used)
 
 
 @rows("arguments", [["chek"], ["check", "--jsn"], ["check", "x"], ["check", "-c"], []])

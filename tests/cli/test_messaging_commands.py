@@ -227,13 +227,13 @@ def test_destinations_are_listed_with_their_roles(call: Commands) -> None:
 @rows("command", ["send", "receive"])
 def test_a_new_queue_that_is_not_configured_is_made_with_a_warning(call: Commands, command: str) -> None:
     new = "connector: queue://{} is new, and the configuration does not name it"
-    answer = call(command, "ordres")
+    answer = call(command, "ordres", "--new")
     assert answer.returncode == 0
     assert answer.stderr.splitlines()[0] == f"{new.format('ordres')}; did you mean queue://orders?"
     assert (call.directory / "data/ordres/incoming/target").is_dir()
     for there in ("ordres", "archive", "topic://news"):
         assert "is new" not in call(command, there).stderr
-    assert "did you mean queue://ord" in call(command, "order").stderr
+    assert "did you mean queue://ord" in call(command, "order").refusal()
     assert call(command, "something-else").stderr.splitlines()[0] == new.format("something-else")
 
 

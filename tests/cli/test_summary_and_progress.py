@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -103,6 +104,18 @@ def test_the_last_count_is_shown_however_soon_it_comes(monkeypatch: pytest.Monke
         progress.update(last=True)
     lines = [line.partition(":")[2] for line in stderr.getvalue().splitlines()]
     assert lines == [" 1 published", " 1 published, 1 in error"]
+
+
+def test_the_last_line_is_not_repeated_with_another_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr("connector.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
+    summary = Summary(["queue://a"])
+    with Progress(summary) as progress:
+        settle(summary, "published")
+        for now[0] in (0.5, 0.7):
+            progress.update(last=now[0] > 0.5)
+    assert stderr.getvalue() == "1 event, 2 a second: 1 published\n"
 
 
 def test_on_a_terminal_what_is_logged_and_printed_stands_above_the_live_line(

@@ -55,7 +55,11 @@ NOT_FOUND = {
     """,
     "runs code of users, which check only looks up by name": """
         formats/handlers.py Handlers.get   events/run/worker.py check_worker
-        service/inbound_connection.py InboundConnection._check_workers
+        service/inbound_connection.py InboundConnection._check_workers   service/timer_messages.py make_timers
+    """,
+    "a signal has ended the start": """
+        service/inbound_connection.py InboundConnection._start_pipeline
+        spark/pipeline.py SparkPipeline.start   spark/pipeline.py SparkPipeline.probe
     """,
     "after the start": """
         sinks/contract.py Event.send   sinks/lazy_requests.py LazyRequests._open   sinks/sending.py OutboxWriter.write

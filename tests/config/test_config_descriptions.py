@@ -95,6 +95,10 @@ subscriptions:
     map: OrderToOrder
     webhook: {url: "https://books.example/orders/{Id}", method: PUT, mime_type: text/xml, timeout: 10s,
       headers: {Authorization: "Bearer ${TOKEN:0123456789abcdef}"}}
+timers:
+  - {name: 7, cron: "0 2 * * *", to: queue://jobs, misfire: all, object: Customer, verb: Update,
+     mime_type: text/xml, data: {CustomerId: 0710, Limit: 1.5, Address: [{City: no}]}}
+  - {name: each, every: "${EVERY:15m}", to: topic://news, body: 7}
 databases: {shop: {url: "sqlite:///./shop.db"}}
 metaobjects: [./metaobjects]
 datahandlers: ./handlers.py

@@ -158,12 +158,19 @@ def test_an_editor_knows_the_keys() -> None:
     ].keys()
 
 
-def test_a_provider_that_cannot_send_once_has_no_timers(
-    deployment: Sample, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("path", "section"),
+    [
+        ("timers", f"timers: [{{{GOOD}, body: x}}]"),
+        ("http.events", "http: {events: [queue://orders], tokens: [a-token-of-enough-characters]}"),
+    ],
+)
+def test_a_provider_that_cannot_send_once_has_no_timers_and_no_events_over_http(
+    deployment: Sample, monkeypatch: pytest.MonkeyPatch, path: str, section: str
 ) -> None:
-    add(deployment, f"{GOOD}, body: x")
+    deployment.add(f"{section}\n")
     able = DropboxProvider.capabilities
     monkeypatch.setattr(DropboxProvider, "capabilities", replace(able, sends_once=False))
     problem = deployment.problem()
-    assert problem.path == "timers"
+    assert problem.path == path
     assert "the provider dropbox cannot send a message once by key" in str(problem)

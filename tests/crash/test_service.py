@@ -107,19 +107,34 @@ def test_a_hangup_to_the_whole_group_is_ignored_and_sigterm_ends_it_in_order_alt
     assert deployment.leftovers(but=["in/target/"]) == []
 
 
-@pytest.mark.parametrize("moment", ["signals wait", "java is there"])
+_SLOW_IMPORT = """
+import pathlib, time
+
+pathlib.Path(__file__).with_name("imported").touch()
+while not pathlib.Path(__file__).with_name("go").exists():
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("moment", ["signals wait", "java is there", "a worker imports"])
 def test_a_signal_while_it_starts_ends_it_in_order(deploy: Deploy, moment: str) -> None:
-    """Until the program lets signals wait, it is Python that starts."""
+    """Until the program lets signals wait, it is Python that starts. SIGINT leaves no time for Spark."""
     deployment = deploy(fresh=True, java=True)
     ids = deployment.fill("in", [""] * 3)
+    if moment == "a worker imports":
+        with (deployment.directory / "processes.py").open("a") as file:
+            file.write(_SLOW_IMPORT)
     run = deployment.start()
     if moment == "signals wait":
         wait_for(lambda: lets_wait(run.pid, signal.SIGTERM))
         run.signal_driver(signal.SIGTERM)
     else:
-        wait_for(run.java)
+        is_there = run.java if moment == "java is there" else (deployment.directory / "imported").exists
+        wait_for(lambda: is_there() or run.process.poll() is not None)
         run.signal_driver(signal.SIGINT)
-    assert run.wait(120) == 0, run.errors
+    assert run.wait(120) == (0 if moment == "signals wait" else 130), run.errors
+    assert "[info] ready" not in run.errors
+    (deployment.directory / "go").touch()
     run.await_gone()
     assert deployment.ids("in") + deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert deployment.leftovers(but=["in/target/"]) == []

@@ -182,7 +182,9 @@ def test_the_page_of_formats_shows_a_body() -> None:
         {"CustomerId": "C-2", "Name": ""},
     ]
     assert one.to_joint_body(bos).decode() == body
-    reason = page.partition("The reason names the record, the column and the line:\n\n```text\n")[2]
+    reason = page.partition(
+        "The reason names the record, the column with its number, and the line:\n\n```text\n"
+    )[2]
     wrong = body.replace('C-2,"",,,,', 'C-2,,,,,\nC-3,,"1,5",,,')
     assert refusal(wrong, definitions=definitions) == reason.partition("\n")[0]
 

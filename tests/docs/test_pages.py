@@ -27,7 +27,6 @@ from tests.tables import rows
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
 IN_THE_CLONE = {
-    "README.md",
     "docs/how-to/read-flat-files.md",
     "docs/reference/commands.md",
     "docs/tutorial/order-to-invoice.md",
@@ -38,10 +37,13 @@ NOT_RUN = {
     ("CONTRIBUTING.md", "own-tests"): 2,  # scripts of this repository, and parts of these tests
     ("PACKAGE.md", "needs-packages"): 1,  # test_installation.py compares it with the page that it follows
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
-    ("README.md", "needs-packages"): 1,  # test_installation.py compares it with the page that it follows
+    ("README.md", "needs-packages"): 1,  # test_installation.py follows it
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
+    ("docs/how-to/install.md", "needs-uv"): 1,
+    ("docs/how-to/install.md", "needs-pipx"): 1,
     ("docs/how-to/jms-broker.md", "needs-packages"): 1,
     ("docs/how-to/jms-broker.md", "needs-broker"): 3,  # tests/servers/test_example.py follows this page
+    ("docs/questions/jms-from-python.md", "needs-broker"): 1,  # likewise
     # tests/lake/test_events_source.py runs queries
     ("docs/how-to/read-events-with-spark.md", "needs-spark"): 1,
     ("docs/how-to/read-events-with-spark.md", "needs-a-cluster"): 1,  # the page says so
@@ -128,15 +130,15 @@ def test_every_part_of_a_shipped_file_stands_there_word_for_word(page: Path) -> 
             assert any(one in file for one in (block.text, *inner)), f"{name(page)}: {block.file}"
 
 
-def test_the_front_page_fits_on_two_screens_and_shows_the_whole_example() -> None:
+def test_the_front_page_fits_on_two_screens_and_shows_each_file_of_the_first_deployment() -> None:
     page = REPOSITORY / "README.md"
-    assert len(page.read_text("utf-8").splitlines()) <= 120
-    example = REPOSITORY / "examples/invoices"
+    assert len(page.read_text("utf-8").splitlines()) <= 110
+    template = REPOSITORY / "connector/template"
     shown = {block.file for block in blocks(page) if block.part}
     assert shown == {
         str(file.relative_to(REPOSITORY))
         for pattern in ("*.yaml", "*.py", "metaobjects/*")
-        for file in example.glob(pattern)
+        for file in template.glob(pattern)
     }
 
 
@@ -151,6 +153,14 @@ def test_the_example_from_orders_to_invoices_is_as_short_as_its_page_says() -> N
     }
     assert lines["yaml"] <= 90
     assert lines["py"] <= 30
+
+
+def test_the_page_of_contents_has_each_page_of_the_site_once_and_in_the_same_order() -> None:
+    """The site has a navigation of its own. A reader of the repository has this page."""
+    contents = re.findall(r"\]\(([a-z-]+/[\w.-]+\.md)\)", without_blocks(REPOSITORY / "docs/contents.md"))
+    navigation = (REPOSITORY / "website/mkdocs.yml").read_text("utf-8")
+    listed = re.findall(r"^ +- ([a-z-]+/[\w.-]+\.md)", navigation, re.MULTILINE)
+    assert contents == listed, "give docs/contents.md a line for each page of website/mkdocs.yml"
 
 
 _SECTIONS = {field.alias or key for key, field in AdapterFile.model_fields.items()}

@@ -351,6 +351,7 @@ PYTHON = page("python")
 GUIDES = [
     ROOT / "README.md",
     *sorted(ROOT.glob("docs/how-to/*.md")),
+    *sorted(ROOT.glob("docs/questions/*.md")),
     *sorted(ROOT.glob("docs/tutorial/*.md")),
 ]
 PLUG_INS = {"connector.datahandlers", "connector.sinks", "connector.providers"}

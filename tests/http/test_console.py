@@ -285,6 +285,26 @@ def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) ->
         assert new.body == b'{\n"Id": "good1"}'
         assert "corrected, and sent to queue://orders" in life
         assert str(new.message_id) in life
+        with signed_in(server, READER) as http:
+            life = http.get("/console/history", params={"id": new.message_id}).text
+        assert "Came from" in life
+        assert str(old.message_id) in life
+
+
+def test_a_message_for_somebody_else_leads_to_the_message_that_it_was_sent_for(tmp_path: Path) -> None:
+    adapter = with_archive().replace('process: "processes:store"', "destination: queue://partner")
+    with service(tmp_path, adapter, **CONSOLE) as (deployment, running, server):
+        send(deployment, "good1")
+        wait_for(lambda: counts(running) == (0, 1))
+        sent, event = (deployment.messages(queue)[0].message_id for queue in ("partner", "archive"))
+        assert sent is not None
+        assert event is not None
+        with signed_in(server, READER) as http:
+            assert event in http.get("/console/history", params={"id": sent}).text
+        asked = {"Authorization": f"Bearer {READER}"}
+        with client(server) as http:
+            life = http.get(f"/control/history/{sent}", headers=asked).json()
+        assert (life["id"], life["events"][0]["sent"]) == (event, ["queue://partner"])
 
 
 def test_a_correction_keeps_the_line_ends(tmp_path: Path) -> None:

@@ -9,11 +9,19 @@ import pytest
 from connector.brokers.engine.session_connection import SessionConnection
 from connector.messaging import roles
 from connector.messaging.lot import LotTaking
+from connector.messaging.once import SendingOnce
 from connector.messaging.provider import Connection, SessionClient
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.task_store import TaskStore
 
-ROLES = (roles.Taking, roles.Settling, roles.Looking, roles.Subscribing, roles.Recovering)
+ROLES = (
+    roles.Taking,
+    roles.Settling,
+    SendingOnce,
+    roles.Looking,
+    roles.Subscribing,
+    roles.Recovering,
+)
 
 
 def methods(contract: type) -> set[str]:
@@ -25,13 +33,22 @@ def test_a_role_answers_nothing_by_itself(contract: type) -> None:
     assert methods(contract) <= getattr(contract, "__abstractmethods__", frozenset())
 
 
-def test_a_connection_is_its_five_roles() -> None:
+def test_a_connection_is_its_six_roles() -> None:
     assert methods(Connection) == set().union(*map(methods, ROLES))
 
 
 def test_a_session_of_a_broker_has_no_method_of_a_role_that_it_does_not_have() -> None:
     others = methods(Connection) - methods(SessionClient)
-    assert others >= {"leftovers", "find_unowned", "adopt", "leave_unowned", "prune", "waiter", "picker"}
+    assert others >= {
+        "leftovers",
+        "find_unowned",
+        "adopt",
+        "leave_unowned",
+        "prune",
+        "waiter",
+        "picker",
+        "send_once",
+    }
     assert others & methods(SessionConnection) == set()
 
 

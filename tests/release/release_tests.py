@@ -49,7 +49,7 @@ def test_it_refuses_a_tree_that_is_not_clean_and_a_changelog_without_the_version
 def test_it_makes_the_files_of_a_release_and_says_what_comes_next(clone: Path) -> None:
     made = _call(clone, "script/release")
     assert made.returncode == 0, made.stderr
-    files = {f"{NAME}.tar.gz", f"{NAME}-py3-none-any.whl", f"{NAME}.cdx.json"}
+    files = {f"{NAME}.tar.gz", f"{NAME}-py311-none-any.whl", f"{NAME}.cdx.json"}
     assert {path.name for path in (clone / "dist").iterdir()} == files | {"SHA256SUMS"}
     assert {line.split()[1] for line in made.stdout.splitlines()} == files
     assert _call(clone / "dist", "sha256sum", "--check", "--strict", "SHA256SUMS").returncode == 0

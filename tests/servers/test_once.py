@@ -16,11 +16,11 @@ from connector.messaging.message import Message
 from connector.messaging.once import OnceKey, SentOnce
 from tests.servers.broker import REFUSED
 from tests.servers.commit_proxy import CommitProxy
-from tests.servers.conftest import AT_BROKER_J, in_turn
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, in_turn
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
-    from tests.servers.conftest import Broker
+    from tests.servers.conftest import Broker, Deploy
 
 ORDERS = parse_destination("queue://orders")
 SENT = "connector.shop.sent"
@@ -110,3 +110,14 @@ def test_the_survey_uses_the_queue_and_leaves_nothing(fresh: Broker, connect: Co
     assert found.able, found.text
     with contextlib.closing(connect()) as connection:
         assert ids(connection, SENT) == []
+
+
+@AT_ARTEMIS
+def test_check_connect_tries_the_queue_where_a_timer_sends(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    name = f"queue queue://connector.{deployment.name}.sent, for messages that are sent once"
+    assert name not in {one["ability"] for one in deployment.lines("check", "--connect")}
+    text = (deployment.directory / "adapter.yaml").read_text()
+    deployment.write("adapter.yaml", f"{text}timers: [{{name: a, every: 1m, to: 'queue://jobs', body: x}}]\n")
+    found = {one["ability"]: one for one in deployment.lines("check", "--connect")}
+    assert (found[name]["able"], found[name]["needed"]) == (True, True)

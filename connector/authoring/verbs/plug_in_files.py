@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,8 +64,20 @@ def write_plug_in(directory: Path, texts: Mapping[str, str], *, force: bool) -> 
 def python_command() -> str:
     """Returns how the user's shell starts the Python that runs this command."""
     found = shutil.which("python")
-    is_ours = found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
-    return "python" if is_ours else shlex.quote(sys.executable)
+    if found is not None and _prefix_of(found) == sys.prefix:
+        return "python"
+    return shlex.quote(sys.executable)
+
+
+def _prefix_of(python: str) -> str:
+    """Returns the environment of a Python. Empty = it does not say."""
+    try:
+        said = subprocess.run(
+            [python, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return said.stdout.rstrip("\n")
 
 
 def test_steps(tests: Path) -> list[str]:

@@ -7,5 +7,5 @@ from typing import Final
 from connector.cli.verbs import CommandVerb
 
 JARS: Final = CommandVerb(
-    "Lists the jars of provider.packages, and fetches them.", "connector.brokers.verbs.jars"
+    "Lists the jars of provider.packages, and fetches them.", "connector.brokers.verbs.jars", "Operate"
 )

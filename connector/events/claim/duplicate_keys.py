@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from connector.declare.duplicate_key import NAME
 from connector.events.claim.polled_input import PolledInput
 from connector.events.outcome import Outcome
 from connector.messaging.claim import Claim, again_key, file_key, value_key
+from connector.messaging.duplicate_key import NAME
 from connector.messaging.history import again_of, file_name
 from connector.messaging.input import Input
 from connector.messaging.message import Message

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute
 from connector.businessobjects.types import text_of
-from connector.declare.duplicate_key import BODY
 from connector.errors import MalformedData, ObjectRefused
+from connector.messaging.duplicate_key import BODY
 from connector.messaging.message import Message
 from connector.sinks.template import TextTemplate, find_value
 

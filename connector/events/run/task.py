@@ -20,7 +20,6 @@ from connector import faults
 from connector.agent_trace import DETAILS, STEPS
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
-from connector.declare.duplicate_key import BODY
 from connector.errors import (
     BodyTooLarge,
     MalformedData,
@@ -50,6 +49,7 @@ from connector.events.run.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.log import AT_WORK
+from connector.messaging.duplicate_key import BODY
 from connector.messaging.history import HOPS, check_hops
 from connector.messaging.input import Input
 from connector.messaging.message import Message
