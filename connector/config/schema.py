@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
@@ -29,7 +30,21 @@ def json_schema() -> dict[str, Any]:
         connector.update({key: dict(one) for key, one in provider["properties"].items() if model.adopts(key)})
         if "patternProperties" in provider:
             schema["$defs"]["Connector"]["patternProperties"] = provider["patternProperties"]
-    # Short forms that the model splits before the check of the type.
+    _allow_short_forms(schema, sinks)
+    for section in (schema, *schema["$defs"].values()):
+        for key, field in section["properties"].items():
+            if key not in section.get("required", ()):
+                _or_nothing(field)
+    return {"$schema": DIALECT, "title": "adapter.yaml", **schema}
+
+
+def _allow_short_forms(schema: dict[str, Any], sinks: Mapping[Any, dict[str, Any]]) -> None:
+    """Allows the forms that a model splits before the check of the type.
+
+    Args:
+        sinks: references to the sections of the subscriptions.
+    """
+    connector = schema["$defs"]["Connector"]["properties"]
     listed = connector["InputDestination"].pop("items")
     connector["InputDestination"].pop("type")
     entry = {"anyOf": [{"type": "string"}, listed]}
@@ -62,11 +77,6 @@ def json_schema() -> dict[str, Any]:
         field = properties[key]
         lists = field.pop("anyOf", None) or [{"type": field.pop("type"), "items": field.pop("items")}]
         field["anyOf"] = [*lists, {"type": "string"}]
-    for section in (schema, *schema["$defs"].values()):
-        for key, field in section["properties"].items():
-            if key not in section.get("required", ()):
-                _or_nothing(field)
-    return {"$schema": DIALECT, "title": "adapter.yaml", **schema}
 
 
 def _providers(definitions: dict[str, Any]) -> list[dict[str, Any]]:

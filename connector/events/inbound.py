@@ -112,6 +112,11 @@ class Inbound:
         return self._intake.closed
 
     @property
+    def in_doubt(self) -> list[str]:
+        """The ids of the messages in the in-progress destination that wait for an operator."""
+        return self._recovery.in_doubt
+
+    @property
     def left_open(self) -> dict[str, str]:
         """Why events of dead clients cannot be settled now, by their inputs."""
         return {str(one): reason for one, reason in self._recovery.open.items()}

@@ -13,6 +13,7 @@ class Gauges:
     Args:
         well, ready, provider_up: as the pages below ``/health`` say.
         unwell: kind and subject of each reason that the application is not well.
+        in_doubt: the number of messages in doubt, by the InProgressDestination.
         inputs: the number of waiting messages, and the age of the oldest in seconds, by input.
         delayed: messages of the inputs that wait for their time.
         error_waiting: messages in the ErrorDestination. None = unknown.
@@ -28,6 +29,7 @@ class Gauges:
     unwell: Sequence[tuple[str, str]] = ()
     ready: bool = True
     provider_up: bool = True
+    in_doubt: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     delayed: int = 0
     error_waiting: int | None = None

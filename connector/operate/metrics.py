@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -102,39 +102,7 @@ class InstanceMetrics(Collector):
         info = GaugeMetricFamily("connector_info", "1.", labels=("version", "application"))
         info.add_metric((now.version, now.application), 1)
         yield info
-        waiting = GaugeMetricFamily(
-            "connector_waiting", "Messages that wait in an input.", labels=("destination",)
-        )
-        oldest = GaugeMetricFamily(
-            "connector_oldest_waiting_seconds", "Age of the oldest waiting message.", labels=("destination",)
-        )
-        for destination, (number, age) in now.inputs.items():
-            waiting.add_metric((destination,), number)
-            oldest.add_metric((destination,), age)
-        yield waiting
-        yield oldest
-        for name, text, label, found in (
-            ("paused", "1 for each paused input or subscription.", "what", dict.fromkeys(now.paused, True)),
-            (
-                "resting",
-                "1 for each subscription that rests.",
-                "subscription",
-                dict.fromkeys(now.resting, True),
-            ),
-            ("database_up", "1 if the database can be reached.", "database", now.databases),
-        ):
-            family = GaugeMetricFamily(f"connector_{name}", text, labels=(label,))
-            for value, is_so in found.items():
-                family.add_metric((value,), is_so)
-            yield family
-        unwell = GaugeMetricFamily(
-            "connector_unwell",
-            "1 while a reason holds that the application is not well.",
-            labels=("kind", "subject"),
-        )
-        for key in now.unwell:
-            unwell.add_metric(key, 1)
-        yield unwell
+        yield from self._labelled(now)
         values: Sequence[tuple[str, str, float | None]] = (
             ("well", "1 if the application is well.", now.well),
             ("ready", "1 if this instance can claim and make requests.", now.ready),
@@ -149,6 +117,58 @@ class InstanceMetrics(Collector):
         for name, text, present in values:
             if present is not None:
                 yield GaugeMetricFamily(f"connector_{name}", text, value=present)
+
+    @staticmethod
+    def _labelled(now: Gauges) -> Iterable[Metric]:
+        families: Sequence[tuple[str, str, Sequence[str], Mapping[tuple[str, ...], float]]] = (
+            (
+                "waiting",
+                "Messages that wait in an input.",
+                ["destination"],
+                _keyed({name: number for name, (number, _) in now.inputs.items()}),
+            ),
+            (
+                "oldest_waiting_seconds",
+                "Age of the oldest waiting message.",
+                ["destination"],
+                _keyed({name: age for name, (_, age) in now.inputs.items()}),
+            ),
+            (
+                "paused",
+                "1 for each paused input or subscription.",
+                ["what"],
+                _keyed(dict.fromkeys(now.paused, 1)),
+            ),
+            (
+                "resting",
+                "1 for each subscription that rests.",
+                ["subscription"],
+                _keyed(dict.fromkeys(now.resting, 1)),
+            ),
+            ("database_up", "1 if the database can be reached.", ["database"], _keyed(now.databases)),
+            (
+                "unwell",
+                "1 while a reason holds that the application is not well.",
+                ["kind", "subject"],
+                dict.fromkeys(now.unwell, 1),
+            ),
+            (
+                "in_doubt",
+                "Messages that may or may not have been published, and wait for an operator.",
+                ["destination"],
+                _keyed(now.in_doubt),
+            ),
+        )
+        for name, text, labels, rows in families:
+            family = GaugeMetricFamily(f"connector_{name}", text, labels=labels)
+            for values, number in rows.items():
+                family.add_metric(values, number)
+            yield family
+
+
+def _keyed(values: Mapping[str, float]) -> dict[tuple[str, ...], float]:
+    """Returns values by the only label that they have."""
+    return {(label,): number for label, number in values.items()}
 
 
 def _object_and_status(label: str) -> tuple[str, str]:

@@ -70,6 +70,8 @@ class Facts:
         databases: why a database cannot be used, by its name. The text names the database.
         polls: whether there are inputs, so that instances have to run.
         instances: those that run, or have worked in the last 5 minutes.
+        in_doubt: ids of messages that may or may not have been published, and wait for an operator.
+        in_progress: the InProgressDestination, where they are.
         inputs, subscriptions: their shares of failures, by name.
         errors: the ErrorDestination, for reasons.
         error_waiting: messages there. None = unknown.
@@ -89,6 +91,8 @@ class Facts:
     databases: Mapping[str, str] = field(default_factory=dict)
     polls: bool = True
     instances: Sequence[InstanceFacts] = ()
+    in_doubt: Sequence[str] = ()
+    in_progress: str = ""
     inputs: Mapping[str, Share] = field(default_factory=dict)
     subscriptions: Mapping[str, Share] = field(default_factory=dict)
     errors: str = ""
@@ -118,6 +122,8 @@ class UnwellKind(StrEnum):
     """Nothing can be claimed from an input."""
     TAKEOVER = "takeover"
     """Events of a dead instance cannot be settled."""
+    IN_DOUBT = "in_doubt"
+    """Messages may or may not have been published, and wait for an operator."""
     FAILURES = "failures"
     """More events fail than ``health.failed_share``."""
     WORKERS = "workers"
@@ -148,6 +154,7 @@ _COMMANDS: Final = {
     UnwellKind.INSTANCE: "connector check --connect",
     UnwellKind.INPUT: "connector queues",
     UnwellKind.TAKEOVER: "connector takeover",
+    UnwellKind.IN_DOUBT: "connector browse {}",
     UnwellKind.FAILURES: "connector errors",
     UnwellKind.WORKERS: "connector errors",
     UnwellKind.POLLS: "connector status",
@@ -221,6 +228,12 @@ def well(facts: Facts, limits: Health) -> list[Reason]:
         reasons.append(_reason(kind.INSTANCES, "instances", text, count=limits.instances - running))
     for one in facts.instances:
         reasons += _of_instance(one, limits, facts.now)
+    if facts.in_doubt:
+        number_in_doubt = len(facts.in_doubt)
+        some = ", ".join(facts.in_doubt[:5]) + ", ..." * (number_in_doubt > 5)
+        text = f"{_count(number_in_doubt, 'message')} in {facts.in_progress} may or may not have been "
+        text += f"published ({some})"
+        reasons.append(_reason(kind.IN_DOUBT, facts.in_progress, text, count=number_in_doubt))
     reasons += _of_shares(facts, limits)
     for name, age in facts.ages.items():
         if limits.oldest_waiting is not None and age > limits.oldest_waiting:

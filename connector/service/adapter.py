@@ -117,7 +117,7 @@ class Adapter:
         self._failure = ""
         self._told_paused: list[list[str]] | None = None
         self._failed_step = _POLL
-        self._waits: Mapping[str, Mapping[str, str]] = {"closed": {}, "left_open": {}}
+        self._waits: Mapping[str, Any] = {"closed": {}, "left_open": {}, "in_doubt": []}
         self._working_since: float | None = None
         self._tells = False
         """Whether the note of the instance says how it has answered to reloads."""
@@ -308,7 +308,7 @@ class Adapter:
             return "the adapter is stopping"
         if not self._is_ready:
             return "the adapter starts"
-        closed = self._waits["closed"]
+        closed: Mapping[str, str] = self._waits["closed"]
         if self._trouble or len(closed) < max(1, len(self.configuration.connector.inputs)):
             return self._trouble
         return f"nothing can be claimed: {next(iter(closed.values()))}"
@@ -625,7 +625,8 @@ class Adapter:
         """
         inbound = self._connection.inbound
         if polled and inbound is not None:
-            waits = {"closed": inbound.closed, "left_open": inbound.left_open}
+            doubtful = list(inbound.in_doubt)
+            waits = {"closed": inbound.closed, "left_open": inbound.left_open, "in_doubt": doubtful}
             if waits != self._waits:
                 self._waits = waits
                 self._connection.note(waits)

@@ -190,6 +190,7 @@ class Observer:
     def gauges(self) -> Gauges:
         """Returns the present values for the metrics."""
         document = self.status()
+        in_progress = self.configuration.connector.copies.in_progress
         disk = self._provider.disk()
         free = wanted = None
         if disk is not None:
@@ -203,6 +204,7 @@ class Observer:
             application=self.configuration.connector.application_name,
             well=document["well"],
             unwell=[one.key for one in document["reasons"]],
+            in_doubt={} if in_progress is None else {str(in_progress): document.get("in_doubt", 0)},
             ready=not self.not_ready(),
             provider_up=not document["provider_failure"],
             inputs={

@@ -87,6 +87,7 @@ class StatusReader:
             "failed_5m": counts.failed,
             "last_failure": max(found.failures().values(), key=_time, default=None),
             "workers_died_5m": counts.workers_died,
+            "in_doubt": len(found.in_doubt),
             "error_waiting": found.error_waiting,
             "error_growth_5m": found.error_growth,
             "delayed": found.delayed,
@@ -105,6 +106,8 @@ class StatusReader:
             path=self._provider.disk() or "",
             polls=bool(self._inputs),
             instances=[self._instance_facts(one, now) for one in found.notes],
+            in_doubt=found.in_doubt,
+            in_progress=str(self.configuration.connector.copies.in_progress or ""),
             inputs=found.shares_of_inputs(),
             subscriptions={
                 row["subscription"]: Share(
@@ -173,6 +176,8 @@ class StatusReader:
         found.batches = [_batch(one, names[one.client_id]) for one in _running(batches, found.workers)]
         found.resting = list(_rows_of(found.notes, "resting"))
         found.failing = list(_rows_of(found.notes, "failing"))
+        doubts = [one.note.get("in_doubt", []) for one in found.notes if one.runs]
+        found.in_doubt = max(doubts, key=len, default=[])  # every instance sees the same queue
         found.loads = list(_rows_of(found.notes, "loads"))
         control = state.control().read()
         found.paused = [asdict(one) for one in control.paused]
@@ -243,6 +248,7 @@ class StatusFound:
         self.workers: list[StatusRow] = []
         self.resting: list[StatusRow] = []
         self.failing: list[StatusRow] = []
+        self.in_doubt: list[str] = []
         self.loads: list[StatusRow] = []
         self.paused: list[StatusRow] = []
         self.inputs: list[StatusRow] = []

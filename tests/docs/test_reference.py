@@ -285,6 +285,7 @@ def _families() -> dict[str, tuple[str, set[str]]]:
         version="1",
         application="shop",
         unwell=[("disk", "/var/lib/shop")],
+        in_doubt={"queue://progress": 1},
         inputs={"queue://a": (1, 1.0)},
         error_waiting=1,
         paused=["queue://a"],

@@ -22,6 +22,7 @@ from connector.messaging.copy_destinations import CopyDestinations
 from connector.messaging.destination import parse_destination
 from connector.operate.lives import read_life
 from connector.service.assembly import make_provider
+from connector.service.status_document import StatusReader
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
@@ -261,6 +262,19 @@ def test_ignore_and_log_error_leave_what_was_begun_where_it_is(
         assert ids(deployment, "busy") == ["begun"]
     assert sorted(ids(deployment, "archive")) == ["done", "new", "untouched"]
     assert sorted(bench.called()) == ["ID:new", "ID:untouched"]
+    with deployment.running() as adapter:
+        adapter.drain()
+        reader = StatusReader(deployment.configuration, deployment.provider)
+        (reason,) = reader.read()["reasons"]
+        assert (reason.kind, reason.subject, reason.count) == ("in_doubt", "queue://busy", 1)
+        assert "ID:begun" in reason.text
+        deployment.move("busy", "customers")
+        inbound = adapter._connection.inbound
+        assert inbound is not None
+        inbound.recover(at_start=False)
+        adapter.poll()
+        adapter.notes.look(is_good=True, at_once=True)
+        assert reader.read()["reasons"] == []
 
 
 def test_fail_on_startup_ends_the_start_until_somebody_has_looked(bench: Bench) -> None:

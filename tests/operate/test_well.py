@@ -72,6 +72,10 @@ def test_an_application_within_its_limits_is_well() -> None:
             "host-a: events of a dead instance from queue://orders cannot be settled: nothing comes",
         ),
         (running(resting={"books": ("TimeoutError: 30 s", 7.0)}), "books rests: TimeoutError: 30 s"),
+        (
+            running(in_doubt=["ID:1", "ID:2"], in_progress="queue://progress"),
+            "2 messages in queue://progress may or may not have been published (ID:1, ID:2)",
+        ),
         (running(databases={"shop": "the database shop: refused"}), "the database shop: refused"),
         (running(disk="1 MiB are free"), "nothing is claimed: 1 MiB are free"),
     ],

@@ -89,6 +89,8 @@ class Recovery:
         """Why the last run could not settle messages of dead clients, by their inputs."""
         self._told: set[str] = set()
         """The dead clients whose settlement is open, and stands in the history."""
+        self.in_doubt: list[str] = []
+        """The ids of the messages that are in doubt now, and wait for an operator."""
         self._must_look = False
         """Whether a message without an owner did not come, so that these messages are looked at again."""
 
@@ -116,14 +118,21 @@ class Recovery:
         if (at_start or self._must_look) and self._in_progress is not None:
             self._must_look = False
             result.in_doubt.clear()  # the messages just left are among those without an owner
-            for claim in self._connection.find_unowned(self._in_progress):
-                if self._waiting is not None and self._waiting.has(claim):
-                    continue
+            for claim in self._unowned():
                 # a message that waits is for another application
                 if not self._decide_in_doubt(claim, result, leaves=not claim.waits):
                     self._must_look = True
         self._report_in_doubt(result, at_start)
+        if result.in_doubt or self.in_doubt:  # an operator may have ended some of them
+            self.in_doubt = [claim.message_id for claim in self._unowned()]
         return result
+
+    def _unowned(self) -> list[Claim]:
+        """Returns the messages in progress that no client owns, without those that wait for their time."""
+        if self._in_progress is None:
+            return []
+        waiting, found = self._waiting, self._connection.find_unowned(self._in_progress)
+        return [claim for claim in found if waiting is None or not waiting.has(claim)]
 
     def _wait(self, journals: ClientJournals, leftover: Leftover, timeout: float, *, at_start: bool) -> bool:
         """Whether the journals can be read: their tasks have ended, or the wait was long enough.
