@@ -98,7 +98,7 @@ def test_the_error_destinations_of_all_inputs_are_counted(bench: Bench) -> None:
     deployment.drain()
     status = StatusReader(deployment.configuration, deployment.provider).read()
     assert status["error_waiting"] == 3
-    assert any(one.short.startswith("the error destination has 3 ") for one in status["reasons"])
+    assert any(one.text.startswith("the error destination has 3 ") for one in status["reasons"])
 
 
 def test_copies_of_an_input_are_kept_as_long_as_those_of_the_connector(

@@ -213,6 +213,7 @@ def test_a_cancel_kills_a_java_that_does_not_answer_and_waits_no_longer(
     running = SparkPipeline(Settings(), tmp_path, "test")
     running._spark = cast(Any, Application(spark))
     running._tasks = None if kind is None else make(kind, spark, 3600.0)
+    running._is_probed = kind is not None
     beside(running.cancel).result(60)
     if not answers:
         wait_for(spark.killed.is_set, what="killed")
