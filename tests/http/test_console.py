@@ -99,6 +99,9 @@ def test_pages_show_what_happened(world: World) -> None:
             assert not re.search(r"<[^>]*\s(style|on\w+)=", answer.text)
         told = "In the last hour 1 published and 2 failed"
         wait_for(lambda: told in http.get("/console").text, what="the counts are seen")
+        overview = http.get("/console").text
+        assert "<td>ValueError: no shelf for" in overview  # the last error of the subscription
+        assert "2 messages wait in queue://error. Next: <code>connector errors</code>" in overview
         assert "no shelf for" in http.get("/console/errors").text
         (reason,) = re.findall(r'class="reason">([^<]*)<', http.get("/console/errors").text)
         assert "secret-7" in reason

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers.conftest import AT_ARTEMIS
-
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
 
@@ -39,13 +37,15 @@ _EACH = 3
 """Messages of a run."""
 
 
-@AT_ARTEMIS
 @pytest.mark.parametrize(
-    ("in_progress", "subscriptions", "steps"),
+    ("broker", "in_progress", "subscriptions", "steps"),
     [
-        (False, ("send", "book"), _STEPS),
-        (True, ("book",), ("transaction.committed:2", "settle.committing:3")),
+        ("artemis", False, ("send", "book"), _STEPS),
+        ("artemis", True, ("book",), ("transaction.committed:2", "settle.committing:3")),
+        ("broker_j", False, ("send", "book"), ("transaction.committed:2", "done:2", "settle.committing")),
+        ("broker_j", True, ("book",), ("transaction.committed:2", "settle.committing:3")),
     ],
+    indirect=["broker"],
 )
 def test_what_a_process_sends_is_there_once_at_whatever_step_the_adapter_is_killed(
     broker: Broker, deploy: Deploy, in_progress: bool, subscriptions: tuple[str, ...], steps: tuple[str, ...]

@@ -42,6 +42,8 @@ _SORTED: Final[Mapping[str, Callable[[Message], int]]] = {
     "newest": lambda one: one.timestamp or 0,
     "largest": lambda one: len(one.body),
 }
+_NO_CALLS: Final = {"failed_5m": None, "last_success": None, "last_error": None}
+"""Of a subscription that the status does not know yet."""
 _MOST_LIVES: Final = 20
 _MOST_EVENTS: Final = 200
 _EXPLAIN_SECONDS: Final = 20.0
@@ -74,6 +76,7 @@ def overview(observer: Observer, _: Query) -> View:
         for row in status["inputs"]
     ]
     resting = {row["subscription"]: row for row in status["resting"]}
+    failing = {row["subscription"]: row for row in status["failing"]}
     calls = {row["subscription"]: row for row in status["subscriptions"]}
     subscriptions = [
         {
@@ -83,7 +86,8 @@ def overview(observer: Observer, _: Query) -> View:
             "target": one.target(),
             "paused": paused.get(("subscription", one.name)),
             "resting": resting.get(one.name),
-            "calls": calls.get(one.name),
+            "failing": failing.get(one.name),
+            "calls": calls.get(one.name, _NO_CALLS),
             "seconds": _mean(observer.activity.deliveries.rows().get(one.name)),
         }
         for one in observer.configuration.subscriptions
