@@ -116,7 +116,7 @@ def test_a_reload_in_spark_loads_the_processes_anew_and_begins_a_stopped_load_ag
     assert (row["subscription"], row["state"], row["lot"], row["attempt"]) == ("broken", "stopped", 1, 1)
     assert "ValueError: the lake is dry" in row["reason"]
     assert document["well"] is False
-    assert any("the load of broken has stopped" in reason for reason in document["reasons"])
+    assert any("the load of broken has stopped" in reason["text"] for reason in document["reasons"])
     errors = in_process(deployment.directory, "errors")
     assert (errors.returncode, "the load of broken has stopped: " in errors.stderr) == (0, True)
     broken.unlink()
