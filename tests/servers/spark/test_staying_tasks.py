@@ -156,6 +156,7 @@ def test_whatever_dies_while_events_run_side_by_side_only_they_come_again(deploy
         deployment.open(victim)
         run.wait(120)
         run.await_gone()
+        deployment.drain()  # what is in doubt runs alone, and would wait for the next gate
     run = deployment.start("--drain", "--json", fault="task.answered:9=kill,done:31=kill")
     ids += _fill(deployment, *["", "sleep:0.002"] * 20)
     run.wait(120)
