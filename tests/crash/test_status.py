@@ -41,7 +41,15 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     assert list(document) == [
         *("application", "well", "reasons", "notices"),
         *("published_5m", "failed_5m", "last_failure", "workers_died_5m"),
-        *("error_waiting", "error_growth_5m", "delayed", "provider_failure", "disk_shortage", "databases"),
+        *(
+            "in_doubt",
+            "error_waiting",
+            "error_growth_5m",
+            "delayed",
+            "provider_failure",
+            "disk_shortage",
+            "databases",
+        ),
         *("instances", "batches", "workers", "resting", "failing", "loads", "paused", "inputs", "timers"),
         "subscriptions",
     ]
