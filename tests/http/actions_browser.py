@@ -66,7 +66,7 @@ def test_an_input_and_a_subscription_are_paused_and_resumed(world: World, window
     assert "Paused by eva" in shown(window, ".card .hint")
     send(world.deployment, "waits")
     steer("#steer-store", "pause", "store")
-    assert "paused by eva" in shown(window, "#subscriptions td:nth-of-type(4)")
+    assert "paused by eva" in shown(window, "#subscriptions td:nth-of-type(7)")
     steer(".card .steer button", "resume", "queue://orders")
     steer("#steer-store", "resume", "store")
     assert window.find(".mark") == []
