@@ -52,6 +52,8 @@ def _join(documents: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     """Returns the document of the first instance, with the reasons that others know. None = there is none."""
     joined: dict[str, Any] | None = None
     for document in documents:
+        if "inputs" not in document:  # its provider has not answered, so the service knows only that
+            continue
         if joined is None:
             joined = document
             continue

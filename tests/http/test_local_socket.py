@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,25 @@ def test_a_command_that_gets_no_answer_says_why_itself(tmp_path: Path, asked: st
     deployment = deploy(tmp_path)
     with deployment.running() as adapter, listening(adapter):
         assert asked in Commands(tmp_path)("errors", asked).stderr
+
+
+def test_status_reads_itself_while_the_service_waits_for_its_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connector.service.observer._PATIENCE", 0.1)
+    deployment, answers = deploy(tmp_path), threading.Event()
+    with deployment.running() as adapter:
+        observer = Observer(adapter)
+        monkeypatch.setattr(observer._reader, "read", lambda _: answers.wait(60) and {})
+        local = LocalSocket(adapter.configuration.file, "one", observer)
+        local.start()
+        try:
+            found = ask(str(adapter.configuration.file), "/control/status")
+            assert "has not answered" in found["reasons"][0]["text"]
+            assert Commands(tmp_path)("status").stdout.startswith("shop is well\n")
+        finally:
+            answers.set()
+            local.stop()
 
 
 def test_a_socket_answers_for_its_own_file_and_only_to_reading(tmp_path: Path) -> None:
