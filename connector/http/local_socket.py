@@ -55,13 +55,14 @@ class LocalSocket:
                     raise FileExistsError(0, "another service listens there")
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
-                self._server = _Server(path, self._file, self._observer)
+                server = _Server(path, self._file, self._observer)
                 os.chmod(path, _MODE)
         except OSError as error:
             extra = {"directory": str(folder), "reason": error.strerror}
             _log.warning("commands cannot ask this service, and read everything themselves", extra=extra)
             return
-        threading.Thread(target=self._server.serve_forever, name="connector-local", daemon=True).start()
+        self._server = server
+        threading.Thread(target=server.serve_forever, name="connector-local", daemon=True).start()
 
     def stop(self) -> None:
         """Ends the socket. Repeatable."""
